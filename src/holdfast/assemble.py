@@ -1,0 +1,196 @@
+"""Puts a session together: store, model, tools, policy, loop."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import anyio
+import msgspec
+
+from holdfast import replay, shelf
+from holdfast.logic.decide import Policy
+from holdfast.logic.parts import digest
+from holdfast.opening import Prepared, prepare
+from holdfast.options import DEFAULT, Options, default_store_url, make_options
+from holdfast.ports import EventStore, Model, Trace
+from holdfast.providers.resolve import find_model
+from holdfast.runtime.bus import Bus
+from holdfast.runtime.inbox import Inbox
+from holdfast.runtime.lease import beat
+from holdfast.runtime.runner import Runner
+from holdfast.runtime.world import OpenChild, World
+from holdfast.session import Fork, Session
+from holdfast.stores.trace import FileTrace, NoTrace
+from holdfast.stores.urls import open_store
+from holdfast.tools.toolset import Toolset, default_tools
+from holdfast.vocab.errors import TurnError
+from holdfast.vocab.events import ChildFinished, ChildStarted
+
+BASE_PROMPT: Final = """\
+You are an agent that works in a person's folder, with tools. Do what was asked, no more. Read before you change. Say what you did, plainly.
+A tool result that says "outcome unknown" means that nobody knows whether the call happened: find out before you rely on it or repeat it."""
+
+
+@asynccontextmanager
+async def open_session(**options: object) -> AsyncIterator[Session]:
+    """Open a new session, or an old one with `resume=ID`. The arguments are the fields of `Options`."""
+    async with open_with(make_options(options)) as session:
+        yield session
+
+
+async def query(prompt: str, **options: object) -> str:
+    """Ask one question and return the answer; nothing is kept unless a `store` is named."""
+    async with open_session(**{"store": None, **options}) as session:
+        return await session.run(prompt)
+
+
+@asynccontextmanager
+async def open_with(options: Options) -> AsyncIterator[Session]:
+    """Open a session as `options` say."""
+    async with AsyncExitStack() as stack:
+        store = await _store(options, stack)
+        trace = await _trace(options, store, stack)
+        prepared = await prepare(options, store)
+        stack.push_async_callback(store.release, prepared.lease)
+        async with anyio.create_task_group() as tasks:
+            runner = _runner(options, store, trace, prepared)
+            tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
+            tasks.start_soon(runner.drive)
+            session = Session(
+                runner, tasks, report=prepared.report, fork=_forker(store, prepared, options), opened=prepared.announced
+            )
+            try:
+                yield session
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await session.close("the session's block was left")
+                    await replay.remember(store, runner.world.state, runner.failure)
+                tasks.cancel_scope.cancel()
+
+
+async def _store(options: Options, stack: AsyncExitStack) -> EventStore:
+    if options.store is not None and not isinstance(options.store, str):
+        return options.store
+    url = "memory:" if options.store is None else default_store_url() if options.store == DEFAULT else options.store
+    store = await open_store(url, clock=options.clock)
+    stack.push_async_callback(store.close)
+    return store
+
+
+async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> Trace:
+    if options.trace is not None:
+        return options.trace
+    scheme, _, path = store.url.partition("://")
+    trace: Trace = NoTrace() if scheme not in ("sqlite", "jsonl") else FileTrace(_trace_folder(scheme, path))
+    stack.push_async_callback(trace.close)
+    return trace
+
+
+def _trace_folder(scheme: str, path: str) -> Path:
+    return Path(f"{path}.trace") if scheme == "sqlite" else Path(path) / "trace"
+
+
+def _runner(options: Options, store: EventStore, trace: Trace, prepared: Prepared) -> Runner:
+    toolset = _toolset(options)
+    instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, options.append_system_prompt)))
+    schemas = msgspec.json.encode(toolset.specs())
+    blobs = {digest(content): content for content in (instructions.encode(), schemas)}
+    policy = Policy(
+        tools={spec.name: spec for spec in toolset.specs()},
+        rules=tuple(options.rules),
+        instructions=digest(instructions.encode()),
+        tools_digest=digest(schemas),
+        parameters=dict(options.parameters),
+        max_rounds=options.max_rounds,
+    )
+    world = World(
+        session=prepared.session,
+        cwd=prepared.state.meta.cwd,
+        store=store,
+        clock=options.clock,
+        tools=toolset,
+        model=_models(options),
+        state=prepared.state,
+        inbox=Inbox(),
+        stream=lambda delta: None,
+        instructions=instructions,
+        asker=options.asker,
+        idle_timeout_s=options.idle_timeout_s,
+        tool_timeout_s=options.tool_timeout_s,
+    )
+    world.open_child = _child_opener(options, store, world)
+    return Runner(
+        world,
+        lease=prepared.lease,
+        nonce=prepared.nonce,
+        policy=policy,
+        policy_blobs=blobs,
+        bus=Bus(),
+        trace=trace,
+        opening=prepared.opening,
+        patience_s=options.patience_s,
+    )
+
+
+def _toolset(options: Options) -> Toolset:
+    own = () if options.only_tools else default_tools()
+    return Toolset.of(*own, *(options.tools or ()))
+
+
+def _models(options: Options) -> Callable[[str], Model]:
+    """Finds models by name, each made once."""
+    made: dict[str, Model] = {}
+    if options.model is not None and not isinstance(options.model, str):
+        made[options.model.name] = options.model
+
+    def find(name: str) -> Model:
+        if name not in made:
+            made[name] = find_model(name, options.clock)
+        return made[name]
+
+    return find
+
+
+def _forker(store: EventStore, prepared: Prepared, options: Options) -> Fork:
+    async def fork(at: str) -> str:
+        return await shelf.fork(store, prepared.session, at=at, clock=options.clock)
+
+    return fork
+
+
+def _child_opener(options: Options, store: EventStore, world: World) -> OpenChild:
+    """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
+
+    async def open_child(started: ChildStarted) -> ChildFinished:
+        inherited = replace(
+            options,
+            store=store,
+            session_id=started.child,
+            resume=None,
+            fork=False,
+            name="",
+            cwd=world.cwd,
+            model=options.model or world.state.progress.model,
+            permission_mode=world.state.progress.mode,
+            tools=[each for each in options.tools or () if not each.spec.child],
+            parent=world.session,
+            machine=None,
+            owner=None,
+        )
+        async with open_with(inherited) as child:
+            text, outcome = "", "completed"
+            try:
+                text = await child.run(started.prompt, input_id=started.call)
+            except TurnError as exc:
+                text, outcome = exc.text or str(exc), "failed"
+            return ChildFinished(
+                call=started.call,
+                child=started.child,
+                outcome="completed" if outcome == "completed" else "failed",
+                text=text,
+                spent=child.usage,
+            )
+
+    return open_child

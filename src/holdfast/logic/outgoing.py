@@ -1,0 +1,108 @@
+"""The transcript as a request: messages that every provider accepts, whatever happened on the way.
+
+No sequence of crash, interrupt, steer, fork, rewind or change of model may lead to a request that a provider refuses for its shape, so the
+repairs live here: results stand in call order right after their calls, blank text and reasoning that nothing follows are left out, a
+system message goes to the front, and the first word is the user's. A call without its result cannot be here: nothing is asked while a call
+is open.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from holdfast.logic.transcript import Transcript
+from holdfast.vocab.messages import (
+    InFlightPart,
+    MediaRef,
+    Message,
+    Reasoning,
+    SessionMessage,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+)
+
+Resolve = Callable[[TextRef], str]
+"""Gives the whole text of a handle."""
+
+NO_RESULT = "There is no record of a result for this call."
+
+
+class Outgoing:
+    """The request's history, kept from one request to the next: only what was said since is converted.
+
+    Works because a request is only made when no call is open: what was converted once is whole.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.system: list[str] = []
+        """What was injected as the system's words; it is sent with the instructions."""
+        self._done = 0
+        self._epoch = -1
+
+    def fresh(self, transcript: Transcript) -> Sequence[SessionMessage]:
+        """What `extend` has to take in."""
+        if transcript.epoch != self._epoch:
+            self.messages, self.system = [], []
+            self._done, self._epoch = 0, transcript.epoch
+        return transcript.messages[self._done :]
+
+    def extend(self, fresh: Sequence[SessionMessage], resolve: Resolve) -> None:
+        """Take in what was said since."""
+        self.system += [p.text for said in fresh if said.role == "system" for p in said.content if isinstance(p, Text)]
+        self.messages += to_messages(fresh, resolve)
+        self._done += len(fresh)
+        if self.messages and self.messages[0].role != "user":
+            self.messages.insert(0, Message(role="user", parts=(Text(text="(The conversation begins with the assistant.)"),)))
+
+
+def to_messages(transcript: Sequence[SessionMessage], resolve: Resolve) -> list[Message]:
+    """The messages of a request, without system messages."""
+    messages: list[Message] = []
+    waiting: dict[str, ToolResult | None] = {}
+    for said in transcript:
+        if said.role == "tool":
+            waiting.update({p.call: _whole(p, resolve) for p in said.content if isinstance(p, ToolResult) and p.call in waiting})
+            continue
+        messages.extend(_results(waiting))
+        waiting = {}
+        if said.role != "system" and (parts := tuple(_parts(said, resolve))):
+            messages.append(Message(role=said.role, parts=parts))
+            waiting = {part.id: None for part in parts if isinstance(part, ToolCall)}
+    messages.extend(_results(waiting))
+    return messages
+
+
+def _results(waiting: dict[str, ToolResult | None]) -> list[Message]:
+    return [
+        Message(role="tool", parts=(result or ToolResult(call=call, content=(Text(text=NO_RESULT),), is_error=True),))
+        for call, result in waiting.items()
+    ]
+
+
+def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
+    parts: list[InFlightPart] = []
+    for part in said.content:
+        match part:
+            case TextRef():
+                parts.append(Text(text=resolve(part)))
+            case Text() if not part.text.strip():
+                continue
+            case _:
+                parts.append(part)
+    while parts and isinstance(parts[-1], Reasoning):
+        parts.pop()
+    return parts
+
+
+def _whole(result: ToolResult, resolve: Resolve) -> ToolResult:
+    content: list[Text | TextRef | MediaRef] = []
+    for part in result.content:
+        match part:
+            case TextRef():
+                content.append(Text(text=resolve(part)))
+            case Text() if not part.text.strip():
+                continue
+            case _:
+                content.append(part)
+    return ToolResult(call=result.call, content=tuple(content), is_error=result.is_error)

@@ -1,0 +1,121 @@
+"""Parts of messages between their two forms, and what events cite and say."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from holdfast.vocab.events import (
+    ChildFinished,
+    ChildStarted,
+    EntryAdded,
+    Event,
+    InputReceived,
+    MessageInjected,
+    ModelAsked,
+    ModelReplied,
+    ToolFinished,
+)
+from holdfast.vocab.messages import (
+    DurablePart,
+    InFlightPart,
+    InlineMedia,
+    MediaRef,
+    Reasoning,
+    SignedReasoning,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
+
+LONG: Final = 32 * 1024
+"""A text of more bytes than this becomes a blob."""
+HEAD: Final = 512
+"""Characters of a long text that stay with its handle."""
+
+
+def digest(content: bytes) -> str:
+    """The name of a blob."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
+    """The durable form of `text`, and the blob that it needs, if it is long."""
+    if len(text) <= LONG // 4 or len(content := text.encode("utf-8", "surrogatepass")) <= LONG:
+        return Text(text=text), {}
+    sha = digest(content)
+    return TextRef(sha256=sha, chars=len(text), tokens=rough_tokens(text), head=text[:HEAD]), {sha: content}
+
+
+def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[DurablePart, ...], dict[str, bytes]]:
+    """In-flight parts as the log holds them, with the blobs they need. Signatures and bytes do not survive."""
+    durable: list[DurablePart] = []
+    blobs: dict[str, bytes] = {}
+    for part in parts:
+        match part:
+            case Text():
+                short, blob = shorten(part.text)
+                durable.append(short)
+                blobs |= blob
+            case SignedReasoning():
+                durable.append(Reasoning(text=part.text))
+            case InlineMedia():
+                sha = digest(part.content)
+                blobs[sha] = part.content
+                durable.append(MediaRef(sha256=sha, media_type=part.media_type, size=len(part.content), name=part.name))
+            case _:
+                durable.append(part)
+    return tuple(durable), blobs
+
+
+def rough_tokens(text: str) -> int:
+    """A quick estimate of the tokens of `text`: ASCII runs about four characters to a token, other scripts about one and a half."""
+    ascii_count = len(text.encode("ascii", "ignore"))
+    return (ascii_count + 3) // 4 + int((len(text) - ascii_count) / 1.5)
+
+
+def cited_blobs(event: Event) -> frozenset[str]:
+    """The blobs that `event` needs."""
+    match event:
+        case InputReceived() | ModelReplied() | MessageInjected():
+            cited = _cited(event.parts)
+            if isinstance(event, ModelReplied) and event.opaque is not None:
+                cited.add(event.opaque.sha256)
+            return frozenset(cited)
+        case ToolFinished():
+            return frozenset(_cited(event.content))
+        case ModelAsked():
+            return frozenset(sha for sha in (event.instructions, event.tools) if sha)
+        case _:
+            return frozenset()
+
+
+def _cited(parts: Sequence[DurablePart]) -> set[str]:
+    cited: set[str] = set()
+    for part in parts:
+        if isinstance(part, TextRef | MediaRef):
+            cited.add(part.sha256)
+        elif isinstance(part, ToolResult):
+            cited |= _cited(part.content)
+    return cited
+
+
+def spoken(event: Event) -> str:
+    """The text of `event` that a search should find; empty for most events."""
+    match event:
+        case InputReceived() | MessageInjected():
+            return text_of(event.parts)
+        case ModelReplied():
+            calls = (f"{part.name} {part.args}" for part in event.parts if isinstance(part, ToolCall))
+            return "\n".join(filter(None, (text_of(event.parts), *calls)))
+        case ToolFinished():
+            return text_of(event.content)
+        case ChildStarted():
+            return event.prompt
+        case ChildFinished():
+            return event.text
+        case EntryAdded():
+            return event.content
+        case _:
+            return ""

@@ -1,0 +1,79 @@
+"""The one policy point: may this call run?
+
+Order: deny, ask, plan's denials, what the person already granted, allow, the mode's default. Rules with a pattern cannot be weighed
+against a call's arguments yet, so they fail closed: such a deny or ask holds for every call of its tool, such an allow for none.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from holdfast.vocab.events import Decision
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import Mode, ToolSpec
+
+Reason = Literal["rule", "mode", "tool", "grant"]
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What the policy says about a call, and why."""
+
+    decision: Decision
+    reason: Reason
+    detail: str
+
+
+def judge(tool: ToolSpec, fingerprint: str, rules: Sequence[Rule], mode: Mode, grants: frozenset[str]) -> Verdict:
+    """Allow, ask or deny one call. Deny beats ask beats allow."""
+    matching = [rule for rule in rules if rule.tool in (tool.name, "*")]
+    for rule in matching:
+        if rule.decision == "deny":
+            return Verdict(decision="deny", reason="rule", detail=f"denied by the rule {str(rule)!r}")
+    for rule in matching:
+        if rule.decision == "ask":
+            return _ask(mode, "rule", f"the rule {str(rule)!r} asks")
+    if mode == "plan" and tool.effect != "pure":
+        return Verdict(decision="deny", reason="mode", detail=f"{tool.name} changes things, and the mode is plan")
+    if fingerprint in grants:
+        return Verdict(decision="allow", reason="grant", detail="allowed for this session")
+    for rule in matching:
+        if rule.decision == "allow" and rule.pattern is None:
+            return Verdict(decision="allow", reason="rule", detail=f"allowed by the rule {str(rule)!r}")
+    return _by_mode(tool, mode)
+
+
+def fingerprint(name: str, args: str) -> str:
+    """What binds a grant to exactly this call: the tool's name and a digest of its arguments."""
+    try:
+        canonical = msgspec.json.encode(msgspec.json.decode(args), order="deterministic")
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        canonical = args.encode("utf-8", "surrogatepass")
+    return f"{name}#{hashlib.sha256(canonical).hexdigest()[:32]}"
+
+
+def rules_digest(rules: Sequence[Rule]) -> str:
+    """A short name for a set of rules."""
+    return hashlib.sha256(msgspec.json.encode(tuple(rules))).hexdigest()[:12] if rules else ""
+
+
+def _by_mode(tool: ToolSpec, mode: Mode) -> Verdict:
+    if mode == "bypassPermissions":
+        return Verdict(decision="allow", reason="mode", detail="the mode bypasses permissions")
+    if tool.asks:
+        return _ask(mode, "tool", f"{tool.name} always asks")
+    if tool.effect == "pure" or tool.touches == "reads":
+        return Verdict(decision="allow", reason="mode", detail=f"{tool.name} only reads")
+    if tool.touches == "host":
+        return Verdict(decision="allow", reason="tool", detail="the program that opened the session brought this tool")
+    if tool.touches == "edits" and mode == "acceptEdits":
+        return Verdict(decision="allow", reason="mode", detail="the mode accepts edits")
+    doing = "writes files" if tool.touches == "edits" else "runs programs"
+    return _ask(mode, "mode", f"{tool.name} {doing}")
+
+
+def _ask(mode: Mode, reason: Reason, detail: str) -> Verdict:
+    if mode == "dontAsk":
+        return Verdict(decision="deny", reason="mode", detail=f"{detail}, and the mode never asks")
+    return Verdict(decision="ask", reason=reason, detail=detail)

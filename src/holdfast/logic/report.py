@@ -1,0 +1,81 @@
+"""What opening a session again found, in words: what is known, unknown, and what will be done again."""
+
+import msgspec
+
+from holdfast.logic.progress import OpenCall, Progress
+from holdfast.vocab.specs import OnCrash, Trouble
+
+
+class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a resume restored and what it did not."""
+
+    session: str
+    events: int
+    messages: int
+    restored: tuple[str, ...] = ("messages", "mode", "project root")
+    absent: tuple[str, ...] = ()
+    """Extensions that are missing or could not be used; the conversation goes on without them."""
+    drifted: tuple[str, ...] = ()
+    blocked_by: str = ""
+    """Why the session can only be read, when it can."""
+    open_turn: str = ""
+    """The turn that was going on when the process died."""
+    known: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    redone: tuple[str, ...] = ()
+
+    def words(self) -> str:
+        """The report as a person reads it."""
+        lines = [f"Session {self.session}: {self.events} events, {self.messages} messages."]
+        if self.open_turn:
+            lines.append("A turn was open when the process died.")
+        for title, items in (("known", self.known), ("outcome unknown", self.unknown), ("done again", self.redone)):
+            lines += [f"  {title}: {item}" for item in items]
+        lines += [f"  absent: {item}" for item in self.absent]
+        lines += [f"  drifted: {item}" for item in self.drifted]
+        if self.blocked_by:
+            lines.append(f"  read-only: {self.blocked_by}")
+        return "\n".join(lines)
+
+
+def report(
+    p: Progress,
+    messages: int,
+    on_crash: OnCrash,
+    *,
+    trouble: Trouble | None = None,
+    absent: tuple[str, ...] = (),
+    drifted: tuple[str, ...] = (),
+) -> ResumeReport:
+    """Say how a session was found."""
+    torn = (f"the log's unacknowledged tail was cut: {trouble.detail}",) if trouble and trouble.kind == "torn" else ()
+    blocked = trouble.detail if trouble and trouble.kind != "torn" else ""
+    crashed = p.turn is not None
+    abandons = crashed and on_crash == "abandon"
+    known = (f"turn {p.turn.number} had {p.turn.rounds} replies, all kept",) if p.turn else ()
+    return ResumeReport(
+        session=p.session,
+        events=p.seq,
+        messages=messages,
+        absent=absent,
+        drifted=drifted + torn,
+        blocked_by=blocked,
+        open_turn=p.turn.id if p.turn else "",
+        known=("the turn is given up, the log keeps it",) if abandons else known,
+        unknown=() if abandons else tuple(_named(call) for call in p.calls if _lost_for_good(call)),
+        redone=() if abandons else _redone(p),
+    )
+
+
+def _redone(p: Progress) -> tuple[str, ...]:
+    asked = ("the model call that was open",) if p.asking else ()
+    return asked + tuple(_named(call) for call in p.calls if call.phase == "running" and not _lost_for_good(call))
+
+
+def _lost_for_good(call: OpenCall) -> bool:
+    return call.phase == "running" and call.effect == "once"
+
+
+def _named(call: OpenCall) -> str:
+    args = call.args if len(call.args) <= 80 else call.args[:79] + "…"
+    return f"{call.name} {args}"

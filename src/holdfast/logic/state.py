@@ -1,0 +1,126 @@
+"""Everything a log means, kept together: the folds of one session, advanced an event at a time."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from holdfast.logic import lifecycle
+from holdfast.logic.lifecycle import Lifecycle
+from holdfast.logic.outline import project
+from holdfast.logic.progress import Progress, fold
+from holdfast.logic.results import Inputs, Results, TurnResult
+from holdfast.logic.transcript import Transcript, TranscriptSnapshot
+from holdfast.logic.usage import UsageTotals
+from holdfast.vocab.deltas import Notice
+from holdfast.vocab.events import Recorded, Rewound, SlotWritten, TurnCompleted
+from holdfast.vocab.specs import SessionMeta
+
+SHAPE: Final = 1
+"""Raise it when the form of a snapshot changes in a way that the digest of the types does not show."""
+
+
+class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that can be put away."""
+
+    progress: Progress
+    life: Lifecycle
+    usage: UsageTotals
+    meta: SessionMeta
+    slots: dict[str, SlotWritten]
+    turns: dict[str, TurnResult]
+    inputs: Inputs
+    open_turn: str
+    transcript: TranscriptSnapshot
+
+
+class State:
+    """The folds of a session."""
+
+    __slots__ = ("life", "meta", "progress", "results", "slots", "transcript", "usage")
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.life = Lifecycle()
+        self.meta = SessionMeta(id="")
+        self.usage = UsageTotals()
+        self.transcript = Transcript()
+        self.results = Results()
+        self.slots: dict[str, SlotWritten] = {}
+
+    def apply(self, record: Recorded) -> tuple[Notice, ...]:
+        """Take an event in; return what is to be announced."""
+        self.progress = fold(self.progress, record)
+        return self.follow(record)
+
+    def follow(self, record: Recorded) -> tuple[Notice, ...]:
+        """Take an event in whose progress is known already."""
+        self.life, notices = lifecycle.advance(self.life, record)
+        self.usage.apply(record)
+        self.transcript.apply(record)
+        self.results.apply(record)
+        if isinstance(record.event, SlotWritten):
+            self.slots[record.event.owner] = record.event
+        return notices
+
+    def outline(self, records: Iterable[Recorded]) -> None:
+        """Bring the outline up to date."""
+        self.meta = project(self.meta, records)
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, without the paths left behind."""
+        kept = StateSnapshot(
+            progress=self.progress,
+            life=self.life,
+            usage=self.usage,
+            meta=self.meta,
+            slots=self.slots,
+            turns=self.results.turns,
+            inputs=self.results.inputs,
+            open_turn=self.results.open,
+            transcript=self.transcript.snapshot(waiting.input for waiting in self.progress.queue),
+        )
+        return msgspec.msgpack.encode(kept)
+
+    def plain(self) -> dict[str, object]:
+        """The state as plain JSON-like data: equal for a live session and its replay."""
+        return {
+            "progress": msgspec.to_builtins(self.progress, order="deterministic"),
+            "lifecycle": self.life.state,
+            "outline": msgspec.to_builtins(self.meta),
+            "usage": msgspec.to_builtins(self.usage, order="deterministic"),
+            "messages": msgspec.to_builtins(self.transcript.messages),
+            "turns": msgspec.to_builtins(list(self.results.turns.values())),
+            "inputs": msgspec.to_builtins(self.results.inputs.turn_of, order="deterministic"),
+            "slots": msgspec.to_builtins(self.slots, order="deterministic"),
+        }
+
+
+def state_of(session: str, records: Iterable[Recorded], start: State | None = None) -> State:
+    """What a log means, from the beginning or from a restored state."""
+    state = start or State()
+    if start is None:
+        state.meta = SessionMeta(id=session)
+    batch = tuple(records)
+    for record in batch:
+        state.apply(record)
+    state.outline(batch)
+    return state
+
+
+def restore(content: bytes) -> State:
+    """The state of a snapshot. Raise `msgspec.DecodeError` when it cannot be used."""
+    kept = msgspec.msgpack.decode(content, type=StateSnapshot)
+    state = State()
+    state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
+    state.slots = kept.slots
+    state.results = Results(kept.turns, kept.inputs, kept.open_turn)
+    state.transcript = Transcript(kept.transcript)
+    return state
+
+
+def needs_whole_log(records: Iterable[Recorded]) -> bool:
+    """Whether `records` lead back to a path that a restored state does not have."""
+    return any(
+        isinstance(r.event, Rewound) or (isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned") for r in records
+    )

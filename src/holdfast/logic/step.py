@@ -1,0 +1,101 @@
+"""One step: fold what arrived, decide to a fixpoint, and say what to write and what to perform. Pure.
+
+Every record of a step is written in one commit. A result whose intent is no longer open changes nothing: it is noted, not folded.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.decide import Policy, decide
+from holdfast.logic.progress import OpenCall, Progress, fold
+from holdfast.vocab.errors import Bug
+from holdfast.vocab.events import (
+    INTENTS,
+    CallInspected,
+    ChildFinished,
+    Draft,
+    Interrupted,
+    ModelFailed,
+    ModelReplied,
+    PermissionAnswered,
+    ProcessStarted,
+    Recorded,
+    ResultIgnored,
+    StopDeadlinePassed,
+    ToolFinished,
+)
+from holdfast.vocab.ids import event_id
+
+MOST_EVENTS: Final = 10_000
+"""More events than any step can need: past it, `decide` is going round in circles."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What one step writes, and where the session stands when it is written."""
+
+    progress: Progress
+    records: tuple[Recorded, ...]
+
+    @property
+    def intents(self) -> tuple[Recorded, ...]:
+        """The records that somebody must perform."""
+        return tuple(record for record in self.records if isinstance(record.event, INTENTS))
+
+
+def settle(progress: Progress, arrived: Iterable[Draft], policy: Policy | None, *, nonce: str, now: int) -> Step:
+    """Fold what arrived, then decide until there is nothing more to decide; without a policy, decide nothing."""
+    records: list[Recorded] = []
+
+    def write(draft: Draft) -> None:
+        nonlocal progress
+        record = stamp(progress, draft, nonce=nonce, now=now)
+        records.append(record)
+        progress = fold(progress, record)
+
+    for draft in arrived:
+        if accepted := accept(progress, draft):
+            write(accepted)
+    while drafts := decide(progress, policy) if policy is not None else ():
+        for draft in drafts:
+            write(draft)
+        if len(records) > MOST_EVENTS:
+            raise Bug(f"Session {progress.session!r} decides without end; the newest event is {records[-1].event!r}.")
+    return Step(progress=progress, records=tuple(records))
+
+
+def stamp(progress: Progress, draft: Draft, *, nonce: str, now: int) -> Recorded:
+    """Give a draft its place in the log. Time never goes back within a session."""
+    seq = progress.seq + 1
+    at = max(progress.at, now)
+    return Recorded(seq=seq, id=event_id(nonce, seq), at=at, by=draft.by, cause=draft.cause, event=draft.event)
+
+
+def accept(p: Progress, draft: Draft) -> Draft | None:
+    """`draft` as it is to be written: a late result becomes a note, a stop of nothing becomes nothing."""
+    match draft.event:
+        case Interrupted():
+            return draft if p.turn is not None and not p.stopping else None
+        case StopDeadlinePassed():
+            return draft if p.stopping and p.stopping == draft.cause else None
+        case ModelReplied() | ModelFailed() if draft.cause != p.asking:
+            return _ignored(draft)
+        case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
+            return _ignored(draft)
+        case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
+            return _ignored(draft)
+        case ToolFinished() | ChildFinished() | ProcessStarted() if not _waits(p, draft, draft.event.call, ("running",)):
+            return _ignored(draft)
+        case _:
+            return draft
+
+
+def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> bool:
+    call: OpenCall | None = next((call for call in p.calls if call.id == call_id), None)
+    return call is not None and call.phase in phases and call.intent in ("", draft.cause)
+
+
+def _ignored(draft: Draft) -> Draft:
+    kind = type(draft.event).__name__
+    return Draft(event=ResultIgnored(kind=kind, summary=repr(draft.event)[:200]), cause=draft.cause)

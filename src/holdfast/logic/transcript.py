@@ -1,0 +1,204 @@
+"""The conversation as the active path tells it: the messages a model would see, and the entries a person may look at.
+
+Kept incrementally: an event costs the same however long the history is. After a jump (a rewind, an abandoned turn) the path is walked once.
+A transcript that was restored from a fold snapshot has its messages but not the paths left behind: `complete` says so, and whoever needs
+those folds the log again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from holdfast.logic.branches import Branches
+from holdfast.vocab.events import (
+    ChildFinished,
+    EntryAdded,
+    Event,
+    HistoryCleared,
+    InputReceived,
+    InputTaken,
+    MessageInjected,
+    ModelReplied,
+    Recorded,
+    Started,
+    ToolFinished,
+    TurnCompleted,
+    TurnStarted,
+)
+from holdfast.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolCall, ToolResult, iso
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the full history."""
+
+    id: str
+    timestamp: str
+    category: Literal["chat", "event"]
+    type: str
+    """The role of a message, or the kind of event."""
+    data: SessionMessage | dict[str, object]
+
+
+class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A transcript without the paths left behind."""
+
+    session: str
+    tip: str
+    messages: list[SessionMessage]
+    turn_ids: list[str]
+    waiting: dict[str, tuple[InputPart, ...]]
+
+
+class Transcript:
+    """The conversation of a session, by its active path."""
+
+    __slots__ = ("_inputs", "_nodes", "branches", "complete", "epoch", "messages", "session", "turn_ids")
+
+    def __init__(self, snapshot: TranscriptSnapshot | None = None) -> None:
+        self.branches = Branches()
+        self.session = ""
+        self.messages: list[SessionMessage] = []
+        """What a model would be sent, oldest first."""
+        self.turn_ids: list[str] = []
+        """The turns on the path, in order."""
+        self.epoch = 0
+        """Changes when `messages` was not merely appended to."""
+        self.complete = snapshot is None
+        self._nodes: dict[str, Recorded] = {}
+        self._inputs: dict[str, tuple[InputPart, ...]] = {}
+        if snapshot is not None:
+            self.session, self.messages, self.turn_ids = snapshot.session, snapshot.messages, snapshot.turn_ids
+            self.branches.tip = snapshot.tip
+            self._inputs = dict(snapshot.waiting)
+
+    def apply(self, record: Recorded) -> None:
+        """Take an event in."""
+        event = record.event
+        if isinstance(event, InputReceived):
+            self._inputs[event.input] = event.parts
+        elif isinstance(event, Started):
+            self.session = event.session
+        jumped = self.branches.apply(record)
+        if record.id in self.branches.parents:
+            self._nodes[record.id] = record
+            if not jumped:
+                self._show(record)
+        if jumped:
+            self._walk()
+
+    def snapshot(self, waiting: Iterable[str]) -> TranscriptSnapshot:
+        """What can be kept of it; `waiting` names the inputs that are still queued."""
+        return TranscriptSnapshot(
+            session=self.session,
+            tip=self.branches.tip,
+            messages=self.messages,
+            turn_ids=self.turn_ids,
+            waiting={one: self._inputs[one] for one in waiting if one in self._inputs},
+        )
+
+    def path(self, to: str | None = None) -> list[Recorded]:
+        """The nodes of the active path, or of the one that ends at `to`."""
+        return [self._nodes[node] for node in self.branches.path(to)]
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The full history of the path: messages and events, oldest first."""
+        return tuple(entry for record in self.path() for entry in self._entries(record))
+
+    def turn_end(self, turn: str) -> str | None:
+        """The node that ends `turn`; None when no ended turn of any path is called that."""
+        for node, record in self._nodes.items():
+            if isinstance(record.event, TurnCompleted) and record.event.turn == turn and record.event.outcome != "abandoned":
+                return node
+        return None
+
+    def before_turn(self, turn: str) -> str | None:
+        """The node that `turn` grew from (empty at the beginning); None when there is no such turn."""
+        return self.branches.parents[turn] if turn in self._nodes else None
+
+    def turns_up_to(self, node: str) -> int:
+        """How many turns the path to `node` holds."""
+        return sum(isinstance(record.event, TurnStarted) for record in self.path(node))
+
+    def _walk(self) -> None:
+        self.messages, self.turn_ids = [], []
+        self.epoch += 1
+        for record in self.path():
+            self._show(record)
+
+    def _show(self, record: Recorded) -> None:
+        event = record.event
+        if isinstance(event, TurnStarted):
+            self.turn_ids.append(record.id)
+        elif isinstance(event, HistoryCleared):
+            self.messages = []
+            self.epoch += 1
+        elif message := self._message(record, event):
+            self.messages.append(message)
+
+    def _message(self, record: Recorded, event: Event) -> SessionMessage | None:
+        match event:
+            case InputTaken():
+                parts = tuple(part for one in event.inputs for part in self._inputs.get(one, ()))
+                return self._said(record, "user", parts)
+            case ModelReplied():
+                state: Literal["complete", "interrupted"] = "interrupted" if event.stop == "interrupted" else "complete"
+                return self._said(record, "assistant", event.parts, model=event.model, state=state)
+            case ToolFinished():
+                result = ToolResult(call=event.call, content=event.content, is_error=event.outcome != "ok")
+                return self._said(record, "tool", (result,))
+            case ChildFinished():
+                text = Text(text=event.text or f"(the child session ended: {event.outcome})")
+                result = ToolResult(call=event.call, content=(text,), is_error=event.outcome != "completed")
+                return self._said(record, "tool", (result,))
+            case MessageInjected():
+                return self._said(record, event.role, event.parts)
+            case _:
+                return None
+
+    def _said(
+        self,
+        record: Recorded,
+        role: Role,
+        parts: tuple[DurablePart, ...],
+        *,
+        model: str = "",
+        state: Literal["complete", "interrupted"] = "complete",
+    ) -> SessionMessage | None:
+        if any(isinstance(part, Text) and not part.text for part in parts):
+            parts = tuple(part for part in parts if not (isinstance(part, Text) and not part.text))
+        if not parts:
+            return None
+        return SessionMessage(
+            id=record.id,
+            session=self.session,
+            number=record.seq,
+            role=role,
+            content=parts,
+            model=model,
+            at=record.at,
+            state=state,
+        )
+
+    def _entries(self, record: Recorded) -> Iterator[Entry]:
+        event = record.event
+        if message := self._message(record, event):
+            yield Entry(id=record.id, timestamp=message.timestamp, category="chat", type=message.role, data=message)
+            for part in message.content:
+                if isinstance(part, ToolCall):
+                    yield _note(record, "tool-start", {"call": part.id, "tool": part.name, "args": part.args})
+        match event:
+            case ToolFinished():
+                yield _note(record, "tool-end", {"call": event.call, "outcome": event.outcome, "code": event.code})
+            case EntryAdded():
+                yield _note(record, event.kind, msgspec.json.decode(event.content, type=dict[str, object]))
+            case HistoryCleared():
+                yield _note(record, "cleared", {})
+            case TurnCompleted() if event.outcome != "completed":
+                yield _note(record, "turn-end", {"outcome": event.outcome, "code": event.code, "message": event.message})
+            case _:
+                pass
+
+
+def _note(record: Recorded, kind: str, data: dict[str, object]) -> Entry:
+    return Entry(id=record.id, timestamp=iso(record.at), category="event", type=kind, data=data)

@@ -1,0 +1,166 @@
+"""Gets a session ready to be driven: a new one is written down, an old one is read, checked and taken over."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import msgspec
+
+from holdfast import replay, shelf
+from holdfast.logic.lifecycle import advance
+from holdfast.logic.report import ResumeReport, report
+from holdfast.logic.state import State
+from holdfast.options import Options
+from holdfast.ports import Clock, EventStore, Machine, MachineMismatch, Slot
+from holdfast.providers.resolve import full_name
+from holdfast.runtime.barrier import Fault, guarded
+from holdfast.runtime.bus import Item
+from holdfast.stores.owners import this_process
+from holdfast.tools.processes import stop_call, stop_group
+from holdfast.version import VERSION
+from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, UserError
+from holdfast.vocab.events import Draft, ModeChanged, ModelChanged, Opened, Recorded, Started
+from holdfast.vocab.ids import base36, check_session_id, event_id
+from holdfast.vocab.specs import Lease, Owner, SessionContext
+from holdfast.workspaces.project import git_ref, project_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A session that is ready to be driven."""
+
+    session: str
+    state: State
+    lease: Lease
+    nonce: str
+    model: str
+    opening: tuple[Draft, ...] = ()
+    report: ResumeReport | None = None
+    announced: tuple[Item, ...] = ()
+
+
+async def prepare(options: Options, store: EventStore) -> Prepared:
+    """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
+    owner = options.owner or this_process()
+    wanted = options.resume or options.session_id
+    if wanted is None:
+        return await _start(options, store, owner, shelf.new_session_id(options.clock))
+    check_session_id(wanted)
+    if options.resume is None and not await shelf.exists(store, wanted):
+        return await _start(options, store, owner, wanted)
+    if options.fork:
+        target = options.session_id if options.resume else None
+        wanted = await shelf.fork(store, wanted, clock=options.clock, new_id=target, name=options.name)
+    return await _resume(options, store, owner, wanted)
+
+
+async def _start(options: Options, store: EventStore, owner: Owner, session: str) -> Prepared:
+    cwd = Path(options.cwd).expanduser().absolute()
+    if not cwd.is_dir():
+        raise UserError(f"The working folder {str(cwd)!r} does not exist.")
+    model = _model_name(options, cwd)
+    root = project_root(cwd)
+    context = options.context or SessionContext(
+        working_dir=str(cwd), git_ref=git_ref(root), variables=dict(options.variables)
+    )
+    started = Started(
+        session=session,
+        context=context,
+        store=store.identity,
+        model=model,
+        mode=options.permission_mode or "default",
+        project=str(root),
+        name=options.name,
+        parent=options.parent,
+        version=VERSION,
+    )
+    lease = await store.lease(session, owner, options.lease_ttl_s)
+    nonce = _nonce(lease, options.clock)
+    record = Recorded(seq=1, id=event_id(nonce, 1), at=options.clock.now(), by="user", event=started)
+    await store.append(lease, 0, (record,))
+    state = State()
+    state.meta = msgspec.structs.replace(state.meta, id=session)
+    notices = state.apply(record)
+    state.outline((record,))
+    return Prepared(session=session, state=state, lease=lease, nonce=nonce, model=model, announced=(record, *notices))
+
+
+async def _resume(options: Options, store: EventStore, owner: Owner, session: str) -> Prepared:
+    await shelf.check_store(store, session)
+    lease = await store.lease(session, owner, options.lease_ttl_s)
+    try:
+        loaded = await replay.load(store, session, whole=options.on_crash == "abandon")
+        if loaded.trouble is not None and loaded.trouble.kind != "torn":
+            wrong = NeedsUpgrade if loaded.trouble.kind == "newer" else LogDamaged
+            raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail}")
+        return await _take_over(options, loaded, lease)
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            await store.release(lease)
+        raise
+
+
+async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease) -> Prepared:
+    state = loaded.state
+    for call in state.progress.calls:
+        if call.process is not None:
+            await stop_group(call.process.group, call.process.boot, call.process.started, call.id)
+        elif call.phase == "running":
+            await stop_call(call.id)
+    absent = await _attach(options.machine, state)
+    cwd = Path(state.meta.cwd)
+    drifted = () if cwd.is_dir() else (f"the working folder {str(cwd)!r} is gone",)
+    found = report(
+        state.progress, len(state.transcript.messages), options.on_crash, trouble=loaded.trouble, absent=absent, drifted=drifted
+    )
+    opened = Opened(on_crash=options.on_crash, version=VERSION)
+    model = state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
+    opening = [Draft(event=opened)]
+    if model != state.progress.model:
+        opening.append(Draft(event=ModelChanged(model=model), by="user"))
+    if options.permission_mode is not None and options.permission_mode != state.progress.mode:
+        opening.append(Draft(event=ModeChanged(mode=options.permission_mode), by="user"))
+    preview = Recorded(seq=state.progress.seq, id="", at=0, by="system", event=opened)
+    _, notices = advance(msgspec.structs.replace(state.life, turn_open=False), preview)
+    return Prepared(
+        session=state.progress.session,
+        state=state,
+        lease=lease,
+        nonce=_nonce(lease, options.clock),
+        model=model,
+        opening=tuple(opening),
+        report=found,
+        announced=notices,
+    )
+
+
+async def _attach(machine: Machine | None, state: State) -> tuple[str, ...]:
+    """Hand a machine its slot. Whatever it makes of it, the conversation goes on."""
+    if machine is None:
+        return ()
+    written = state.slots.get(machine.id)
+    slot = Slot(owner=written.owner, version=written.version, content=written.content) if written else None
+
+    async def attach() -> str:
+        try:
+            machine.attach(slot)
+        except MachineMismatch as exc:
+            return f"the machine {machine.id!r} cannot use its state and is stopped: {exc}"
+        return ""
+
+    answer = await guarded(f"the machine {machine.id!r}", attach)
+    if isinstance(answer, Fault):
+        return (f"the machine {machine.id!r} failed and is stopped: {answer.message}",)
+    return (answer,) if answer else ()
+
+
+def _model_name(options: Options, cwd: Path) -> str:
+    """The name that goes into the log."""
+    if isinstance(options.model, str):
+        return full_name(options.model, cwd)
+    return options.model.name if options.model is not None else ""
+
+
+def _nonce(lease: Lease, clock: Clock) -> str:
+    """A word that no other opening of this session, or of one it was copied from, has."""
+    return f"{base36(lease.token)}{clock.nonce()}"

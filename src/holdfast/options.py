@@ -1,0 +1,75 @@
+"""How a session is to be opened."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
+from holdfast.runtime.clock import SystemClock
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import MODES, Mode, OnCrash, Owner, SessionContext
+from holdfast.workspaces.project import data_dir
+
+DEFAULT: Final = "default"
+"""The store of a session that names none: SQLite under the data folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Everything that shapes how a session is opened. The arguments of `open_session` are these fields."""
+
+    model: str | Model | None = None
+    cwd: str | Path = "."
+    tools: Sequence[Tool] | None = None
+    """Tools besides Read, Write, Edit and Bash."""
+    only_tools: bool = False
+    """Whether `tools` are all the tools there are."""
+    store: str | EventStore | None = DEFAULT
+    """A store's URL, an open store, or None for a session that is kept nowhere."""
+    resume: str | None = None
+    session_id: str | None = None
+    """Opens the session of this id, or starts it under this id."""
+    fork: bool = False
+    """With `resume`: go on in a copy."""
+    name: str = ""
+    permission_mode: Mode | None = None
+    rules: Sequence[Rule] = ()
+    system_prompt: str | None = None
+    append_system_prompt: str = ""
+    asker: Asker | None = None
+    """Who is asked for permission; without one, what would ask is denied."""
+    on_crash: OnCrash = "continue"
+    max_rounds: int | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    context: SessionContext | None = None
+    machine: Machine | None = None
+    idle_timeout_s: float | None = 120.0
+    tool_timeout_s: float | None = 600.0
+    patience_s: float = 30.0
+    lease_ttl_s: float = 15.0
+    clock: Clock = field(default_factory=SystemClock)
+    owner: Owner | None = None
+    trace: Trace | None = None
+    parent: str = ""
+
+
+def make_options(given: Mapping[str, object]) -> Options:
+    """Check the arguments of `open_session`."""
+    unknown = set(given) - set(Options.__dataclass_fields__)
+    if unknown:
+        known = ", ".join(Options.__dataclass_fields__)
+        raise TypeError(f"open_session() has no argument {sorted(unknown)[0]!r}. The arguments are {known}.")
+    options = replace(Options(), **given)  # type: ignore[arg-type]  # each field's type is its own contract
+    if options.permission_mode is not None and options.permission_mode not in MODES:
+        raise UserError(f"{options.permission_mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
+    if options.on_crash not in ("continue", "abandon"):
+        raise UserError(f"{options.on_crash!r} is not a way to treat a crash. Use 'continue' or 'abandon'.")
+    return options
+
+
+def default_store_url() -> str:
+    """The URL of the store that is used when none is named."""
+    return f"sqlite:///{data_dir() / 'sessions.db'}"

@@ -1,0 +1,1 @@
+"""Layer 5: the loop that writes things down and then does them."""

@@ -1,0 +1,113 @@
+"""The bus: what is committed, and the deltas between commits, to whoever listens.
+
+A subscriber has a bounded ring. One that is too slow loses what it did not take, is told so (`Lagged`) and reads the log again from there;
+it never makes the loop wait. Subscribers are woken once a batch.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+import anyio
+
+from holdfast.vocab.deltas import Delta, Lagged, Notice
+from holdfast.vocab.events import Recorded
+
+Item = Recorded | Delta | Notice
+CAPACITY: Final = 16_384
+
+
+class Subscription:
+    """One listener's view of the stream: an async iterator that ends when the bus closes."""
+
+    def __init__(self, bus: "Bus", capacity: int, after: int) -> None:
+        self._bus = bus
+        self._ring: deque[Item] = deque()
+        self._capacity = capacity
+        self._wake = anyio.Event()
+        self._seen = after
+        self._missed = 0
+        self._closed = False
+
+    def __aiter__(self) -> "Subscription":
+        return self
+
+    async def __anext__(self) -> Item | Lagged:
+        while True:
+            if (item := self.take()) is not None:
+                return item
+            if self._closed:
+                raise StopAsyncIteration
+            self._wake = anyio.Event()
+            await self._wake.wait()
+
+    def take(self) -> Item | Lagged | None:
+        """The next item if one is there; never waits."""
+        if self._missed:
+            missed, self._missed = self._missed, 0
+            return Lagged(after=self._seen, missed=missed)
+        if not self._ring:
+            return None
+        item = self._ring.popleft()
+        if isinstance(item, Recorded):
+            self._seen = item.seq
+        return item
+
+    def caught_up(self, seq: int) -> None:
+        """Say that everything up to `seq` was read from the log; what the ring still holds of it is left out."""
+        self._seen = max(self._seen, seq)
+        while self._ring and isinstance(first := self._ring[0], Recorded) and first.seq <= seq:
+            self._ring.popleft()
+
+    def push(self, items: Iterable[Item]) -> None:
+        """Add items; forget everything waiting when there is no room."""
+        self._ring.extend(items)
+        if len(self._ring) > self._capacity:
+            self._missed += len(self._ring)
+            self._ring.clear()
+        self._wake.set()
+
+    def end(self) -> None:
+        """Let the listener finish what it has and stop."""
+        self._closed = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._bus.remove(self)
+        self.end()
+
+
+class Bus:
+    """Fans items out to subscriptions."""
+
+    def __init__(self) -> None:
+        self._subscriptions: list[Subscription] = []
+        self._closed = False
+
+    def subscribe(self, *, after: int = 0, capacity: int = CAPACITY) -> Subscription:
+        """Listen from now on; `after` is the last seq the listener knows."""
+        subscription = Subscription(self, capacity, after)
+        if self._closed:
+            subscription.end()
+        else:
+            self._subscriptions.append(subscription)
+        return subscription
+
+    def publish(self, items: Iterable[Item]) -> None:
+        """Hand `items` to every listener; never waits."""
+        if self._subscriptions:
+            batch = tuple(items)
+            for subscription in self._subscriptions:
+                subscription.push(batch)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Forget a listener; nothing happens when it is gone already."""
+        self._subscriptions = [one for one in self._subscriptions if one is not subscription]
+
+    def close(self) -> None:
+        """End every subscription."""
+        self._closed = True
+        for subscription in self._subscriptions:
+            subscription.end()
+        self._subscriptions = []

@@ -1,0 +1,128 @@
+"""The callback style: `session.on("text_delta", print)`.
+
+Callbacks are called from one task, in order, behind the barrier: a slow or broken one delays or breaks nothing but itself.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+import anyio
+
+from holdfast.logic.state import State
+from holdfast.runtime.barrier import Fault, guarded
+from holdfast.runtime.bus import Bus, Item
+from holdfast.runtime.inbox import Inbox
+from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.events import (
+    Draft,
+    FaultCaught,
+    ModelAsked,
+    ModelReplied,
+    Recorded,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+)
+from holdfast.wire.names import NAME_OF
+
+Callback = Callable[[object], Awaitable[None] | None]
+
+NAMES: Final = frozenset(
+    {
+        "text_delta",
+        "tool_start",
+        "tool_end",
+        "thinking",
+        "complete",
+        "error",
+        "interrupted",
+        "context_update",
+        "lifecycle",
+        "*",
+        *NAME_OF.values(),
+    }
+)
+
+
+class Callbacks:
+    """The callbacks of one session."""
+
+    def __init__(self, bus: Bus, inbox: Inbox, state: State, context: Callable[[], object]) -> None:
+        self._bus, self._inbox, self._state, self._context = bus, inbox, state, context
+        self._by_name: dict[str, list[Callback]] = {}
+        self._seen = 0
+        self._moved = anyio.Event()
+        self.running = False
+
+    def add(self, name: str, callback: Callback) -> Callable[[], None]:
+        """Call `callback` for every `name` from now on; the function that is returned ends it."""
+        if name not in NAMES:
+            raise UserError(f"{name!r} is not something to listen to. The names are {', '.join(sorted(NAMES))}.")
+        self._by_name.setdefault(name, []).append(callback)
+        return lambda: self._by_name[name].remove(callback)
+
+    async def run(self) -> None:
+        """Call callbacks until the bus closes."""
+        self.running = True
+        self._seen = self._state.progress.seq
+        async for item in self._bus.subscribe(after=self._seen):
+            if isinstance(item, Lagged):
+                continue  # callbacks are live only; the log has what they missed
+            for name, payload in self._payloads(item):
+                for callback in tuple(self._by_name.get(name, ())):
+                    await self._call(name, callback, payload)
+            if isinstance(item, Recorded):
+                self._seen = item.seq
+                self._moved.set()
+                self._moved = anyio.Event()
+
+    async def caught_up(self, seq: int) -> None:
+        """Return when everything up to `seq` was called back, or after a second."""
+        with anyio.move_on_after(1.0):
+            while self.running and self._seen < seq:
+                await self._moved.wait()
+
+    async def _call(self, name: str, callback: Callback, payload: object) -> None:
+        async def call() -> None:
+            answer = callback(payload)
+            if inspect.isawaitable(answer):
+                await answer
+
+        fault = await guarded(f"the callback for {name!r}", call)
+        if isinstance(fault, Fault):
+            caught = FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
+            self._inbox.post(Draft(event=caught))
+
+    def _payloads(self, item: Item) -> Iterator[tuple[str, object]]:
+        """The names that `item` goes by, and what each is told."""
+        yield "*", item
+        match item:
+            case TextDelta() | ReasoningDelta():
+                yield NAME_OF[type(item)], item.text
+            case Delta():
+                yield NAME_OF[type(item)], item
+            case Notice():
+                yield "lifecycle", item
+            case Recorded():
+                yield NAME_OF[type(item.event)], item
+                yield from self._events(item)
+
+    def _events(self, record: Recorded) -> Iterator[tuple[str, object]]:
+        match record.event:
+            case ToolStarted():
+                yield "tool_start", record.event
+            case ToolFinished():
+                yield "tool_end", record.event
+            case ModelAsked():
+                yield "thinking", True
+                yield "context_update", self._context()
+            case ModelReplied():
+                yield "thinking", False
+                yield "context_update", self._context()
+            case TurnCompleted(outcome=outcome, turn=turn):
+                name = {"completed": "complete", "failed": "error"}.get(outcome, "interrupted")
+                yield name, self._state.results.turns.get(turn)
+            case _:
+                pass

@@ -1,0 +1,35 @@
+"""Performs `ChildStarted`: a child session with a log of its own answers a prompt."""
+
+from holdfast.runtime.barrier import Fault
+from holdfast.runtime.world import Outcome, World
+from holdfast.vocab.events import ChildFinished, ChildStarted, Draft, Recorded, TurnOutcome
+
+
+class RunChild:
+    """One child session. Its id is derived from the call, so that a resume finds its log."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, ChildStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = world
+
+    async def run(self) -> Outcome:
+        """Run the child to its end."""
+        if self._world.open_child is None:
+            return self._finish(self._ended("failed", "This session cannot open child sessions."))
+        return self._finish(await self._world.open_child(self._started))
+
+    def stopped(self) -> Outcome:
+        """The child was stopped with its parent."""
+        return self._finish(self._ended("interrupted", "The child session was stopped with its parent."))
+
+    def failed(self, fault: Fault) -> Outcome:
+        """The child could not be run."""
+        return self._finish(self._ended("failed", f"{fault.kind}: {fault.message}"))
+
+    def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
+        return ChildFinished(call=self._started.call, child=self._started.child, outcome=outcome, text=text)
+
+    def _finish(self, event: ChildFinished) -> Outcome:
+        return Outcome((Draft(event=event, by="child", cause=self._id),))

@@ -1,0 +1,37 @@
+"""Following a session: every event in order, however slow the follower, with the deltas between them while it keeps up."""
+
+from collections.abc import AsyncIterator
+
+from holdfast.ports import EventStore
+from holdfast.runtime.bus import Item, Subscription
+from holdfast.vocab.deltas import Lagged, Notice
+from holdfast.vocab.events import InputDropped, InputTaken, Recorded, TurnCompleted
+
+
+async def follow(subscription: Subscription, store: EventStore, session: str) -> AsyncIterator[Item]:
+    """Everything from the subscription; what it lost is read from the log."""
+    async for item in subscription:
+        if not isinstance(item, Lagged):
+            yield item
+            continue
+        for record in (await store.read(session, item.after)).records:
+            subscription.caught_up(record.seq)
+            yield record
+
+
+async def follow_input(subscription: Subscription, store: EventStore, session: str, input_id: str) -> AsyncIterator[Item]:
+    """Everything until the turn that answers `input_id` is over, the notices of its end included."""
+    turn = ""
+    async for item in follow(subscription, store, session):
+        yield item
+        match item:
+            case Recorded(event=InputTaken(inputs=inputs)) if input_id in inputs:
+                turn = item.cause
+            case Recorded(event=InputDropped(inputs=inputs)) if input_id in inputs:
+                return
+            case Recorded(event=TurnCompleted(turn=ended)) if ended == turn:
+                break
+            case _:
+                pass
+    while isinstance(notice := subscription.take(), Notice):
+        yield notice

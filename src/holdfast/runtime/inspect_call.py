@@ -1,0 +1,36 @@
+"""Performs `CallProposed`: finds out what the policy needs to know about a call."""
+
+from holdfast.runtime.barrier import Fault
+from holdfast.runtime.world import Outcome, World
+from holdfast.vocab.events import CallInspected, CallProposed, Draft, Recorded
+from holdfast.vocab.messages import ToolCall
+
+
+class InspectCall:
+    """One look at a call that was not looked at when it arrived."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, CallProposed)
+        self._call = record.event.call
+        self._id = record.id
+        self._world = world
+
+    async def run(self) -> Outcome:
+        """Look."""
+        found = next(call for call in self._world.state.progress.calls if call.id == self._call)
+        return Outcome((inspected(self._world, ToolCall(id=found.id, name=found.name, args=found.args), cause=self._id),))
+
+    def stopped(self) -> Outcome:
+        """Nothing came of it; the call is closed without."""
+        return Outcome()
+
+    def failed(self, fault: Fault) -> Outcome:
+        """A call that cannot be looked at cannot run."""
+        problem = f"inspection_failed: {fault.kind}: {fault.message}"
+        return Outcome((Draft(event=CallInspected(call=self._call, problem=problem), cause=self._id),))
+
+
+def inspected(world: World, call: ToolCall, *, cause: str) -> Draft:
+    """The facts about `call`, as an event."""
+    code, message, _ = world.tools.inspect(call.name, call.args)
+    return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}" if code else ""), cause=cause)

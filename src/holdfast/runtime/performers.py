@@ -1,0 +1,19 @@
+"""Who performs what."""
+
+from typing import Final
+
+from holdfast.runtime.ask_human import AskHuman
+from holdfast.runtime.ask_model import AskModel
+from holdfast.runtime.children import RunChild
+from holdfast.runtime.inspect_call import InspectCall
+from holdfast.runtime.run_tool import RunTool
+from holdfast.runtime.world import Perform
+from holdfast.vocab.events import CallProposed, ChildStarted, Event, ModelAsked, PermissionAsked, ToolStarted
+
+PERFORMERS: Final[dict[type[Event], Perform]] = {
+    ModelAsked: AskModel,
+    CallProposed: InspectCall,
+    PermissionAsked: AskHuman,
+    ToolStarted: RunTool,
+    ChildStarted: RunChild,
+}

@@ -1,0 +1,103 @@
+"""Performs `ToolStarted`: runs a tool, once, and brings its result home."""
+
+import anyio
+
+from holdfast.logic.parts import make_durable
+from holdfast.ports import Tool, ToolOutput
+from holdfast.runtime.ask_model import clean
+from holdfast.runtime.barrier import Fault
+from holdfast.runtime.world import Outcome, World
+from holdfast.vocab.deltas import ToolOutputDelta
+from holdfast.vocab.events import Draft, Event, Recorded, ToolFinished, ToolOutcome, ToolStarted
+from holdfast.vocab.messages import InFlightPart, MediaRef, Text, TextRef
+
+KEPT_OUTPUT = 64 * 1024
+"""Characters of streamed output that are kept for a call that is stopped."""
+
+
+class RunTool:
+    """One run of a tool. It is also the `ToolContext` that the tool sees."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, ToolStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = world
+        self._shown: list[str] = []
+        self._size = 0
+
+    # --- what the tool sees
+
+    @property
+    def call(self) -> str:
+        """The id of the call."""
+        return self._started.call
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of the call."""
+        return self._started.key
+
+    @property
+    def cwd(self) -> str:
+        """The working folder of the session."""
+        return self._world.cwd
+
+    def show(self, text: str) -> None:
+        """Stream a piece of output."""
+        if self._size < KEPT_OUTPUT:
+            self._shown.append(text)
+            self._size += len(text)
+        self._world.stream(ToolOutputDelta(call=self.call, text=clean(text)))
+
+    def note(self, event: Event) -> None:
+        """Write an event with the next commit."""
+        self._world.inbox.note(Draft(event=event, cause=self._id))
+
+    async def emit(self, event: Event) -> None:
+        """Write an event and return when it is durable."""
+        await self._world.inbox.deliver(Draft(event=event, cause=self._id))
+
+    # --- what the runner sees
+
+    async def run(self) -> Outcome:
+        """Run the tool; a lost run of a reconcilable tool is looked for first."""
+        tool = self._world.tools.get(self._started.name)
+        if tool is None:
+            return self._finish("invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool")
+        open_call = next(call for call in self._world.state.progress.calls if call.id == self.call)
+        _, _, args = self._world.tools.inspect(open_call.name, open_call.args)
+        patience = self._world.tool_timeout_s
+        with anyio.move_on_after(patience) as limit:
+            output = await self._output(tool, args)
+        if limit.cancelled_caught:
+            return self._finish("failed", self._partial(f"Stopped: it ran for more than {patience:g} seconds."), code="timeout")
+        parts: tuple[InFlightPart, ...] = (Text(text=clean(output.text)), *output.media)
+        return self._finish("failed" if output.failed else "ok", parts, code=output.code)
+
+    def stopped(self) -> Outcome:
+        """What it had shown when it was told to stop."""
+        return self._finish("interrupted", self._partial("Stopped by the person."), code="interrupted")
+
+    def failed(self, fault: Fault) -> Outcome:
+        """A tool that raises has failed; the session has not."""
+        return self._finish("failed", f"{fault.kind}: {fault.message}", code="raised")
+
+    async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
+        if self._started.again and self._started.effect == "reconcilable":
+            found = await tool.check(args, self)
+            if found is not None:
+                return found
+        return await tool.run(args, self)
+
+    def _partial(self, why: str) -> str:
+        doubt = "" if self._started.effect == "pure" else " It may have partly happened."
+        shown = "".join(self._shown)
+        return f"{why}{doubt}" + (f" Its output so far:\n{shown}" if shown else "")
+
+    def _finish(self, outcome: ToolOutcome, content: str | tuple[InFlightPart, ...], *, code: str = "") -> Outcome:
+        parts: tuple[InFlightPart, ...] = (Text(text=clean(content)),) if isinstance(content, str) else content
+        durable, blobs = make_durable(parts)
+        kept = tuple(part for part in durable if isinstance(part, Text | TextRef | MediaRef))
+        event = ToolFinished(call=self.call, outcome=outcome, content=kept, code=code)
+        return Outcome((Draft(event=event, cause=self._id),), blobs)

@@ -1,0 +1,235 @@
+"""The loop: drain the inbox, settle, write, publish, perform.
+
+One step is one commit. Nothing but deltas is visible before its commit, and no intent is performed before it. The loop lives as long as its
+session is open; it sleeps while there is nothing to do.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from holdfast.logic.decide import Policy
+from holdfast.logic.step import Step, settle
+from holdfast.ports import Trace
+from holdfast.runtime.barrier import Fault, guarded
+from holdfast.runtime.bus import Bus, Item
+from holdfast.runtime.inbox import Post
+from holdfast.runtime.performers import PERFORMERS
+from holdfast.runtime.world import Performer, World
+from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
+from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
+from holdfast.vocab.events import (
+    ChildFinished,
+    Closed,
+    Draft,
+    FaultCaught,
+    Interrupted,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    Recorded,
+    StopDeadlinePassed,
+    ToolFinished,
+)
+from holdfast.vocab.specs import Lease
+
+STOP_DEADLINE_S: Final = 5.0
+"""How long a performer that was told to stop may take to answer."""
+RESULTS: Final = (ModelReplied, ModelFailed, ToolFinished, ChildFinished)
+
+
+class Runner:
+    """Drives one session."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        lease: Lease,
+        nonce: str,
+        policy: Policy,
+        policy_blobs: Mapping[str, bytes],
+        bus: Bus,
+        trace: Trace,
+        opening: tuple[Draft, ...] = (),
+        patience_s: float = 30.0,
+    ) -> None:
+        self.world = world
+        self.policy = policy
+        self.policy_blobs = policy_blobs
+        self.bus = bus
+        self.failure: HoldfastError | None = None
+        """Why the loop ended, when it was not asked to."""
+        self.wrote = False
+        """Whether this opening has written anything."""
+        self.opening = opening
+        """Written with the first step of a session that was there before."""
+        self._lease = lease
+        self.nonce = nonce
+        self._trace = trace
+        self._patience_s = patience_s
+        self._running: dict[str, anyio.CancelScope] = {}
+        self._ending = False
+        self._deltas = 0
+        self._streamed: list[str] = []
+        self._ended = anyio.Event()
+        world.stream = self.stream
+
+    async def drive(self) -> None:
+        """Step until told to end or until the session is lost."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.world.inbox.flush_notes, self.world.clock)
+                while not self._ending:
+                    await self._step(tasks)
+                    if not self._ending:
+                        await self.world.inbox.wait()
+                tasks.cancel_scope.cancel()
+        except* HoldfastError as group:
+            self.failure = _first(group)
+        finally:
+            self.world.inbox.close(self.failure or UserError(f"Session {self.world.session!r} is closed."))
+            self.bus.close()
+            self._ended.set()
+
+    def end(self) -> None:
+        """Stop the loop after the step that is under way; what is being performed is cut off."""
+        self._ending = True
+        self.world.inbox.wake()
+
+    @property
+    def streamed(self) -> str:
+        """What the model has said since the last commit."""
+        return "".join(self._streamed)
+
+    async def close(self, reason: str) -> None:
+        """Write that the session is closed, when anything was written at all, and end the loop."""
+        if self.failure is None and self.wrote:
+            await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
+        self.end()
+        await self._ended.wait()
+
+    def stream(self, delta: Delta) -> None:
+        """Show a delta to whoever listens, and trace it."""
+        if isinstance(delta, TextDelta):
+            self._streamed.append(delta.text)
+        self._deltas += 1
+        placed = replace(delta, after=self.world.state.progress.seq, n=self._deltas)
+        self.bus.publish((placed,))
+        self._trace.write(self.world.session, type(delta).__name__, {"delta": placed})
+
+    # --- one step ----------------------------------------------------------------------------------------------------------------
+
+    async def _step(self, tasks: TaskGroup) -> None:
+        posts = self.world.inbox.drain()
+        step = self._settle(posts)
+        if step.records:
+            try:
+                await self._write(step, self._blobs(posts, step))
+            except (StoreFull, StoreUnavailable) as exc:
+                if _holds_result(step):
+                    raise
+                self.world.inbox.fail(posts, exc)
+                return
+            self._publish(step)
+        for post in posts:
+            post.answer()
+        self._perform_intents(step, tasks)
+
+    def _settle(self, posts: list[Post]) -> Step:
+        drafts = [draft for post in posts for draft in post.drafts]
+        goes_on = not self.opening or any(post.goes_on for post in posts)
+        if goes_on:
+            drafts = [*self.opening, *drafts]
+        policy = self.policy if goes_on else None
+        return settle(self.world.state.progress, drafts, policy, nonce=self.nonce, now=self.world.clock.now())
+
+    async def _write(self, step: Step, blobs: Mapping[str, bytes]) -> None:
+        """Make a step durable. A result in hand is not let go while there is hope for space."""
+        waited, pause = 0.0, 0.05
+        while True:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
+                return
+            except (StoreFull, StoreUnavailable) as exc:
+                if waited >= self._patience_s or not _holds_result(step):
+                    raise
+                self.stream(StoreWaiting(problem=str(exc)))
+            await self.world.clock.sleep(pause)
+            waited, pause = waited + pause, min(pause * 2, 2.0)
+
+    def _blobs(self, posts: list[Post], step: Step) -> Mapping[str, bytes]:
+        blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
+        if any(isinstance(record.event, ModelAsked) for record in step.records):
+            blobs |= self.policy_blobs
+        return blobs
+
+    def _publish(self, step: Step) -> None:
+        state = self.world.state
+        state.progress = step.progress
+        state.outline(step.records)
+        items: list[Item] = []
+        for record in step.records:
+            items.append(record)
+            items.extend(self._announced(record, state.follow(record)))
+            if isinstance(record.event, Opened):
+                self.opening = ()
+        self.wrote = True
+        self._deltas = 0
+        self._streamed.clear()
+        self._trace.position(self.world.session, step.progress.seq, self._lease.token)
+        self.bus.publish(items)
+
+    @staticmethod
+    def _announced(record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+        """`SessionResumeStarted` went out when the session was opened, before there was anything to write."""
+        if isinstance(record.event, Opened):
+            return tuple(notice for notice in notices if notice.notice != "SessionResumeStarted")
+        return notices
+
+    # --- performing --------------------------------------------------------------------------------------------------------------
+
+    def _perform_intents(self, step: Step, tasks: TaskGroup) -> None:
+        for record in step.intents:
+            scope = self._running[record.id] = anyio.CancelScope()
+            tasks.start_soon(self._perform, record, scope, name=f"{type(record.event).__name__} {record.id}")
+        for record in step.records:
+            if isinstance(record.event, Interrupted):
+                for scope in self._running.values():
+                    scope.cancel()
+                tasks.start_soon(self._declare_stopped, record.id)
+
+    async def _perform(self, record: Recorded, scope: anyio.CancelScope) -> None:
+        performer: Performer = PERFORMERS[type(record.event)](record, self.world)
+        where = f"{type(record.event).__name__} {record.id}"
+        outcome = None
+        with scope:
+            outcome = await guarded(where, performer.run)
+        del self._running[record.id]
+        if outcome is None:
+            outcome = performer.stopped()
+        elif isinstance(outcome, Fault):
+            self.world.inbox.post(Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:])))
+            outcome = performer.failed(outcome)
+        self.world.inbox.post(*outcome.drafts, blobs=outcome.blobs)
+
+    async def _declare_stopped(self, interrupt: str) -> None:
+        await self.world.clock.sleep(STOP_DEADLINE_S)
+        self.world.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
+
+
+def _holds_result(step: Step) -> bool:
+    return any(isinstance(record.event, RESULTS) for record in step.records)
+
+
+def _first(group: BaseExceptionGroup[HoldfastError]) -> HoldfastError:
+    leaf: BaseException = group
+    while isinstance(leaf, BaseExceptionGroup):
+        leaf = leaf.exceptions[0]
+    assert isinstance(leaf, HoldfastError)
+    return leaf

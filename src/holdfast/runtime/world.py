@@ -1,0 +1,80 @@
+"""What performers may touch, and what they give back."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from holdfast.logic.outgoing import Outgoing
+from holdfast.logic.state import State
+from holdfast.ports import Asker, Clock, EventStore, Model, Tool
+from holdfast.runtime.barrier import Fault
+from holdfast.runtime.inbox import Inbox
+from holdfast.vocab.deltas import Delta
+from holdfast.vocab.events import ChildFinished, ChildStarted, Draft, Recorded
+from holdfast.vocab.specs import ToolSpec
+
+OpenChild = Callable[[ChildStarted], Awaitable[ChildFinished]]
+"""Runs a child session to its end, from wherever its own log stands."""
+
+
+class Tools(Protocol):
+    """The tools of a session."""
+
+    def get(self, name: str) -> Tool | None:
+        """The tool called `name`."""
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of them."""
+
+    def inspect(self, name: str, args_text: str) -> tuple[str, str, dict[str, object]]:
+        """A problem's code and message, both empty when a call could run, and its arguments."""
+
+
+@dataclass(slots=True)
+class World:
+    """Everything outside a session that its performers use."""
+
+    session: str
+    cwd: str
+    store: EventStore
+    clock: Clock
+    tools: Tools
+    model: Callable[[str], Model]
+    """Finds a model by its name in the log; raises `UserError` when there is none."""
+    state: State
+    inbox: Inbox
+    stream: Callable[[Delta], None]
+    """Shows a delta to whoever listens; never waits."""
+    outgoing: Outgoing = field(default_factory=Outgoing)
+    """The history as requests have it."""
+    instructions: str = ""
+    asker: Asker | None = None
+    open_child: OpenChild | None = None
+    idle_timeout_s: float | None = 120.0
+    """How long a model may stay silent."""
+    tool_timeout_s: float | None = 600.0
+    """How long a tool may run."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a performer leaves in the inbox."""
+
+    drafts: tuple[Draft, ...] = ()
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Performer(Protocol):
+    """Does what one intent says."""
+
+    async def run(self) -> Outcome:
+        """Do it, and say what came of it."""
+
+    def stopped(self) -> Outcome:
+        """Say what had come of it when it was told to stop. Never waits."""
+
+    def failed(self, fault: Fault) -> Outcome:
+        """Say how it went wrong."""
+
+
+Perform = Callable[[Recorded, World], Performer]

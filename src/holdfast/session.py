@@ -1,0 +1,297 @@
+"""What a user holds: one session.
+
+A thin face on the log. Everything it does is an event left in the inbox or a look at a fold; a feature that seems to need a branch here
+wants an event instead.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Literal
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from holdfast.logic.forking import node_of
+from holdfast.logic.parts import make_durable, shorten
+from holdfast.logic.report import ResumeReport
+from holdfast.logic.results import TurnResult
+from holdfast.logic.state import state_of
+from holdfast.logic.transcript import Entry
+from holdfast.runtime.ask_model import clean
+from holdfast.runtime.bus import Item, Subscription
+from holdfast.runtime.callbacks import Callback, Callbacks
+from holdfast.runtime.following import follow_input
+from holdfast.runtime.reading import Reading
+from holdfast.runtime.runner import STOP_DEADLINE_S, Runner
+from holdfast.vocab.errors import IllegalTransition, InputConflict, TurnFailed, TurnInterrupted, UserError
+from holdfast.vocab.events import (
+    Delivery,
+    Draft,
+    EntryAdded,
+    GrantsCleared,
+    HistoryCleared,
+    InputDropped,
+    InputReceived,
+    Interrupted,
+    MessageInjected,
+    ModeChanged,
+    Recorded,
+    Renamed,
+    Rewound,
+    SlotWritten,
+)
+from holdfast.vocab.messages import InFlightPart, InputPart, MediaRef, Text, TextRef
+from holdfast.vocab.specs import MODES, Mode
+
+Prompt = str | tuple[InFlightPart, ...]
+Fork = Callable[[str], Awaitable[str]]
+
+
+class Session(Reading):
+    """An open session. Made by `open_session`."""
+
+    def __init__(self, runner: Runner, tasks: TaskGroup, *, report: ResumeReport | None, fork: Fork, opened: tuple[Item, ...]) -> None:
+        super().__init__(runner)
+        self._tasks = tasks
+        self._fork = fork
+        self._inputs = 0
+        self._callbacks = Callbacks(runner.bus, self._world.inbox, self._world.state, lambda: self.context_state)
+        self.report = report
+        """What opening it again found; None for a new session."""
+        self.opened: tuple[Item, ...] = opened
+        """What happened while it was opened, before anybody could subscribe."""
+
+    # --- talking -----------------------------------------------------------------------------------------------------------------
+
+    async def run(self, prompt: Prompt, *, input_id: str | None = None) -> str:
+        """Say something, wait for the turn to end, and return the final text.
+
+        Raise `TurnFailed` or `TurnInterrupted` after the event that says so is durable; the session stays usable.
+        """
+        return (await self.result(prompt, input_id=input_id)).text
+
+    async def result(self, prompt: Prompt, *, input_id: str | None = None) -> TurnResult:
+        """Like `run`, but return everything about the turn."""
+        name = input_id or self._next_input()
+        async for _ in self.send(prompt, input_id=name):
+            pass
+        await self._callbacks.caught_up(self.seq)
+        if self._runner.failure is not None:
+            raise self._runner.failure
+        result = self.input_result(name)
+        if result is None:
+            raise TurnInterrupted("The input was dropped before its turn began.", turn="")
+        return self._checked(result)
+
+    async def send(
+        self, prompt: Prompt, *, delivery: Delivery = "queue", input_id: str | None = None, display: str = ""
+    ) -> AsyncIterator[Item]:
+        """Say something and follow what happens: events, deltas and notices, until the turn that answers is over."""
+        parts, blobs = self._input(prompt)
+        name = input_id or self._next_input()
+        known = self._world.state.results.inputs
+        if name in known.parts and known.parts[name] != parts:
+            raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
+        subscription = self._runner.bus.subscribe(after=self.seq)
+        try:
+            if name not in known.parts:
+                event = InputReceived(input=name, parts=parts, delivery=delivery, display=display)
+                await self._deliver(Draft(event=event, by="user"), blobs=blobs)
+            elif (result := self.input_result(name)) is not None and result.outcome is not None:
+                return
+            else:
+                await self._deliver()
+            async for item in follow_input(subscription, self._world.store, self.id, name):
+                yield item
+        finally:
+            subscription.close()
+
+    async def steer(self, prompt: Prompt) -> None:
+        """Say something into the running turn: it is taken at the next point where no call is open."""
+        parts, blobs = self._input(prompt)
+        event = InputReceived(input=self._next_input(), parts=parts, delivery="steer")
+        await self._deliver(Draft(event=event, by="user"), blobs=blobs)
+
+    async def finish(self) -> TurnResult | None:
+        """Finish the turn that was open when the session was opened, and whatever was queued. None when nothing was."""
+        state = self._world.state
+        turn = state.progress.turn
+        waiting = state.progress.queue
+        if turn is None and not waiting:
+            return None
+        await self._deliver()
+        await self._until_idle()
+        if self._runner.failure is not None:
+            raise self._runner.failure
+        newest = waiting[-1].input if waiting else ""
+        over = state.results.inputs.turn_of.get(newest) or (turn.id if turn else "")
+        return self._checked(state.results.turns[over]) if over in state.results.turns else None
+
+    async def abort(self, reason: str = "") -> None:
+        """Stop the running turn and drop what is queued; nothing happens when the session is idle."""
+        drafts = [Draft(event=Interrupted(reason=reason), by="user")]
+        if self.pending_inputs:
+            drafts.append(Draft(event=InputDropped(inputs=self.pending_inputs), by="user"))
+        if self._world.state.progress.busy:
+            await self._deliver(*drafts)
+
+    async def drop_queued(self) -> None:
+        """Take back what is queued; the running turn goes on."""
+        if self.pending_inputs:
+            await self._deliver(Draft(event=InputDropped(inputs=self.pending_inputs), by="user"))
+
+    def on(self, name: str, callback: Callback) -> Callable[[], None]:
+        """Call `callback` for each `name` (`text_delta`, `tool_start`, `complete`, any event's name, `*`); returns what ends it."""
+        end = self._callbacks.add(name, callback)
+        if not self._callbacks.running:
+            self._callbacks.running = True
+            self._tasks.start_soon(self._callbacks.run)
+        return end
+
+    def subscribe(self, *, after: int | None = None) -> Subscription:
+        """Listen to everything from now on. A listener that is too slow gets a `Lagged` and reads `events` from there."""
+        return self._runner.bus.subscribe(after=self.seq if after is None else after)
+
+    # --- history -----------------------------------------------------------------------------------------------------------------
+
+    async def full_history(self) -> tuple[Entry, ...]:
+        """The conversation with the events between its messages."""
+        await self._complete()
+        return self._world.state.transcript.entries()
+
+    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
+        """The log after seq `after`."""
+        return (await self._world.store.read(self.id, after)).records
+
+    async def inject(self, role: Literal["system", "user", "assistant"], content: str) -> None:
+        """Add a message to the history without asking the model."""
+        if role not in ("system", "user", "assistant"):
+            raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
+        part, blobs = shorten(content)
+        await self._when_idle(Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs)
+
+    async def add_entry(self, kind: str, content: dict[str, object]) -> None:
+        """Add an entry to the full history; no model sees it."""
+        text = msgspec.json.encode(content).decode()
+        await self._when_idle(Draft(event=EntryAdded(kind=kind, content=text), by="user"))
+
+    async def clear_history(self) -> None:
+        """Start the conversation over, the context's token count included. The log keeps what was."""
+        await self._when_idle(Draft(event=HistoryCleared(), by="user"))
+
+    async def rewind(self, *, to: str | None = None, before: str | None = None) -> None:
+        """Let the conversation go on from the end of turn `to`, or from just before turn `before`. Nothing is deleted."""
+        if (to is None) == (before is None):
+            raise UserError("Say either `to=TURN` (the last turn to keep) or `before=TURN`.")
+        await self._complete()
+        transcript = self._world.state.transcript
+        if before is not None:
+            node = transcript.before_turn(before)
+            if node is None:
+                raise UserError(f"There is no turn {before!r} in session {self.id!r}.")
+        else:
+            node = node_of(transcript, to or "")
+        event = Rewound(to=node, turns=transcript.turns_up_to(node) if node else 0)
+        await self._when_idle(Draft(event=event, by="user"))
+
+    async def fork(self, *, at: str = "") -> "ForkedSession":
+        """Copy the conversation, up to turn `at` or to here, into a new session and return its id. This one is untouched."""
+        return ForkedSession(await self._fork(at))
+
+    # --- settings ----------------------------------------------------------------------------------------------------------------
+
+    async def rename(self, name: str) -> None:
+        """Give the session a name."""
+        await self._deliver(Draft(event=Renamed(name=name), by="user"), goes_on=False)
+
+    async def set_permission_mode(self, mode: Mode) -> None:
+        """Judge calls in another mode from now on; what was judged stays judged."""
+        if mode not in MODES:
+            raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
+        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), goes_on=False)
+
+    async def clear_approvals(self) -> None:
+        """Ask again for what was allowed for the session."""
+        await self._deliver(Draft(event=GrantsCleared(), by="user"), goes_on=False)
+
+    async def write_slot(self, owner: str, version: str, content: str) -> None:
+        """Put an extension's state away."""
+        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), goes_on=False)
+
+    # --- the end -----------------------------------------------------------------------------------------------------------------
+
+    async def close(self, reason: str = "", *, drain_s: float = 0.0) -> None:
+        """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Once is enough."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._runner.failure is None:
+            with anyio.move_on_after(drain_s):
+                await self._until_idle()
+            with anyio.move_on_after(STOP_DEADLINE_S * 2):
+                await self._stop(reason)
+                await self._until_idle()
+        await self._runner.close(reason)
+
+    async def _stop(self, reason: str) -> None:
+        if self.is_running:
+            await self._world.inbox.deliver(Draft(event=Interrupted(reason=reason), by="user"))
+
+    # --- how -----------------------------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, goes_on: bool = True) -> None:
+        if self._closed:
+            raise IllegalTransition(f"Session {self.id!r} is closed. Open it again with open_session(resume={self.id!r}).")
+        await self._world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+
+    async def _when_idle(self, draft: Draft, *, blobs: dict[str, bytes] | None = None) -> None:
+        if self._world.state.progress.busy:
+            raise IllegalTransition(f"A turn of session {self.id!r} is going on. Wait for it, abort it, or finish it first.")
+        await self._deliver(draft, blobs=blobs, goes_on=False)
+
+    async def _complete(self) -> None:
+        """Fold the whole log when a snapshot left out the paths that are now needed."""
+        if not self._world.state.transcript.complete:
+            self._world.state.transcript = state_of(self.id, await self.events()).transcript
+
+    async def _until_idle(self) -> None:
+        subscription = self.subscribe()
+        try:
+            while self.is_running or (self.pending_inputs and not self._runner.opening):
+                await anext(subscription)
+        except StopAsyncIteration:
+            return
+        finally:
+            subscription.close()
+
+    def _next_input(self) -> str:
+        self._inputs += 1
+        return f"{self._runner.nonce}-in-{self._inputs}"
+
+    def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
+        given = (Text(text=clean(prompt)),) if isinstance(prompt, str) else prompt
+        parts, blobs = make_durable(given)
+        kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef))
+        if not any(not isinstance(part, Text) or part.text.strip() for part in kept):
+            raise UserError("The prompt is empty. Say something.")
+        return kept, blobs
+
+    def _checked(self, result: TurnResult) -> TurnResult:
+        match result.outcome:
+            case "completed":
+                return result
+            case "failed":
+                raise TurnFailed(result.message, turn=result.turn, reason=result.code, text=result.text)
+            case _:
+                raise TurnInterrupted(result.message or "The turn was interrupted.", turn=result.turn, text=result.text)
+
+
+class ForkedSession(str):
+    """The id of a fork."""
+
+    __slots__ = ()
+
+    @property
+    def id(self) -> str:
+        """The id."""
+        return str(self)

@@ -1,0 +1,181 @@
+"""The sessions of a store: find, show, rename, fork, delete, prune, move, verify."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from msgspec.structs import replace
+
+from holdfast.logic.forking import fork_records, node_of
+from holdfast.logic.parts import cited_blobs
+from holdfast.logic.state import state_of
+from holdfast.logic.step import stamp
+from holdfast.ports import Clock, EventStore, SessionQuery
+from holdfast.stores.owners import this_process
+from holdfast.version import VERSION
+from holdfast.vocab.errors import LogDamaged, NoSession, StoreMismatch, UserError
+from holdfast.vocab.events import Draft, Event, Opened, Recorded, Renamed, Started, StoreChanged
+from holdfast.vocab.ids import base36, check_session_id
+from holdfast.vocab.specs import Origin, SessionMeta
+
+DAY: Final = 24 * 3600 * 1_000_000
+
+
+async def exists(store: EventStore, session: str) -> bool:
+    """Whether anything is stored under that id."""
+    try:
+        return (await store.meta(session)).seq > 0
+    except NoSession:
+        return False
+
+
+async def find(store: EventStore, wanted: str) -> SessionMeta:
+    """The session with that id or, when there is none, the newest with that name."""
+    try:
+        return await store.meta(check_session_id(wanted))
+    except (NoSession, UserError):
+        named = await store.list(SessionQuery(name=wanted, include_children=True, limit=1))
+        if named:
+            return named[0]
+        raise NoSession(f"There is no session with the id or name {wanted!r}. `holdfast sessions list` shows them.") from None
+
+
+async def newest(store: EventStore, project: str) -> SessionMeta:
+    """The newest session of a project in which something was said."""
+    found = await store.list(SessionQuery(project=project, include_empty=False, limit=1))
+    if not found:
+        raise NoSession(f"No session of {project!r} can be continued yet. Start one with `holdfast -p \"...\"`.")
+    return found[0]
+
+
+async def check_store(store: EventStore, session: str) -> None:
+    """Raise `StoreMismatch` when another store wrote the session."""
+    meta = await store.meta(session)
+    if meta.store and meta.store != store.identity:
+        raise StoreMismatch(
+            f"Session {session!r} was written by the store {meta.store!r}, and this is {store.identity!r}. "
+            "Bring it over with `holdfast sessions move`."
+        )
+
+
+async def rename(store: EventStore, session: str, name: str, *, clock: Clock) -> None:
+    """Give a session a name."""
+    await _add(store, session, Renamed(name=name), clock=clock)
+
+
+async def fork(
+    store: EventStore, session: str, *, clock: Clock, at: str = "", new_id: str | None = None, name: str = ""
+) -> str:
+    """Copy a session's conversation, up to turn `at` or to its end, into a new session; return its id."""
+    part = await store.read(session)
+    state = state_of(session, part.records)
+    beginning = part.records[0].event
+    if not isinstance(beginning, Started):
+        raise LogDamaged(f"The log of session {session!r} does not begin with its start. `holdfast log repair` may help.")
+    node = node_of(state.transcript, at)
+    fork_id = check_session_id(new_id) if new_id else new_session_id(clock)
+    if await exists(store, fork_id):
+        raise UserError(f"There is a session {fork_id!r} already. Choose another id for the fork.")
+    origin = Origin(session=session, event=node or state.transcript.branches.tip)
+    started = replace(
+        beginning,
+        session=fork_id,
+        name=name,
+        model=state.progress.model,
+        mode=state.progress.mode,
+        store=store.identity,
+        origin=origin,
+        parent="",
+        version=VERSION,
+    )
+    lease = await store.lease(fork_id, this_process("fork"))
+    try:
+        nonce = f"{base36(lease.token)}{clock.nonce()}"
+        records = fork_records(part.records, state.transcript, started, at=node, nonce=nonce)
+        opened = stamp(state_of(fork_id, records).progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
+        blobs = await _blobs(store, records)
+        await store.append(lease, 0, (*records, opened), blobs)
+    finally:
+        await store.release(lease)
+    return fork_id
+
+
+async def delete(store: EventStore, session: str) -> None:
+    """Forget a session. Raise `SessionBusy` when somebody has it open; no other session is touched."""
+    lease = await store.lease(session, this_process("delete"))
+    await store.delete(session)
+    await store.release(lease)
+
+
+async def prune(
+    store: EventStore, *, clock: Clock, older_than_days: float | None = None, empty: bool = False, dry_run: bool = False
+) -> tuple[SessionMeta, ...]:
+    """Delete old sessions, or empty ones, and return them. A session that somebody has open stays."""
+    if older_than_days is None and not empty:
+        raise UserError("Say what to prune: older_than_days, empty, or both.")
+    horizon = clock.now() - int((older_than_days or 0) * DAY)
+    everything = await store.list(SessionQuery(include_children=True))
+    old = [meta for meta in everything if older_than_days is not None and meta.updated < horizon]
+    void = [meta for meta in everything if empty and meta.empty and meta not in old]
+    gone = [meta for meta in (*old, *void) if await store.holder(meta.id) is None]
+    for meta in () if dry_run else gone:
+        await delete(store, meta.id)
+    return tuple(gone)
+
+
+async def move(source: EventStore, target: EventStore, session: str, *, clock: Clock) -> None:
+    """Bring a session into another store, with its blobs, and delete it here once it is safe there."""
+    if await exists(target, session):
+        raise UserError(f"The target store has a session {session!r} already.")
+    held = await source.lease(session, this_process("move"))
+    try:
+        part = await source.read(session)
+        if part.trouble is not None:
+            raise LogDamaged(f"Session {session!r} cannot be moved: {part.trouble.detail}. Repair it first.")
+        lease = await target.lease(session, this_process("move"))
+        try:
+            progress = state_of(session, part.records).progress
+            moved = Draft(event=StoreChanged(store=target.identity, came_from=source.identity), by="user")
+            last = stamp(progress, moved, nonce=f"{base36(lease.token)}{clock.nonce()}", now=clock.now())
+            await target.append(lease, 0, (*part.records, last), await _blobs(source, part.records))
+        finally:
+            await target.release(lease)
+        await source.delete(session)
+    finally:
+        await source.release(held)
+
+
+async def verify(store: EventStore, session: str) -> tuple[str, ...]:
+    """Read everything of a session back and fold it; say what is wrong."""
+    wrong = list(await store.verify(session))
+    part = await store.read(session)
+    if part.trouble is not None:
+        wrong.append(f"{part.trouble.kind}: {part.trouble.detail}")
+    meta = await store.meta(session)
+    if part.trouble is None and state_of(session, part.records).meta != meta:
+        wrong.append("the metadata is not what the log says")
+    if meta.store and meta.store != store.identity:
+        wrong.append(f"another store wrote it: {meta.store!r}")
+    return tuple(dict.fromkeys(wrong))
+
+
+def new_session_id(clock: Clock) -> str:
+    """A fresh id that sorts by time and can be typed."""
+    moment = datetime.fromtimestamp(clock.now() / 1_000_000, UTC)
+    return f"{moment:%Y%m%d-%H%M%S}-{clock.nonce()}"
+
+
+async def _add(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
+    """Write one event to a session that nobody has open, without setting it going."""
+    lease = await store.lease(session, this_process())
+    try:
+        progress = state_of(session, (await store.read(session)).records).progress
+        nonce = f"{base36(lease.token)}{clock.nonce()}"
+        await store.append(lease, progress.seq, (stamp(progress, Draft(event=event, by="user"), nonce=nonce, now=clock.now()),))
+    finally:
+        await store.release(lease)
+
+
+async def _blobs(store: EventStore, records: Sequence[Recorded]) -> dict[str, bytes]:
+    cited = {sha for record in records for sha in cited_blobs(record.event)}
+    return {sha: await store.blob(sha) for sha in sorted(cited)}

@@ -1,0 +1,1 @@
+"""Layer 4: where sessions live."""

@@ -1,0 +1,201 @@
+"""Who may write a session of the JSONL store: claims, which are files that only one process can create.
+
+In the folder of a session, `<token>.jsonl` is the segment that the lease with that token writes; its first line is the claim.
+`<token>.released` says that the holder gave the lease back, `<token>.gone` that the session was deleted under that token. A claim is
+made with a hard link, which fails when the name is taken: of several processes that want token 8, one gets it and the others look
+again. Nothing is ever locked, so a process that is stopped anywhere holds up nobody.
+
+Segments stay. Only a deletion removes them: it claims a token of its own, which stays, and removes the ones below in ascending order. So
+a lease with token 7 holds exactly while there is no `8.jsonl` and `7.jsonl` has its claim, asked in this order: where 8 was removed, 7
+had been removed before, and whoever made a 7 again by mistake made it with another claim.
+"""
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
+from holdfast.stores.jsonl_lines import Claim, Flaw, read_head, seal_struct
+from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
+from holdfast.vocab.errors import SessionBusy
+from holdfast.vocab.ids import check_session_id
+from holdfast.vocab.specs import Lease, Owner
+
+IsDead = Callable[[Owner], bool]
+"""Whether an owner certainly lives no more."""
+_NAME: Final = re.compile(r"(\d{8,})\.(jsonl|released|gone)")
+_LABEL: Final = 200
+"""Characters of an owner's label that a claim keeps."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Names:
+    """What the names in a session's folder say."""
+
+    segments: tuple[int, ...]
+    """Ascending, without those of a deleted session of the same name."""
+    remains: tuple[int, ...]
+    """The segments of a deleted session that are still there, ascending."""
+    floor: int
+    """The token under which a session of this name was last deleted; 0 when none was."""
+    released: frozenset[int]
+    newest: int
+    """The highest token that any file names; 0 in an empty folder."""
+
+
+def names_in(folder: Path) -> Names:
+    """Read the names in a session's folder; a missing folder is an empty one."""
+    found: dict[str, set[int]] = {"jsonl": set(), "released": set(), "gone": set()}
+    try:
+        for name in os.listdir(folder):
+            if match := _NAME.fullmatch(name):
+                found[match[2]].add(int(match[1]))
+    except FileNotFoundError:
+        pass
+    floor = max(found["gone"], default=0)
+    return Names(
+        segments=tuple(sorted(token for token in found["jsonl"] if token > floor)),
+        remains=tuple(sorted(token for token in found["jsonl"] if token < floor)),
+        floor=floor,
+        released=frozenset(found["released"]),
+        newest=max(set().union(*found.values()), default=0),
+    )
+
+
+def holds(folder: Path, lease: Lease) -> bool:
+    """Whether `lease` is the newest one of a session that still exists."""
+    if os.path.exists(folder / name_of(lease.token + 1)):
+        return False
+    claim = claim_of(folder, lease.token)
+    return claim is not None and claim.owner is not None and (claim.owner.id, claim.since) == (lease.owner.id, lease.since)
+
+
+def keeper_of(folder: Path) -> Path:
+    """Where a session keeps links to the blobs that it cites; a deleted session of the same name had another place."""
+    return folder / f"{names_in(folder).floor:08}.blobs"
+
+
+def claim_of(folder: Path, token: int) -> Claim | None:
+    """The claim of a token; None when there is none that can be read."""
+    try:
+        with open(folder / name_of(token), "rb", buffering=0) as file:
+            head = read_head(file.read(HEAD_ROOM))
+    except FileNotFoundError:
+        return None
+    return None if isinstance(head, Flaw) else head.claim
+
+
+class Owners:
+    """The heartbeats: one file for each process that holds sessions."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def beat(self, owner: Owner, ttl: int, now: int) -> None:
+        """Say that `owner` lives. Not synced: after a power cut nobody lives."""
+        make_folder(self._folder)
+        record = msgspec.json.encode({"owner": owner, "until": now + ttl})
+        replace_file(self._folder / f"{check_session_id(owner.id)}.json", record, durably=False)
+
+    def until(self, claim: Claim, owner: Owner) -> int:
+        """When the lease of `claim` runs out."""
+        return self._read(self._folder / f"{owner.id}.json") or claim.since + claim.ttl
+
+    def prune(self, before: int) -> None:
+        """Forget the owners whose leases ran out before that time."""
+        for path in self._folder.glob("*.json"):
+            if (self._read(path) or before) < before:
+                path.unlink(missing_ok=True)
+
+    @staticmethod
+    def _read(path: Path) -> int | None:
+        try:
+            until = msgspec.json.decode(path.read_bytes(), type=dict[str, object]).get("until")
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+        return until if isinstance(until, int) else None
+
+
+@dataclass(frozen=True)
+class Claims:
+    """The rules by which sessions change hands."""
+
+    owners: Owners
+    is_dead: IsDead
+    now: Callable[[], int]
+
+    def take(self, folder: Path, owner: Owner, ttl: int) -> Claim:
+        """Claim the session in `folder` for `owner`, unless a living owner holds it."""
+        self.owners.beat(owner, ttl, self.now())
+        known = msgspec.structs.replace(owner, label=owner.label[:_LABEL])
+        while True:
+            names = names_in(folder)
+            living = self._living(folder, names)
+            if living is not None:
+                raise SessionBusy(busy(living))
+            claim = Claim(segment=names.newest + 1, session=folder.name, since=self.now(), ttl=ttl, owner=known)
+            if _made(folder, claim):
+                return claim
+
+    def seize(self, folder: Path) -> Claim:
+        """Claim the session for nobody, whoever holds it: no lease has the token."""
+        while True:
+            claim = Claim(segment=names_in(folder).newest + 1, session=folder.name, since=self.now())
+            if _made(folder, claim):
+                return claim
+
+    def holder(self, folder: Path) -> Lease | None:
+        """Who may write the session, if a living owner does."""
+        return self._living(folder, names_in(folder))
+
+    def _living(self, folder: Path, names: Names) -> Lease | None:
+        token = names.newest
+        claim = claim_of(folder, token) if token and token not in names.released else None
+        if claim is None or claim.owner is None:
+            return None
+        if self.is_dead(claim.owner) or self.owners.until(claim, claim.owner) <= self.now():
+            return None
+        return Lease(session=folder.name, token=token, owner=claim.owner, since=claim.since)
+
+
+def _made(folder: Path, claim: Claim) -> bool:
+    """Make the file of a claim; False when somebody was faster.
+
+    Looking again afterwards finds out the one who was so slow that the name had been used and removed meanwhile.
+    """
+    made = create_file(folder / name_of(claim.segment), seal_struct(claim))
+    return made and names_in(folder).newest == claim.segment
+
+
+def release(folder: Path, lease: Lease) -> None:
+    """Give a lease back. Not synced: after a power cut its owner is dead."""
+    if holds(folder, lease):
+        mark(folder, lease.token, "released")
+
+
+def mark(folder: Path, token: int, kind: str) -> None:
+    """Leave an empty file that says something about a token."""
+    os.close(os.open(folder / f"{token:08}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def unmark(folder: Path, names: Names, below: int) -> None:
+    """Remove the releases of older leases."""
+    for token in names.released:
+        if token < below:
+            (folder / f"{token:08}.released").unlink(missing_ok=True)
+
+
+def busy(lease: Lease) -> str:
+    """Say who holds a session and since when."""
+    owner = lease.owner
+    since = datetime.fromtimestamp(lease.since / 1_000_000, UTC).isoformat(timespec="seconds")
+    return (
+        f"Session {lease.session!r} is held by {owner.label or 'a process'!r} (pid {owner.pid} on {owner.host!r}) since {since}. "
+        "Close it there, or follow it read-only."
+    )

@@ -1,0 +1,84 @@
+"""Files that survive a crash: written whole or not at all, synced, and readable only by their user."""
+
+import errno
+import os
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+sync_bytes: Final = getattr(os, "fdatasync", os.fsync)
+"""Bring the bytes of an open file to the disk, with its length and without its times where the system can."""
+
+
+def explain(error: OSError, path: str | Path) -> StoreError:
+    """The error that a user of the store sees."""
+    if error.errno in _FULL:
+        return StoreFull(f"No space to write {str(path)!r}: {error}. Free some space; what was acknowledged is safe.")
+    if error.errno in _FORBIDDEN:
+        return StoreReadOnly(f"{str(path)!r} cannot be written: {error}. Check its permissions and its disk.")
+    return StoreUnavailable(f"Cannot use {str(path)!r}: {error}. Is its disk still there?")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only this user may enter, durably; an existing one stays as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(each.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace_file(path: Path, content: bytes, *, durably: bool = True) -> None:
+    """Put `content` at `path` in one step, over whatever is there."""
+    partial = _partial(path, content, durably=durably)
+    try:
+        partial.replace(path)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    if durably:
+        sync_folder(path.parent)
+
+
+def create_file(path: Path, content: bytes) -> bool:
+    """Put `content` at `path` durably if nothing is there; say whether it was so.
+
+    Of several processes that try at once, exactly one is told yes: a hard link never replaces a name.
+    """
+    partial = _partial(path, content, durably=True)
+    try:
+        os.link(partial, path)
+    except FileExistsError:
+        return False
+    finally:
+        partial.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def _partial(path: Path, content: bytes, *, durably: bool) -> Path:
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
+    partial = Path(name)
+    try:
+        with open(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            if durably:
+                os.fsync(file.fileno())
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+    return partial

@@ -1,0 +1,184 @@
+"""What this process knows of the sessions of a JSONL store, so that a list does not read every log again.
+
+Knowledge is kept with a stamp: the newest token, and size and time of its segment. While the stamp is right, nothing was written. When
+it is not, reading goes on where it ended. The knowledge is also kept in `cache/`, which may be deleted at any time.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.outline import project
+from holdfast.ports import Trouble
+from holdfast.stores.jsonl_claims import Names, names_in
+from holdfast.stores.jsonl_files import make_folder, replace_file
+from holdfast.stores.jsonl_log import Place, Reading, name_of, read_log
+from holdfast.vocab.errors import BadId, StoreUnavailable
+from holdfast.vocab.ids import check_session_id
+from holdfast.vocab.specs import SessionMeta
+
+_ATTEMPTS: Final = 5
+"""How often a reading starts over because files went away under it."""
+
+
+class Stamp(msgspec.Struct, frozen=True, kw_only=True):
+    """What changes whenever a session does."""
+
+    newest: int
+    size: int
+    time: int
+
+
+class Known(msgspec.Struct, frozen=True, kw_only=True):
+    """A session up to a point of its log."""
+
+    stamp: Stamp
+    end: Place
+    meta: SessionMeta
+    trouble: Trouble | None = None
+    """`damaged` or `newer`: nothing may be appended."""
+    rest: int = 0
+    """Bytes behind `end` in the newest segment that are no whole batch."""
+
+    @property
+    def is_session(self) -> bool:
+        """Whether there is anything to open."""
+        return self.meta.seq > 0 or self.trouble is not None
+
+
+@dataclass(frozen=True)
+class FileSegments:
+    """The segments in a session's folder."""
+
+    folder: Path
+    tokens: Sequence[int]
+
+    def size(self, token: int) -> int:
+        """The bytes of a segment."""
+        return os.stat(self.folder / name_of(token)).st_size
+
+    def content(self, token: int, start: int, end: int) -> bytes:
+        """A stretch of a segment's bytes."""
+        with open(self.folder / name_of(token), "rb") as file:
+            file.seek(start)
+            return file.read(max(0, end - start))
+
+
+@dataclass(frozen=True)
+class Look:
+    """One reading of a session, and the names and the stamp that were true when it began."""
+
+    names: Names
+    stamp: Stamp
+    reading: Reading
+
+
+class Knowledge:
+    """All sessions of one store. Every method blocks; threads may call them at the same time."""
+
+    def __init__(self, sessions: Path, cache: Path) -> None:
+        self._sessions = sessions
+        self._cache = cache / "sessions.msgpack"
+        self._known: dict[str, Known] = {}
+        self._changed = False
+
+    def folder(self, session: str) -> Path:
+        """Where a session is. Raise `BadId` for what cannot be a session."""
+        return self._sessions / check_session_id(session)
+
+    def look(self, session: str, after: int = 0, limit: int | None = None, *, trust: bool = True) -> Look:
+        """Read a log; with `trust`, from the place that was read before if `after` allows it."""
+        folder = self.folder(session)
+        known = self._known.get(session) if trust else None
+        place = known.end if known and known.trouble is None and 0 < known.end.seq <= after else None
+        for _ in range(_ATTEMPTS):
+            names = names_in(folder)
+            try:
+                stamp = self._stamp(folder, names.newest)
+                return Look(names, stamp, read_log(FileSegments(folder, names.segments), after, limit, place))
+            except FileNotFoundError:
+                continue  # deleted or repaired while it was read
+        raise StoreUnavailable(f"The files of session {session!r} in {str(folder)!r} keep changing. Try again.")
+
+    def current(self, session: str) -> Known:
+        """A session as it is now."""
+        known = self._known.get(session)
+        if known is not None and self._is_current(session, known.stamp):
+            return known
+        if known is not None and known.trouble is None and known.meta.seq:
+            look = self.look(session, known.meta.seq)
+            if look.reading.resumed:
+                return self.learn(session, look, known.meta)
+        return self.learn(session, self.look(session, trust=False), SessionMeta(id=session))
+
+    def learn(self, session: str, look: Look, base: SessionMeta) -> Known:
+        """Keep what a reading to the end of the log said after `base`."""
+        reading, flaw = look.reading, look.reading.flaw
+        meta = project(base, reading.records)
+        trouble = None if flaw is None else Trouble(kind=flaw.kind, detail=flaw.detail, seq=meta.seq)
+        known = Known(stamp=look.stamp, end=reading.end, meta=meta, trouble=trouble, rest=reading.rest)
+        self.keep(session, known)
+        return known
+
+    def keep(self, session: str, known: Known) -> None:
+        """Keep what is known of a session."""
+        self._known[session] = known
+        self._changed = True
+
+    def recall(self, session: str) -> Known | None:
+        """What was known of a session when it was last looked at."""
+        return self._known.get(session)
+
+    def forget(self, session: str) -> None:
+        """Drop what is known of a session."""
+        self._changed = self._known.pop(session, None) is not None or self._changed
+
+    def everything(self) -> Iterator[Known]:
+        """All sessions as they are now; one that cannot be looked at is there with its id alone."""
+        names = set(os.listdir(self._sessions)) if self._sessions.is_dir() else set[str]()
+        for lost in set(self._known) - names:
+            self.forget(lost)
+        for name in names:
+            try:
+                known = self.current(name)
+            except BadId:
+                continue
+            except (OSError, StoreUnavailable) as exc:
+                trouble = Trouble(kind="damaged", detail=str(exc), seq=0)
+                known = Known(stamp=Stamp(newest=0, size=0, time=0), end=Place(), meta=SessionMeta(id=name), trouble=trouble)
+            if known.is_session:
+                yield known
+
+    def load(self) -> None:
+        """Read the cache; whatever is wrong with it, there is none then."""
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            self._known = msgspec.msgpack.decode(self._cache.read_bytes(), type=dict[str, Known])
+
+    def save(self) -> None:
+        """Write the cache if something changed. It is only a cache: where it cannot be written, there is none."""
+        if self._changed:
+            self._changed = False
+            with suppress(OSError):
+                make_folder(self._cache.parent)
+                replace_file(self._cache, msgspec.msgpack.encode(dict(self._known)), durably=False)
+
+    def _is_current(self, session: str, stamp: Stamp) -> bool:
+        folder = self.folder(session)
+        return (
+            stamp.newest > 0
+            and not os.path.exists(f"{folder}/{name_of(stamp.newest + 1)}")
+            and self._stamp(folder, stamp.newest) == stamp
+        )
+
+    @staticmethod
+    def _stamp(folder: Path, newest: int) -> Stamp:
+        try:
+            found = os.stat(f"{folder}/{name_of(newest)}")
+        except FileNotFoundError:
+            return Stamp(newest=newest, size=0, time=0)
+        return Stamp(newest=newest, size=found.st_size, time=found.st_mtime_ns)

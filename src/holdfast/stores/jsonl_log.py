@@ -1,0 +1,196 @@
+"""A log as a chain of segments: which bytes of which file count, and what they say. Pure, over anything that holds segments.
+
+The newest segment that began counts as a whole. Its second line names the segment before it and how many bytes of that one count, and
+so on down to the segment whose `prev` is 0. A segment that no other one names never became part of the log.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+import msgspec
+
+from holdfast.stores.jsonl_lines import Beginning, Flaw, Head, Lines, read_head, read_lines
+from holdfast.vocab.events import Recorded
+
+HEAD_ROOM: Final = 4096
+"""More bytes than the first two lines of a segment have."""
+
+
+class Segments(Protocol):
+    """The segment files of one session."""
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The segments that are there, ascending."""
+
+    def size(self, token: int) -> int:
+        """The bytes of a segment."""
+
+    def content(self, token: int, start: int, end: int) -> bytes:
+        """A stretch of a segment's bytes, shorter when the file is."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """A point between two batches of a log."""
+
+    segment: int = 0
+    offset: int = 0
+    seq: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """What was read of a log."""
+
+    records: tuple[Recorded, ...] = ()
+    end: Place = Place()
+    """Behind the last whole batch that was read; segment 0 when nothing can be read."""
+    flaw: Flaw | None = None
+    rest: int = 0
+    """Bytes behind `end` in the newest segment: half a batch."""
+    ignored: Mapping[int, int] = field(default_factory=dict)
+    """How many bytes the older segments that were read hold behind what counts."""
+    chain: tuple[int, ...] = ()
+    """The segments that hold what was asked for."""
+    resumed: bool = False
+    """Whether reading began at the place that was asked for."""
+
+
+def read_log(segments: Segments, after: int = 0, limit: int | None = None, place: Place | None = None) -> Reading:
+    """Read the events after seq `after`, and `limit` of them or a few more: a batch is never cut.
+
+    With a `place` whose seq is at most `after`, reading begins there if that place is still part of the log. A flaw is never reported
+    on the word of a place.
+    """
+    links, broken = _chain(segments, after, place.segment if place else None)
+    resumed = place is not None and bool(links) and _is_on(place, links[0], segments)
+    if place is not None and not resumed:
+        return read_log(segments, after, limit)
+    records: list[Recorded] = []
+    ignored: dict[int, int] = {}
+    end, rest = place, 0
+    for link in links:
+        token, goes_on = link.token, link.beginning.after
+        begin = end if end and end.segment == token else Place(segment=token, offset=link.start, seq=goes_on)
+        if end is not None and end.seq != begin.seq:
+            broken = Flaw("damaged", f"{name_of(token)} goes on after seq {goes_on}, the one before ends with {end.seq}")
+            break
+        lines = _read_link(segments, link, begin, after, None if limit is None else limit - len(records))
+        records += lines.records
+        end, rest = Place(segment=token, offset=lines.end, seq=lines.seq), lines.rest
+        if lines.flaw is not None:
+            broken = Flaw(lines.flaw.kind, f"{name_of(token)}: {lines.flaw.detail}")
+            break
+        if limit is not None and len(records) >= limit:
+            broken = None  # whatever is broken lies behind what was asked for
+            break
+        if link.end is not None and segments.size(token) > link.end:
+            ignored[token] = segments.size(token) - link.end
+    if resumed and broken is not None:
+        return read_log(segments, after, limit)
+    return Reading(
+        records=tuple(records),
+        end=end or Place(),
+        flaw=broken,
+        rest=rest,
+        ignored=ignored,
+        chain=tuple(link.token for link in links),
+        resumed=resumed,
+    )
+
+
+def name_of(token: int) -> str:
+    """The name of the segment file of a token."""
+    return f"{token:08}.jsonl"
+
+
+class HeldSegments:
+    """Segments in memory."""
+
+    def __init__(self, contents: Mapping[int, bytes]) -> None:
+        self._contents = contents
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        """The segments that are there, ascending."""
+        return sorted(self._contents)
+
+    def size(self, token: int) -> int:
+        """The bytes of a segment."""
+        return len(self._contents[token])
+
+    def content(self, token: int, start: int, end: int) -> bytes:
+        """A stretch of a segment's bytes."""
+        return self._contents[token][start:end]
+
+
+@dataclass(frozen=True)
+class _Link:
+    token: int
+    beginning: Beginning
+    start: int
+    end: int | None
+    """None for the newest segment: it counts as a whole."""
+
+
+def _chain(segments: Segments, after: int, down_to: int | None) -> tuple[list[_Link], Flaw | None]:
+    """The segments that hold the events after `after`, oldest first, and what breaks the chain above them.
+
+    Where the first lines of a segment are lost, the one below is taken to count as a whole: nobody is left to say otherwise.
+    """
+    links: list[_Link] = []
+    broken: Flaw | None = None
+    token, end = _below(segments), None
+    while token:
+        head = _head_of(segments, token)
+        beginning = None if isinstance(head, Flaw) else head.beginning
+        if isinstance(head, Flaw) or beginning is None:
+            if isinstance(head, Flaw) or links:
+                detail = head.detail if isinstance(head, Flaw) else "it never began"
+                broken = Flaw(head.kind if isinstance(head, Flaw) else "damaged", f"{name_of(token)}: {detail}")
+            links.clear()
+            token, end = _below(segments, token), None
+            continue
+        links.append(_Link(token, beginning, head.length, end))
+        if beginning.after <= after and beginning.sound and (down_to is None or token <= down_to):
+            break
+        token, end = beginning.prev, beginning.length
+    links.reverse()
+    return links, broken
+
+
+def _below(segments: Segments, token: int | None = None) -> int:
+    return max((each for each in segments.tokens if token is None or each < token), default=0)
+
+
+def _head_of(segments: Segments, token: int) -> Head | Flaw:
+    if token not in segments.tokens:
+        return Flaw("damaged", "it is missing")
+    head = read_head(segments.content(token, 0, HEAD_ROOM))
+    if isinstance(head, Flaw):
+        return head
+    if head.claim.segment != token or (head.beginning is not None and head.beginning.prev >= token):
+        return Flaw("damaged", "its first lines belong to another segment")
+    return head
+
+
+def _is_on(place: Place, link: _Link, segments: Segments) -> bool:
+    if link.token != place.segment:
+        return False
+    end = segments.size(place.segment) if link.end is None else link.end
+    return link.start <= place.offset <= end
+
+
+def _read_link(segments: Segments, link: _Link, begin: Place, after: int, limit: int | None) -> Lines:
+    """Read one segment up to what counts of it; whatever is missing of that is damage."""
+    end = segments.size(begin.segment) if link.end is None else link.end
+    content = segments.content(begin.segment, begin.offset, end)
+    lines = read_lines(content, begin.offset, begin.seq, after, limit)
+    if lines.flaw is not None or link.end is None:
+        return lines
+    if begin.offset + len(content) < end:
+        return replace(lines, flaw=Flaw("damaged", f"bytes {begin.offset + len(content)} to {end} are missing"))
+    if lines.rest:
+        return replace(lines, flaw=Flaw("damaged", f"the batch at byte {lines.end} is not whole"))
+    return lines

@@ -1,0 +1,119 @@
+"""Checking, mending and deleting whole sessions of the JSONL store. Everything here blocks."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from holdfast.logic.parts import cited_blobs
+from holdfast.stores.blobs import BlobFolder
+from holdfast.stores.jsonl_append import begin
+from holdfast.stores.jsonl_claims import Claims, mark, names_in
+from holdfast.stores.jsonl_files import make_folder, sync_folder
+from holdfast.stores.jsonl_known import Knowledge, Look
+from holdfast.stores.jsonl_lines import Flaw, read_head
+from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
+from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
+from holdfast.vocab.events import Recorded
+
+ASIDE: Final = "damaged"
+"""The folder in a session's folder where repairs keep what they found."""
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """Looks after whole sessions."""
+
+    knowledge: Knowledge
+    claims: Claims
+    blobs: BlobFolder
+
+    def verify(self, session: str) -> tuple[str, ...]:
+        """Read everything of a session back and name what is wrong."""
+        folder = self.knowledge.folder(session)
+        look = self.knowledge.look(session, trust=False)
+        reading = look.reading
+        wrong = [reading.flaw.detail] if reading.flaw else []
+        wrong += [ignored(token, count) for token, count in reading.ignored.items() if not is_aside(folder, token)]
+        wrong += [f"{name_of(token)} is not part of the log: its writer came too late." for token in _orphans(folder, look)]
+        if reading.rest and not self.claims.holder(folder):
+            wrong.append(ignored(reading.end.segment, reading.rest))
+        return (*wrong, *self._blob_troubles(reading.records))
+
+    def repair(self, session: str) -> str:
+        """Keep what can be read of a log and put the damaged segments aside. Whoever holds the session loses it."""
+        folder = self.knowledge.folder(session)
+        flaw = self.knowledge.look(session, trust=False).reading.flaw
+        if flaw is not None and flaw.kind == "newer":
+            raise NeedsUpgrade(f"Session {session!r} is not damaged: {flaw.detail}")
+        if flaw is None:
+            return f"Session {session!r} needs no repair."
+        claim = self.claims.seize(folder)
+        look = self.knowledge.look(session, trust=False)
+        end = look.reading.end
+        aside = folder / ASIDE / f"{claim.segment:08}"
+        make_folder(aside)
+        for token in look.names.segments:
+            if end.segment <= token < claim.segment:
+                # a link, not a move: the name of a segment must stay taken, else a lost lease could look like a held one
+                os.link(folder / name_of(token), aside / name_of(token))
+        sync_folder(aside)
+        begin(folder, claim, at=end)
+        self.knowledge.forget(session)
+        return f"Session {session!r} now ends at event {end.seq}; everything that was there is kept in {str(aside)!r}."
+
+    def delete(self, session: str) -> None:
+        """Forget a session. It is gone at once; its files follow."""
+        folder = self.knowledge.folder(session)
+        names = names_in(folder)
+        if not names.segments and not names.remains:
+            return
+        claim = self.claims.seize(folder)
+        mark(folder, claim.segment, "gone")
+        sync_folder(folder)
+        self.knowledge.forget(session)
+        self._sweep(folder, claim.segment)
+
+    def _sweep(self, folder: Path, below: int) -> None:
+        """Remove what tokens below `below` left behind, segments in ascending order."""
+        for path in sorted((*folder.iterdir(), *folder.glob(f"{ASIDE}/*"))):
+            if not path.name[:8].isdigit() or int(path.name.partition(".")[0]) >= below:
+                continue
+            if path.suffix == ".blobs":
+                self.blobs.drop(path)
+            elif path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+        sync_folder(folder)
+
+    def _blob_troubles(self, records: tuple[Recorded, ...]) -> Iterator[str]:
+        for sha256 in sorted({sha for record in records for sha in cited_blobs(record.event)}):
+            try:
+                self.blobs.get(sha256)
+            except BlobMissing as exc:
+                yield str(exc)
+
+
+def ignored(token: int, count: int) -> str:
+    """Say that a segment ends with bytes that do not count."""
+    return f"{name_of(token)}: the last {count} bytes were never acknowledged and are ignored."
+
+
+def is_aside(folder: Path, token: int) -> bool:
+    """Whether a repair has put this segment aside."""
+    return any(folder.glob(f"{ASIDE}/*/{name_of(token)}"))
+
+
+def _orphans(folder: Path, look: Look) -> Iterator[int]:
+    """Segments with events that no other segment names."""
+    newest = look.reading.chain[-1] if look.reading.chain else 0
+    for token in look.names.segments:
+        if token in look.reading.chain or token > newest or is_aside(folder, token):
+            continue
+        with open(folder / name_of(token), "rb") as file:
+            head = read_head(file.read(HEAD_ROOM))
+            if isinstance(head, Flaw) or (head.beginning is not None and file.seek(0, os.SEEK_END) > head.length):
+                yield token

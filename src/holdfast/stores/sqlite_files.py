@@ -1,0 +1,177 @@
+"""The files beside the database: its folder, its lock, large blobs, and damaged lines put aside."""
+
+import errno
+import fcntl
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+BLOB_IN_TABLE: Final = 1024 * 1024
+"""A blob of more bytes than this is a file of its own."""
+_NETWORK: Final = re.compile(
+    r"nfs\d*|cifs|smb\d*|smbfs|afs|ncpfs|davfs|ceph|lustre|glusterfs|fuse\.(sshfs|glusterfs|s3fs|rclone|smbnetfs)"
+)
+_MOUNTS: Final = Path("/proc/mounts")
+
+
+def check_local(path: Path, mounts: str | None = None) -> None:
+    """Refuse a path on a network file system, where the locks and shared memory of SQLite cannot be trusted.
+
+    `mounts` is the text of `/proc/mounts`; where the system has none, every path passes.
+    """
+    if mounts is None:
+        try:
+            mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return
+    where, kind = Path("/"), ""
+    for line in mounts.splitlines():
+        _, mount, found, *_ = (*line.split(" "), "", "")
+        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount))
+        if path.is_relative_to(point) and len(point.parts) >= len(where.parts):
+            where, kind = point, found
+    if _NETWORK.fullmatch(kind):
+        raise StoreUnavailable(
+            f"{str(path)!r} is on a network file system ({kind} at {str(where)!r}), where SQLite can lose data. "
+            "Put the store on a local disk (HOLDFAST_DATA_DIR), or use a jsonl: store."
+        )
+
+
+def make_file(path: Path) -> None:
+    """Make an empty file that only this user may read, and the folders above it; an existing one stays as it is."""
+    make_folder(path.parent)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only this user may enter; an existing one stays as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file of the database at `path`: one process at a time creates or upgrades it."""
+    handle = os.open(beside(path, ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def beside(path: Path, suffix: str) -> Path:
+    """The path of the database with `suffix` after its whole name."""
+    return path.with_name(path.name + suffix)
+
+
+def explain_os(error: OSError, path: Path) -> StoreError:
+    """The error that a user of the store sees."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(f"No space to write {str(path)!r}: {error}. Free some space; what was acknowledged is safe.")
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return StoreReadOnly(f"{str(path)!r} cannot be written: {error}. Check its permissions and its disk.")
+    return StoreUnavailable(f"Cannot write {str(path)!r}: {error}. Is its disk still there?")
+
+
+class BlobFiles:
+    """Blobs too large for the database, one file each, named by their hash."""
+
+    def __init__(self, path: Path) -> None:
+        self._folder = beside(path, ".blobs")
+
+    def write(self, blobs: Mapping[str, bytes]) -> None:
+        """Make the large ones among `blobs` durable, unless they are there already."""
+        for sha, content in blobs.items():
+            if len(content) > BLOB_IN_TABLE and not self.has(sha, len(content)):
+                self._write(sha, content)
+
+    def has(self, sha: str, size: int) -> bool:
+        """Whether the file of a blob is there in full."""
+        try:
+            return self._path(sha).stat().st_size == size
+        except OSError:
+            return False
+
+    def read(self, sha: str) -> bytes | None:
+        """The bytes of a blob; None when there is no file of it."""
+        try:
+            return self._path(sha).read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise StoreUnavailable(f"Cannot read {str(self._path(sha))!r}: {exc}.") from exc
+
+    def remove(self, sha: str) -> None:
+        """Forget a blob; nothing happens when there is no file of it."""
+        try:
+            self._path(sha).unlink(missing_ok=True)
+        except OSError as exc:
+            raise explain_os(exc, self._path(sha)) from exc
+
+    def _path(self, sha: str) -> Path:
+        return self._folder / sha[:2] / sha
+
+    def _write(self, sha: str, content: bytes) -> None:
+        path = self._path(sha)
+        partial = path.with_name(f".{sha}.{secrets.token_hex(4)}")
+        try:
+            make_folder(path.parent)
+            write_durably(partial, content)
+            partial.rename(path)
+            for folder in (path.parent, self._folder, self._folder.parent):
+                sync_folder(folder)
+        except OSError as exc:
+            partial.unlink(missing_ok=True)
+            raise explain_os(exc, path) from exc
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Add `content` to a file that only this user may read, and wait for the disk."""
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with open(handle, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def set_aside(path: Path, session: str, seq: int, lines: list[bytes]) -> Path:
+    """Keep damaged lines of a session beside the database, and say where."""
+    folder = beside(path, ".damaged")
+    target = folder / f"{session}-{seq}.jsonl"
+    try:
+        make_folder(folder)
+        write_durably(target, b"".join(line + b"\n" for line in lines))
+        sync_folder(folder)
+        sync_folder(folder.parent)
+    except OSError as exc:
+        raise explain_os(exc, target) from exc
+    return target
+
+
+def forget_aside(path: Path, session: str) -> None:
+    """Remove what was put aside for a session."""
+    folder = beside(path, ".damaged")
+    name = re.compile(re.escape(session) + r"-\d+\.jsonl")
+    try:
+        for each in folder.iterdir() if folder.is_dir() else ():
+            if name.fullmatch(each.name):
+                each.unlink(missing_ok=True)
+    except OSError as exc:
+        raise explain_os(exc, folder) from exc

@@ -1,0 +1,141 @@
+"""Checking, mending and deleting whole sessions of the SQLite store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from holdfast.logic.outline import project
+from holdfast.logic.parts import cited_blobs
+from holdfast.stores import sqlite_search as search
+from holdfast.stores.sqlite_db import Db, Row
+from holdfast.stores.sqlite_files import BlobFiles, forget_aside, set_aside
+from holdfast.stores.sqlite_log import CHUNK, META, decode_lines, lines_after, meta_of, number_of, put_meta, read_blob
+from holdfast.stores.sqlite_schema import set_value, value
+from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
+from holdfast.vocab.specs import SessionMeta
+
+SWEEP: Final = 512
+"""Events of a deleted session that one transaction removes."""
+
+
+def verify(db: Db, session: str, files: BlobFiles) -> tuple[str, ...]:
+    """Read everything of a session back and name what is wrong."""
+    num, last = number_of(db, session)
+    stored = meta_of(db.execute(f"SELECT {META} FROM sessions WHERE num = ?", (num,))[0])
+    wrong: list[str] = []
+    meta, seen, cited, at = SessionMeta(id=session), set[str](), set[str](), 0
+    for rows in _pages(db, num, last):
+        found = decode_lines(rows, at)
+        meta = project(meta, found.records)
+        for record in found.records:
+            if record.id in seen:
+                wrong.append(f"Event {record.seq} has the id {record.id!r} of an earlier one.")
+            seen.add(record.id)
+            cited |= cited_blobs(record.event)
+        at += len(found.records)
+        if found.trouble is not None:
+            return (*wrong, f"Event {at + 1} cannot be read: {found.trouble.detail}", *_blob_troubles(db, cited, files))
+    if at != last:
+        wrong.append(f"The log ends at {at}, but {last} events were acknowledged.")
+    elif meta != stored:
+        wrong.append(f"The stored metadata is not what the log says: {stored!r}, but {meta!r}.")
+    return (*wrong, *_blob_troubles(db, cited, files))
+
+
+def repair(db: Db, session: str, path: Path) -> str:
+    """Keep what can be read of a log and put the rest aside. A process that still holds the session loses it."""
+    num, last = number_of(db, session)
+    stored = db.execute(f"SELECT {META} FROM sessions WHERE num = ?", (num,))[0]
+    meta, at = SessionMeta(id=session), 0
+    for rows in _pages(db, num, last):
+        found = decode_lines(rows, at)
+        meta = project(meta, found.records)
+        at += len(found.records)
+        if found.trouble is not None and found.trouble.kind == "newer":
+            raise NeedsUpgrade(f"Session {session!r} is not damaged: {found.trouble.detail}")
+        if found.trouble is not None:
+            break
+    if at == last and meta == meta_of(stored):
+        return f"Session {session!r} needs no repair: all its {last} events can be read."
+    put_meta(db, num, meta, minute=-1)
+    db.execute("UPDATE sessions SET token = token + 1, owner = NULL WHERE num = ?", (num,))
+    if at == last:
+        return f"The metadata of session {session!r} was rebuilt from its {last} events."
+    damaged = db.execute("SELECT row, line FROM events WHERE session = ? AND seq > ? ORDER BY seq", (num, at))
+    where = set_aside(path, session, at + 1, [bytes(line) for _, line in damaged]) if damaged else None
+    search.forget(db, damaged)
+    db.execute("DELETE FROM events WHERE session = ? AND seq > ?", (num, at))
+    db.execute("DELETE FROM snapshots WHERE session = ?", (num,))
+    search.lower_watermark(db)
+    rest = f"{len(damaged)} lines were put aside in {str(where)!r}" if where else "the rest is missing"
+    return f"Session {session!r} now ends at event {at} of {last}; {rest}."
+
+
+def bury(db: Db, session: str, path: Path) -> int | None:
+    """Forget a session at once; its events wait to be swept up. Return its row number, None when it is missing."""
+    rows = db.execute("SELECT num, token FROM sessions WHERE id = ?", (session,))
+    if not rows:
+        return None
+    num, token = rows[0]
+    set_value(db, "floor", max(token, value(db, "floor")))
+    db.execute(
+        "UPDATE sessions SET id = NULL, owner = NULL, seq = 0, minute = NULL, name = '', meta = NULL WHERE num = ?",
+        (num,),
+    )
+    db.execute("DELETE FROM snapshots WHERE session = ?", (num,))
+    forget_aside(path, session)
+    return int(num)
+
+
+def is_buried(db: Db, num: int) -> bool:
+    """Whether something of a deleted session is left."""
+    return bool(db.execute("SELECT 1 FROM sessions WHERE num = ? AND id IS NULL", (num,)))
+
+
+def sweep(db: Db, files: BlobFiles) -> bool:
+    """Remove a piece of what deleted sessions left behind; True when there may be more."""
+    graves = db.execute("SELECT num FROM sessions WHERE id IS NULL LIMIT 1")
+    if not graves:
+        return False
+    num = graves[0][0]
+    rows = db.execute("SELECT row, line FROM events WHERE session = ? ORDER BY seq DESC LIMIT ?", (num, SWEEP))
+    search.forget(db, rows)
+    db.executemany("DELETE FROM events WHERE row = ?", [(row,) for row, _ in rows])
+    search.lower_watermark(db)
+    if len(rows) < SWEEP:
+        _sweep_blobs(db, num, files)
+        db.execute("DELETE FROM sessions WHERE num = ?", (num,))
+    return True
+
+
+def _sweep_blobs(db: Db, num: int, files: BlobFiles) -> None:
+    only_here = db.execute(
+        "SELECT sha FROM refs r WHERE session = ?1 "
+        "AND NOT EXISTS (SELECT 1 FROM refs o WHERE o.sha = r.sha AND o.session <> ?1)",
+        (num,),
+    )
+    db.execute("DELETE FROM refs WHERE session = ?", (num,))
+    for (sha,) in only_here:
+        db.execute("DELETE FROM blobs WHERE sha = ?", (sha,))
+        # under the write lock: an append that cites the blob again looks for the file under it too
+        files.remove(sha.hex())
+
+
+def _pages(db: Db, num: int, last: int) -> Iterator[list[Row]]:
+    """The lines up to seq `last`, some at a time; what was appended meanwhile is left out."""
+    after = 0
+    while after < last:
+        rows = lines_after(db, num, after, min(CHUNK, last - after))
+        rows = [row for row in rows if row[0] <= last]
+        if not rows:
+            return
+        yield rows
+        after = rows[-1][0]
+
+
+def _blob_troubles(db: Db, cited: set[str], files: BlobFiles) -> Iterator[str]:
+    for sha in sorted(cited):
+        try:
+            read_blob(db, sha, files)
+        except BlobMissing as exc:
+            yield str(exc)

@@ -1,0 +1,46 @@
+"""Output that may be endless, kept within bounds: its beginning and its end."""
+
+from collections import deque
+from typing import Final
+
+HEAD: Final = 15_000
+"""Characters kept of the beginning."""
+TAIL: Final = 15_000
+"""Characters kept of the end."""
+
+
+class BoundedText:
+    """A growing text of which only the beginning and the end are kept."""
+
+    def __init__(self, head: int = HEAD, tail: int = TAIL) -> None:
+        self._head_limit = head
+        self._tail_limit = tail
+        self._head: list[str] = []
+        self._room = head
+        self._tail: deque[str] = deque()
+        self._tail_size = 0
+        self._left_out = 0
+
+    def add(self, text: str) -> None:
+        """Append a piece."""
+        if self._room:
+            self._head.append(text[: self._room])
+            text, self._room = text[self._room :], max(0, self._room - len(text))
+        if text:
+            self._tail.append(text)
+            self._tail_size += len(text)
+            while self._tail_size - len(self._tail[0]) >= self._tail_limit:
+                self._drop(len(self._tail.popleft()))
+
+    @property
+    def text(self) -> str:
+        """What is kept, with a note in the middle of how much is not."""
+        tail = "".join(self._tail)
+        too_long = max(0, len(tail) - self._tail_limit)
+        left_out = self._left_out + too_long
+        note = f"\n[{left_out} characters are left out here]\n" if left_out else ""
+        return "".join(self._head) + note + tail[too_long:]
+
+    def _drop(self, size: int) -> None:
+        self._tail_size -= size
+        self._left_out += size

@@ -1,0 +1,195 @@
+"""Processes that tools start: told from one another, stopped together, never outliving the program unseen.
+
+Everything here asks `/proc`. Where there is none, a left-over group cannot be told from a stranger with the same
+number, and is left alone.
+"""
+
+import contextlib
+import ctypes
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import anyio
+import anyio.to_thread
+
+CALL_VARIABLE: Final = "HOLDFAST_CALL"
+"""The environment variable that carries the id of the call to everything that it starts."""
+GRACE_S: Final = 2.0
+"""How long a process may take to end by itself after SIGTERM."""
+KILL_S: Final = 2.0
+"""How long the kernel may take to end it after SIGKILL."""
+
+_PROC: Final = Path("/proc")
+_PR_SET_PDEATHSIG: Final = 1
+_POLL_S: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Process:
+    """What `/proc` says of a process."""
+
+    pid: int
+    dead: bool
+    """A zombie: it has ended, and nobody has asked how."""
+    group: int
+    session: int
+    started: int
+    """In clock ticks since boot: tells a reused pid."""
+
+
+@functools.cache
+def boot_id() -> str:
+    """What tells this start of the machine from every other; empty where the system does not say."""
+    try:
+        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def look_at(pid: int) -> Process | None:
+    """The process `pid`, dead or alive; None when it is gone or the system does not say."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()
+    return Process(pid, fields[0] in "ZX", int(fields[2]), int(fields[3]), int(fields[19]))
+
+
+def started_at(pid: int) -> int:
+    """When `pid` started, in clock ticks since boot; 0 where the system does not say."""
+    found = look_at(pid)
+    return found.started if found else 0
+
+
+def die_with_parent() -> Callable[[], None] | None:
+    """Give a function for a new child to call before it becomes the program: it dies when we do. Linux only.
+
+    The kernel watches the thread that forked, so fork in one that lives as long as the program.
+    """
+    prctl = _find_prctl()
+    if prctl is None:
+        return None
+    parent = os.getpid()
+
+    def arrange() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died before the kernel was told
+            os._exit(1)
+
+    return arrange
+
+
+def members(group: int) -> tuple[int, ...]:
+    """The living processes of a group, and those of the session it leads that took another group."""
+    if not _PROC.joinpath("self").exists():
+        return (group,) if _answers(group) else ()
+    found = (look_at(int(each)) for each in os.listdir(_PROC) if each.isdigit())
+    return tuple(each.pid for each in found if each and not each.dead and group in (each.group, each.session))
+
+
+async def end_group(group: int) -> tuple[int, ...]:
+    """Stop every process of a group: SIGTERM, two seconds, SIGKILL. Return those that even the kernel could not end."""
+    if await _press(group, signal.SIGTERM, GRACE_S) or await _press(group, signal.SIGKILL, KILL_S):
+        return ()
+    return await anyio.to_thread.run_sync(members, group)
+
+
+async def stop_group(group: int, boot: str, started: int, call: str = "") -> bool:
+    """Stop a group that an earlier process left behind; say whether it was still there.
+
+    A number that belongs to somebody else by now is left alone: the boot id must be this one, and the leader's start
+    time must match. When the leader is gone, a member that carries the variable of the call proves the group, since the
+    kernel gives the number to nobody else as long as a member lives.
+    """
+    if not await anyio.to_thread.run_sync(_is_ours, group, boot, started, call):
+        return False
+    await end_group(group)
+    return True
+
+
+async def stop_call(call: str) -> bool:
+    """Stop whatever carries the variable of a call, recorded or not; say whether there was something."""
+    groups = await anyio.to_thread.run_sync(_groups_of, call)
+    for group in groups:
+        await end_group(group)
+    return bool(groups)
+
+
+@functools.cache
+def _find_prctl() -> Callable[[int, int], int] | None:
+    if sys.platform != "linux":
+        return None
+    prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+    return prctl
+
+
+async def _press(group: int, number: int, seconds: float) -> bool:
+    """Signal a group and wait until it is gone; give up after `seconds`."""
+    with anyio.move_on_after(seconds):
+        while True:
+            if not await anyio.to_thread.run_sync(_signal, group, number):
+                return True
+            if number == signal.SIGTERM:
+                number = 0  # a second SIGTERM often means "at once"; only look from now on
+            await anyio.sleep(_POLL_S)
+    return False
+
+
+def _signal(group: int, number: int) -> tuple[int, ...]:
+    """Send a signal to a group and to the rest of its session; return those who were there. Signal 0 only looks."""
+    found = members(group)
+    if number == 0:
+        return found
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+    for pid in found:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+            os.kill(pid, signal.SIGCONT)  # one that was stopped would never see SIGTERM
+    return found
+
+
+def _is_ours(group: int, boot: str, started: int, call: str) -> bool:
+    if group <= 1 or group in (os.getpgrp(), os.getsid(0)) or boot != boot_id():
+        return False
+    living = members(group)
+    leader = look_at(group)
+    if leader is not None:
+        return bool(living) and leader.started == started
+    return any(_carries(pid, call) for pid in living)
+
+
+def _groups_of(call: str) -> tuple[int, ...]:
+    if not call:
+        return ()
+    pids = (int(each) for each in os.listdir(_PROC) if each.isdigit()) if _PROC.joinpath("self").exists() else ()
+    found = (look_at(pid) for pid in pids if _carries(pid, call))
+    groups = {each.group for each in found if each and not each.dead}
+    return tuple(sorted(groups - {os.getpgrp(), os.getsid(0)}))
+
+
+def _carries(pid: int, call: str) -> bool:
+    """Whether a process was started by a call: by this one, or by any when `call` is empty."""
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return False
+    prefix = f"{CALL_VARIABLE}={call}".encode()
+    return any(each == prefix if call else each.startswith(prefix) for each in environment)
+
+
+def _answers(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,1 @@
+"""Layer 1: the words of Holdfast. Frozen structures and nothing else."""

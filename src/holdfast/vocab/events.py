@@ -1,0 +1,377 @@
+"""The events of a session: facts in the past tense, frozen, stored for ever.
+
+An event's name on the wire is the snake-case name of its class (`ToolStarted` is `tool_started`). A change of shape raises its number in
+`VERSIONS` and adds an upcaster in `wire/upcast.py`. Events in `INTENTS` have a performer; a result names the intent that it answers in
+the envelope's `cause`.
+"""
+
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.vocab.errors import ErrorKind
+from holdfast.vocab.messages import DurablePart, InputPart, MediaRef, Role, Text, TextRef, ToolCall
+from holdfast.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Usage
+
+By = Literal["user", "model", "rule", "hook", "system", "child"]
+Delivery = Literal["steer", "queue"]
+Decision = Literal["allow", "ask", "deny"]
+TurnOutcome = Literal["completed", "interrupted", "failed", "abandoned"]
+ToolOutcome = Literal["ok", "failed", "denied", "invalid", "interrupted", "unknown"]
+"""How a call ended. `unknown`: it was started, the process died, and nobody can say whether it happened."""
+Stop = Literal["end", "tool_calls", "length", "filter", "interrupted", "other"]
+Grant = Literal["once", "session"]
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A fact."""
+
+
+# --- the session -----------------------------------------------------------------------------------------------------------------
+
+
+class Started(Event, frozen=True, kw_only=True):
+    """The session began: the first event of every log."""
+
+    session: str
+    context: SessionContext
+    store: str
+    """The identity of the store that writes the session."""
+    model: str
+    mode: Mode = "default"
+    project: str = ""
+    name: str = ""
+    agent: str = ""
+    origin: Origin | None = None
+    parent: str = ""
+    """The session whose call opened this one."""
+    version: str = ""
+
+
+class Opened(Event, frozen=True, kw_only=True):
+    """A process took the log over. Whatever the process before it had in flight is lost."""
+
+    on_crash: OnCrash = "continue"
+    version: str = ""
+
+
+class Closed(Event, frozen=True, kw_only=True):
+    """The session was closed by its holder."""
+
+    reason: str = ""
+
+
+class Renamed(Event, frozen=True, kw_only=True):
+    """The session got a name."""
+
+    name: str
+
+
+class ModeChanged(Event, frozen=True, kw_only=True):
+    """The permission mode changed, for calls judged from now on."""
+
+    mode: Mode
+
+
+class ModelChanged(Event, frozen=True, kw_only=True):
+    """Another model answers from now on."""
+
+    model: str
+
+
+class StoreChanged(Event, frozen=True, kw_only=True):
+    """The session was moved: another store holds it from now on."""
+
+    store: str
+    came_from: str
+
+
+class SlotWritten(Event, frozen=True, kw_only=True):
+    """An extension put its state away. The shape is its own affair."""
+
+    owner: str
+    version: str
+    content: str
+
+
+class FaultCaught(Event, frozen=True, kw_only=True):
+    """Something of ours or of an extension raised where nobody waited for it."""
+
+    where: str
+    kind: str
+    message: str
+
+
+class ResultIgnored(Event, frozen=True, kw_only=True):
+    """A result came for an intent that was no longer open; it changed nothing."""
+
+    kind: str
+    """The wire name of the result."""
+    summary: str = ""
+
+
+# --- input and turns -------------------------------------------------------------------------------------------------------------
+
+
+class InputReceived(Event, frozen=True, kw_only=True):
+    """Somebody said something; it waits for a safe point."""
+
+    input: str
+    """Idempotency key: unique in the session."""
+    parts: tuple[InputPart, ...]
+    delivery: Delivery = "queue"
+    display: str = ""
+    """What to show instead of the text, when they differ."""
+
+
+class InputDropped(Event, frozen=True, kw_only=True):
+    """Queued input was taken back before it entered the conversation."""
+
+    inputs: tuple[str, ...]
+
+
+class TurnStarted(Event, frozen=True, kw_only=True):
+    """A turn began. The event's id is the turn's id."""
+
+    number: int
+
+
+class InputTaken(Event, frozen=True, kw_only=True):
+    """Queued input entered the conversation, at a point where no call was open."""
+
+    inputs: tuple[str, ...]
+
+
+class TurnCompleted(Event, frozen=True, kw_only=True):
+    """The turn is over, one way or another."""
+
+    turn: str
+    outcome: TurnOutcome
+    stop_reason: str = ""
+    code: str = ""
+    """For a failed turn: an error kind, or `turn_limit`."""
+    message: str = ""
+
+
+class Interrupted(Event, frozen=True, kw_only=True):
+    """Somebody asked to stop. Open intents are stopping from here on."""
+
+    reason: str = ""
+
+
+class StopDeadlinePassed(Event, frozen=True, kw_only=True):
+    """What was told to stop did not answer in time; its intents are closed without it."""
+
+
+# --- the model -------------------------------------------------------------------------------------------------------------------
+
+
+class ModelAsked(Event, frozen=True, kw_only=True):
+    """Intent: one model call. Cites everything beside the history that shapes the request."""
+
+    turn: str
+    round: int
+    model: str
+    instructions: str = ""
+    """Hash of the blob with the system prompt."""
+    tools: str = ""
+    """Hash of the blob with the tool schemas."""
+    parameters: dict[str, object] = {}
+
+
+class Opaque(msgspec.Struct, frozen=True, kw_only=True):
+    """State only its provider can read (signatures, encrypted reasoning), as a blob."""
+
+    provider: str
+    sha256: str
+
+
+class ModelReplied(Event, frozen=True, kw_only=True):
+    """The model answered, or had said this much when it was interrupted."""
+
+    parts: tuple[DurablePart, ...]
+    stop: Stop = "end"
+    model: str = ""
+    usage: Usage | None = None
+    opaque: Opaque | None = None
+
+
+class ModelFailed(Event, frozen=True, kw_only=True):
+    """The model call failed."""
+
+    kind: ErrorKind
+    message: str
+    retry_after_s: float | None = None
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------------------
+
+
+class CallProposed(Event, frozen=True, kw_only=True):
+    """Intent: look at a call before it is judged. Written only when the facts did not come with the reply."""
+
+    call: str
+
+
+class CallInspected(Event, frozen=True, kw_only=True):
+    """What the policy needs to know about a call."""
+
+    call: str
+    problem: str = ""
+    """Why the call cannot run at all: an unknown tool, malformed arguments."""
+    facts: dict[str, object] = {}
+
+
+class CallJudged(Event, frozen=True, kw_only=True):
+    """The policy's verdict on a call."""
+
+    call: str
+    decision: Decision
+    reason: str
+    """The kind of reason: `rule`, `mode`, `tool`, `grant`."""
+    detail: str = ""
+    rules: str = ""
+    """Digest of the rules that were in force."""
+
+
+class PermissionAsked(Event, frozen=True, kw_only=True):
+    """Intent: a person decides about a call."""
+
+    call: str
+    detail: str = ""
+
+
+class PermissionAnswered(Event, frozen=True, kw_only=True):
+    """The answer. `nobody` when there was no one to ask."""
+
+    call: str
+    allowed: bool
+    grant: Grant = "once"
+    nobody: bool = False
+    message: str = ""
+
+
+class GrantsCleared(Event, frozen=True, kw_only=True):
+    """What was allowed for the session is asked again."""
+
+
+class ToolStarted(Event, frozen=True, kw_only=True):
+    """Intent: run a tool."""
+
+    call: str
+    name: str
+    effect: Effect
+    key: str
+    """Idempotency key: the same for every run of this call, in every fork."""
+    again: bool = False
+    """A run of this call was lost in a crash; a `reconcilable` tool is checked first."""
+
+
+class ProcessStarted(Event, frozen=True, kw_only=True):
+    """A running tool has a process group; a resume stops it before anything else."""
+
+    call: str
+    group: int
+    boot: str
+    started: int
+
+
+class ToolFinished(Event, frozen=True, kw_only=True):
+    """A call has its result: exactly one for each call."""
+
+    call: str
+    outcome: ToolOutcome
+    content: tuple[Text | TextRef | MediaRef, ...] = ()
+    code: str = ""
+    """For a call that did not go well: `unknown_tool`, `bad_arguments`, `denied`, `raised`, `restart`, ..."""
+
+
+class ChildStarted(Event, frozen=True, kw_only=True):
+    """Intent: a child session answers a prompt. Committed before the child's first event."""
+
+    call: str
+    child: str
+    prompt: str
+    budget: dict[str, object] = {}
+
+
+class ChildFinished(Event, frozen=True, kw_only=True):
+    """The child is done; its own log holds the rest."""
+
+    call: str
+    child: str
+    outcome: TurnOutcome
+    text: str = ""
+    spent: Usage | None = None
+
+
+# --- history ---------------------------------------------------------------------------------------------------------------------
+
+
+class MessageInjected(Event, frozen=True, kw_only=True):
+    """A message entered the history without a model call."""
+
+    role: Role
+    parts: tuple[DurablePart, ...]
+
+
+class EntryAdded(Event, frozen=True, kw_only=True):
+    """A prebuilt entry of the full history: shown, never sent to a model."""
+
+    kind: str
+    content: str
+    """JSON text."""
+
+
+class HistoryCleared(Event, frozen=True, kw_only=True):
+    """The conversation starts over; the log keeps what was."""
+
+
+class Rewound(Event, frozen=True, kw_only=True):
+    """The conversation goes on from an earlier event; empty means from the beginning."""
+
+    to: str
+    turns: int = 0
+    """Turns on the path up to there."""
+
+
+EVENTS: Final[tuple[type[Event], ...]] = tuple(
+    sorted(
+        (cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event),
+        key=lambda cls: cls.__name__,
+    )
+)
+"""Every event type."""
+
+INTENTS: Final = (ModelAsked, CallProposed, PermissionAsked, ToolStarted, ChildStarted)
+"""Events that somebody performs."""
+
+VERSIONS: Final[dict[type[Event], int]] = dict.fromkeys(EVENTS, 1)
+"""The current number of each shape."""
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """An event in its envelope, as the log holds it."""
+
+    seq: int
+    """Position in the session: 1, 2, 3, ... without gaps, also across restarts."""
+    id: str
+    at: int
+    """Microseconds since 1970, never going back within a session."""
+    by: By
+    cause: str = ""
+    """The id of the intent this answers, or of the event that led to it."""
+    event: Event
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """An event that is about to be written: it has no place in the log yet."""
+
+    event: Event
+    by: By = "system"
+    cause: str = ""
+
+
+def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:
+    """The tool calls of a reply, in order."""
+    return tuple(part for part in reply.parts if isinstance(part, ToolCall))

@@ -1,0 +1,127 @@
+"""Messages and their parts, in two forms.
+
+*Durable* parts are what the log holds: media and long text only as handles, reasoning without its signature. *In-flight* parts are what
+a provider adapter sends and receives. `logic/parts.py` turns one into the other.
+"""
+
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+    """A piece of a message."""
+
+
+class Text(Part, frozen=True, kw_only=True, tag="text"):
+    """Plain text."""
+
+    text: str
+
+
+class TextRef(Part, frozen=True, kw_only=True, tag="text_ref"):
+    """A text too long for an event: it is a blob, and this is its handle."""
+
+    sha256: str
+    chars: int
+    tokens: int
+    """An estimate, taken when the text was stored, so that folds stay pure."""
+    head: str = ""
+    """The first characters, for lists and search."""
+
+
+class Reasoning(Part, frozen=True, kw_only=True, tag="reasoning"):
+    """What the model thought aloud. Carries no signature."""
+
+    text: str
+
+
+class ToolCall(Part, frozen=True, kw_only=True, tag="tool_call"):
+    """The model wants a tool run. `args` is the text the model sent, well formed or not."""
+
+    id: str
+    name: str
+    args: str
+    provider_id: str = ""
+    """The provider's own id for the call: data only."""
+
+
+class MediaRef(Part, frozen=True, kw_only=True, tag="media_ref"):
+    """An image, a sound or a document, by handle."""
+
+    sha256: str
+    media_type: str
+    size: int
+    name: str = ""
+
+
+class ToolResult(Part, frozen=True, kw_only=True, tag="tool_result"):
+    """What a call gave back."""
+
+    call: str
+    content: tuple["Text | TextRef | MediaRef", ...] = ()
+    is_error: bool = False
+
+
+class SignedReasoning(Part, frozen=True, kw_only=True, tag="signed_reasoning"):
+    """In flight only: reasoning with the provider's opaque proof of it."""
+
+    text: str
+    signature: str
+    provider: str
+
+
+class InlineMedia(Part, frozen=True, kw_only=True, tag="inline_media"):
+    """In flight only: media as bytes."""
+
+    media_type: str
+    content: bytes
+    name: str = ""
+
+
+DurablePart = Text | TextRef | Reasoning | ToolCall | ToolResult | MediaRef
+InputPart = Text | TextRef | MediaRef
+"""What a person may send, once it is stored."""
+InFlightPart = Text | Reasoning | SignedReasoning | ToolCall | ToolResult | MediaRef | InlineMedia
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """One message as a provider adapter sees it, every handle of text already resolved."""
+
+    role: Role
+    parts: tuple[InFlightPart, ...]
+
+
+class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message of a session's transcript: appended, never edited, never deleted."""
+
+    id: str
+    session: str
+    number: int
+    """Monotonic within the session: the `seq` of the event that brought the message."""
+    role: Role
+    content: tuple[DurablePart, ...]
+    at: int
+    """Microseconds since 1970."""
+    model: str = ""
+    """The model that answered, for assistant messages."""
+    state: Literal["complete", "interrupted"] = "complete"
+
+    @property
+    def timestamp(self) -> str:
+        """When it was said, as ISO 8601 in UTC."""
+        return iso(self.at)
+
+
+def iso(at: int) -> str:
+    """`at` (microseconds since 1970) as ISO 8601 in UTC."""
+    seconds, micros = divmod(at, 1_000_000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
+
+
+def text_of(parts: "tuple[DurablePart, ...] | tuple[InFlightPart, ...] | tuple[InputPart, ...]") -> str:
+    """The plain text of `parts`, joined; long text contributes its head."""
+    return "".join(p.text if isinstance(p, Text) else p.head for p in parts if isinstance(p, Text | TextRef))

@@ -1,0 +1,30 @@
+"""Permission rules as people write them: `Bash`, `Read(src/**)`."""
+
+import re
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.vocab.errors import UserError
+
+_RULE: Final = re.compile(r"([A-Za-z_*][\w*.-]*)(?:\((.*)\))?", re.DOTALL)
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do with the calls of a tool. Deny beats ask beats allow."""
+
+    decision: Literal["allow", "ask", "deny"]
+    tool: str
+    pattern: str | None = None
+    """What the call's main argument must look like; None means any call."""
+
+    @classmethod
+    def parse(cls, decision: Literal["allow", "ask", "deny"], text: str) -> "Rule":
+        """Read `Tool` or `Tool(pattern)`."""
+        found = _RULE.fullmatch(text.strip())
+        if not found:
+            raise UserError(f"{text!r} is not a permission rule. Write a tool name, or Tool(pattern).")
+        return cls(decision=decision, tool=found[1], pattern=found[2] if found[2] not in ("", "*") else None)
+
+    def __str__(self) -> str:
+        return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"

@@ -1,0 +1,1 @@
+"""Layer 3: events to bytes and back, for ever."""

@@ -1,0 +1,1 @@
+"""Layer 4: the files a session works on."""

@@ -1,0 +1,29 @@
+"""Which project a folder belongs to, and where Holdfast keeps its own files."""
+
+import os
+from pathlib import Path
+
+
+def project_root(cwd: Path) -> Path:
+    """The git root above `cwd`, else `cwd` itself."""
+    for folder in (cwd, *cwd.parents):
+        if (folder / ".git").exists():
+            return folder
+    return cwd
+
+
+def data_dir() -> Path:
+    """Where sessions are kept: `HOLDFAST_DATA_DIR`, else under the user's data folder."""
+    if given := os.environ.get("HOLDFAST_DATA_DIR"):
+        return Path(given).expanduser().absolute()
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser().absolute() / "holdfast"
+
+
+def git_ref(root: Path) -> str | None:
+    """The branch or commit that `root` is on, read from git's own file; None outside a repository."""
+    try:
+        head = (root / ".git" / "HEAD").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    return head.removeprefix("ref: refs/heads/") or None

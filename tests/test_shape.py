@@ -1,0 +1,220 @@
+"""The tail stays short: no long file or function, swallowed error, loose task, import cycle or drawer of leftovers."""
+
+import ast
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import PurePosixPath
+
+import pytest
+
+from tests.source_tree import SOURCE, Module, imports_at_load, parse_tree, read_tree
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+BARRIER = "runtime/barrier.py"
+"""The one file that may swallow a broad exception, once: it records what it caught."""
+TASK_OWNERS = ("tui/",)
+"""Folders that may start a task outside a task group, because their toolkit does."""
+DRAWERS = frozenset(("common", "core", "helper", "helpers", "util", "utils"))
+
+Check = Callable[[Sequence[Module]], Iterator[str]]
+
+
+def long_files(modules: Sequence[Module]) -> Iterator[str]:
+    """Find files with more lines than a reader takes in at one sitting."""
+    for module in modules:
+        lines = len(module.text.splitlines())
+        if lines > MAX_FILE_LINES:
+            yield f"{module.path}: {lines} lines, at most {MAX_FILE_LINES}; a concept wants its own module"
+
+
+def long_functions(modules: Sequence[Module]) -> Iterator[str]:
+    """Find functions with too many lines, docstring included and decorators not."""
+    for module in modules:
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > MAX_FUNCTION_LINES:
+                    yield f"{module.path}:{node.lineno}: {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
+
+
+def swallowed_errors(modules: Sequence[Module]) -> Iterator[str]:
+    """Find broad handlers that do not raise again, except the first one of the barrier."""
+    for module in modules:
+        lines = sorted(filter(None, map(_swallowed_at, ast.walk(module.tree))))
+        allowed = 1 if module.path == BARRIER else 0
+        for line in lines[allowed:]:
+            yield f"{module.path}:{line}: a broad exception is swallowed; only {BARRIER} may do that, once"
+
+
+def loose_tasks(modules: Sequence[Module]) -> Iterator[str]:
+    """Find tasks that no task group owns."""
+    for module in modules:
+        if module.path.startswith(TASK_OWNERS):
+            continue
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Call) and _last_name(node.func) in ("create_task", "ensure_future"):
+                yield f"{module.path}:{node.lineno}: start it in a task group that someone can name"
+
+
+def import_cycles(modules: Sequence[Module]) -> Iterator[str]:
+    """Find modules that reach themselves through the imports that run at load."""
+    known = {module.name for module in modules}
+    graph = {module.name: _loaded(module, known) for module in modules}
+    told: set[str] = set()
+    for name in sorted(graph):
+        path = _way_back(name, graph)
+        if path and not told.intersection(path):
+            told.update(path)
+            yield "import cycle: " + " -> ".join((name, *path))
+
+
+def drawers(modules: Sequence[Module]) -> Iterator[str]:
+    """Find files and folders whose name says nothing about what is inside."""
+    for module in modules:
+        for part in PurePosixPath(module.path).with_suffix("").parts:
+            if part.strip("_") in DRAWERS:
+                yield f"{module.path}: {part!r} says nothing; name it by its noun"
+
+
+CHECKS: tuple[Check, ...] = (long_files, long_functions, swallowed_errors, loose_tasks, import_cycles, drawers)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.__name__))
+def test_the_source_passes(check: Check) -> None:
+    assert list(check(read_tree(SOURCE))) == []
+
+
+def body_of(lines: int) -> str:
+    return "def f():\n" + "    x = 1\n" * (lines - 1)
+
+
+def handler(catch: str, body: str = "pass") -> str:
+    return f"try:\n    f()\n{catch}:\n    {body}\n"
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "source"),
+    [
+        (long_files, "a.py", "x = 1\n" * (MAX_FILE_LINES + 1)),
+        (long_functions, "a.py", body_of(MAX_FUNCTION_LINES + 1)),
+        (long_functions, "a.py", "async " + body_of(MAX_FUNCTION_LINES + 1)),
+        (swallowed_errors, "a.py", handler("except")),
+        (swallowed_errors, "a.py", handler("except Exception")),
+        (swallowed_errors, "a.py", handler("except BaseException as exc", "print(exc)")),
+        (swallowed_errors, "a.py", handler("except (OSError, Exception)")),
+        (swallowed_errors, "a.py", handler("except builtins.Exception")),
+        (swallowed_errors, "a.py", handler("except* Exception")),
+        (swallowed_errors, "a.py", handler("except Exception", "def later(): raise ValueError")),
+        (swallowed_errors, "a.py", "with contextlib.suppress(Exception):\n    f()\n"),
+        (swallowed_errors, BARRIER, handler("except Exception") * 2),
+        (loose_tasks, "a.py", "asyncio.create_task(pump())"),
+        (loose_tasks, "a.py", "create_task(pump())"),
+        (loose_tasks, "a.py", "loop.ensure_future(pump())"),
+        (drawers, "utils.py", ""),
+        (drawers, "stores/_helpers.py", ""),
+        (drawers, "core/model.py", ""),
+    ],
+)
+def test_a_bad_file_is_found(check: Check, path: str, source: str) -> None:
+    found = list(check(parse_tree({path: source})))
+
+    assert len(found) == 1
+    assert found[0].startswith(path)
+
+
+@pytest.mark.parametrize(
+    ("check", "path", "source"),
+    [
+        (long_files, "a.py", "x = 1\n" * MAX_FILE_LINES),
+        (long_functions, "a.py", body_of(MAX_FUNCTION_LINES)),
+        (swallowed_errors, "a.py", handler("except OSError")),
+        (swallowed_errors, "a.py", handler("except Exception as exc", "raise StoreError() from exc")),
+        (swallowed_errors, "a.py", "with contextlib.suppress(OSError):\n    f()\n"),
+        (swallowed_errors, BARRIER, handler("except Exception")),
+        (loose_tasks, "a.py", "tasks.start_soon(pump)"),
+        (loose_tasks, "tui/app.py", "asyncio.create_task(pump())"),
+        (drawers, "scores.py", ""),
+    ],
+)
+def test_a_good_file_passes(check: Check, path: str, source: str) -> None:
+    assert list(check(parse_tree({path: source}))) == []
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {"a.py": "from holdfast.b import x", "b.py": "import holdfast.c", "c.py": "from . import a"},
+        {"a.py": "try:\n    import holdfast.b\nexcept ImportError:\n    pass", "b.py": "from .a import x"},
+        {"p/__init__.py": "from holdfast.p.one import x", "p/one.py": "from holdfast.p import y"},
+        {"a.py": "class A:\n    import holdfast.b", "b.py": "from holdfast.a import A"},
+    ],
+)
+def test_a_cycle_is_found_once(sources: dict[str, str]) -> None:
+    assert len(list(import_cycles(parse_tree(sources)))) == 1
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        {"a.py": "from holdfast.b import x", "b.py": "def f():\n    import holdfast.a"},
+        {"a.py": "from holdfast.b import x", "b.py": "if TYPE_CHECKING:\n    from holdfast.a import A"},
+        {"p/__init__.py": "from holdfast.p.one import x", "p/one.py": "from holdfast.p import two", "p/two.py": ""},
+    ],
+)
+def test_imports_that_close_no_circle_pass(sources: dict[str, str]) -> None:
+    assert list(import_cycles(parse_tree(sources))) == []
+
+
+def _swallowed_at(node: ast.AST) -> int | None:
+    """The line of a handler or `suppress` that hides any error, or nothing."""
+    match node:
+        case ast.ExceptHandler(type=caught):
+            swallows = (caught is None or _is_broad(caught)) and not _raises(node.body)
+        case ast.Call(func=func, args=args):
+            swallows = _last_name(func) == "suppress" and any(_is_broad(arg) for arg in args)
+        case _:
+            return None
+    return node.lineno if swallows else None
+
+
+def _is_broad(caught: ast.expr) -> bool:
+    if isinstance(caught, ast.Tuple):
+        return any(_is_broad(each) for each in caught.elts)
+    return _last_name(caught) in ("Exception", "BaseException")
+
+
+def _raises(body: Sequence[ast.AST]) -> bool:
+    """Whether a block raises by itself; a function that it defines does not count."""
+    return any(
+        isinstance(node, ast.Raise)
+        or (
+            not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            and _raises(list(ast.iter_child_nodes(node)))
+        )
+        for node in body
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2] if isinstance(node, ast.Name | ast.Attribute) else ""
+
+
+def _loaded(module: Module, known: set[str]) -> set[str]:
+    """The modules of the tree that an import loads: the named submodule, else the package that defines the name."""
+    targets = (found.target if found.target in known else found.base for found in imports_at_load(module))
+    return {target for target in targets if target in known and target != module.name}
+
+
+def _way_back(start: str, graph: dict[str, set[str]]) -> tuple[str, ...]:
+    """The shortest way along the graph from a module to itself, or nothing."""
+    ways: deque[tuple[str, ...]] = deque((name,) for name in sorted(graph[start]))
+    seen = set(graph[start])
+    while ways:
+        way = ways.popleft()
+        if way[-1] == start:
+            return way
+        for name in sorted(graph[way[-1]] - seen):
+            seen.add(name)
+            ways.append((*way, name))
+    return ()

@@ -1,0 +1,96 @@
+"""Processes that an earlier program left behind."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+
+import anyio
+import pytest
+
+from holdfast.tools.processes import boot_id, look_at, members, started_at, stop_call, stop_group
+
+pytestmark = pytest.mark.anyio
+
+LEADERLESS = "(trap 'exit 0' TERM; while :; do sleep 0.02; done) & echo $!"
+"""The shell ends and leaves a child in its group."""
+
+
+@pytest.fixture
+def started() -> Iterator[list["subprocess.Popen[str]"]]:
+    """Processes that are ended after the test, whatever happens."""
+    processes: list[subprocess.Popen[str]] = []
+    yield processes
+    for process in processes:
+        for pid in members(process.pid):
+            os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _start(started: list["subprocess.Popen[str]"], command: str, call: str = "") -> "subprocess.Popen[str]":
+    env = os.environ | ({"HOLDFAST_CALL": call} if call else {})
+    process = subprocess.Popen(["bash", "-c", command], stdout=subprocess.PIPE, text=True, start_new_session=True, env=env)
+    started.append(process)
+    return process
+
+
+async def test_a_left_over_group_is_stopped_with_all_of_its_processes(started: list["subprocess.Popen[str]"]) -> None:
+    process = _start(started, "sleep 60 & echo ready; wait")
+    assert process.stdout is not None
+    process.stdout.readline()
+    facts = process.pid, boot_id(), started_at(process.pid)
+
+    assert await stop_group(*facts)
+
+    assert members(process.pid) == ()
+    assert not await stop_group(*facts)
+
+
+@pytest.mark.parametrize("lie", ["boot", "started"])
+async def test_a_stranger_with_the_same_number_is_left_alone(started: list["subprocess.Popen[str]"], lie: str) -> None:
+    process = _start(started, "sleep 60")
+    boot = "another boot" if lie == "boot" else boot_id()
+    ticks = started_at(process.pid) + (lie == "started")
+
+    assert not await stop_group(process.pid, boot, ticks)
+
+    assert process.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("carried", "asked", "stopped"),
+    [("c1", "c1", True), ("c1", "", True), ("c1", "c2", False), ("", "c1", False), ("", "", False)],
+)
+async def test_a_group_without_its_leader_is_known_by_the_call_that_it_carries(
+    started: list["subprocess.Popen[str]"], carried: str, asked: str, stopped: bool
+) -> None:
+    process = _start(started, LEADERLESS, carried)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    ticks = started_at(process.pid)
+    process.wait()
+
+    assert await stop_group(process.pid, boot_id(), ticks, asked) is stopped
+
+    assert bool(members(process.pid)) is not stopped
+    assert (look_at(child) is None) is stopped or stopped
+
+
+async def test_our_own_group_is_never_stopped() -> None:
+    assert not await stop_group(os.getpgrp(), boot_id(), started_at(os.getpgrp()))
+    assert not await stop_group(1, boot_id(), started_at(1))
+
+
+async def test_a_call_is_stopped_even_when_its_group_was_never_recorded(started: list["subprocess.Popen[str]"]) -> None:
+    mine = _start(started, "setsid sleep 60 & sleep 60", "call-of-mine")
+    other = _start(started, "sleep 60", "call-of-mine-too")
+    with anyio.fail_after(10):
+        while len(members(mine.pid)) < 2:
+            await anyio.sleep(0.01)
+
+    assert await stop_call("call-of-mine")
+    assert not await stop_call("call-of-mine")
+    assert not await stop_call("")
+
+    assert members(mine.pid) == ()
+    assert other.poll() is None
