@@ -46,12 +46,14 @@ torture: $(READY) ## run the long proofs: every crash point, power loss, random 
 
 .PHONY: docs
 docs: $(READY) ## write the generated documents again
+	@$(BIN)/python -m holdfast.wire.schema > .events.schema.json && mv .events.schema.json src/holdfast/wire/events.schema.json
+	@$(BIN)/python -m holdfast.testing.reference docs/
 	@$(BIN)/python -m holdfast.testing.contracts --write-docs docs/contracts.md
 
 .PHONY: lock
 lock: .lock-venv/.ready ## resolve requirements/dev.lock again (LOCK_FLAGS=--upgrade takes newer versions)
 	@.lock-venv/bin/uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
-		--default-index https://pypi.org/simple --no-emit-index-url --no-emit-find-links \
+		--no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" $(LOCK_FLAGS) \
 		--output-file requirements/dev.lock pyproject.toml requirements/dev.in
 	@echo "requirements/dev.lock is resolved"

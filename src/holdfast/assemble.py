@@ -1,13 +1,14 @@
 """Puts a session together: store, model, tools, policy, loop."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from holdfast import replay, shelf
 from holdfast.logic.decide import Policy
@@ -33,11 +34,9 @@ You are an agent that works in a person's folder, with tools. Do what was asked,
 A tool result that says "outcome unknown" means that nobody knows whether the call happened: find out before you rely on it or repeat it."""
 
 
-@asynccontextmanager
-async def open_session(**options: object) -> AsyncIterator[Session]:
+def open_session(**options: object) -> AbstractAsyncContextManager[Session]:
     """Open a new session, or an old one with `resume=ID`. The arguments are the fields of `Options`."""
-    async with open_with(make_options(options)) as session:
-        yield session
+    return open_with(make_options(options))
 
 
 async def query(prompt: str, **options: object) -> str:
@@ -46,28 +45,52 @@ async def query(prompt: str, **options: object) -> str:
         return await session.run(prompt)
 
 
-@asynccontextmanager
-async def open_with(options: Options) -> AsyncIterator[Session]:
+def open_with(options: Options) -> AbstractAsyncContextManager[Session]:
     """Open a session as `options` say."""
-    async with AsyncExitStack() as stack:
-        store = await _store(options, stack)
-        trace = await _trace(options, store, stack)
-        prepared = await prepare(options, store)
-        stack.push_async_callback(store.release, prepared.lease)
-        async with anyio.create_task_group() as tasks:
+    return _Block(options)
+
+
+class _Block:
+    """The block in which a session is open. What is raised in it leaves it as it was raised, not in a group."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Session:
+        options = self._options
+        async with AsyncExitStack() as stack:
+            store = await _store(options, stack)
+            trace = await _trace(options, store, stack)
+            prepared = await prepare(options, store)
+            stack.push_async_callback(_shielded, store.release, prepared.lease)
             runner = _runner(options, store, trace, prepared)
+            tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
-            tasks.start_soon(runner.drive)
-            session = Session(
-                runner, tasks, report=prepared.report, fork=_forker(store, prepared, options), opened=prepared.announced
-            )
-            try:
-                yield session
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await session.close("the session's block was left")
-                    await replay.remember(store, runner.world.state, runner.failure)
-                tasks.cancel_scope.cancel()
+            tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
+            fork = _forker(store, prepared, options)
+            session = Session(runner, tasks, report=prepared.report, fork=fork, opened=prepared.announced)
+            stack.push_async_callback(_shielded, _leave, session, runner, tasks)
+            self._stack = stack.pop_all()
+            return session
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.__aexit__(None, None, None)
+
+
+async def _shielded(work: Callable[..., Awaitable[None]], *args: object) -> None:
+    """Clean up even when the block was cancelled."""
+    with anyio.CancelScope(shield=True):
+        await work(*args)
+
+
+async def _leave(session: Session, runner: Runner, tasks: TaskGroup) -> None:
+    try:
+        await session.close("the session's block was left")
+        await replay.remember(runner.world.store, runner.world.state, runner.failure)
+    finally:
+        runner.end()
+        tasks.cancel_scope.cancel()
 
 
 async def _store(options: Options, stack: AsyncExitStack) -> EventStore:
@@ -75,7 +98,7 @@ async def _store(options: Options, stack: AsyncExitStack) -> EventStore:
         return options.store
     url = "memory:" if options.store is None else default_store_url() if options.store == DEFAULT else options.store
     store = await open_store(url, clock=options.clock)
-    stack.push_async_callback(store.close)
+    stack.push_async_callback(_shielded, store.close)
     return store
 
 
@@ -84,7 +107,7 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
         return options.trace
     scheme, _, path = store.url.partition("://")
     trace: Trace = NoTrace() if scheme not in ("sqlite", "jsonl") else FileTrace(_trace_folder(scheme, path))
-    stack.push_async_callback(trace.close)
+    stack.push_async_callback(_shielded, trace.close)
     return trace
 
 
@@ -116,7 +139,7 @@ def _runner(options: Options, store: EventStore, trace: Trace, prepared: Prepare
         inbox=Inbox(),
         stream=lambda delta: None,
         instructions=instructions,
-        asker=options.asker,
+        asker=options.asker or options.prompt,
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
     )

@@ -7,7 +7,7 @@ import anyio
 import msgspec
 
 from holdfast import replay, shelf
-from holdfast.logic.lifecycle import advance
+from holdfast.logic.lifecycle import move
 from holdfast.logic.report import ResumeReport, report
 from holdfast.logic.state import State
 from holdfast.options import Options
@@ -111,7 +111,12 @@ async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease) -> P
     cwd = Path(state.meta.cwd)
     drifted = () if cwd.is_dir() else (f"the working folder {str(cwd)!r} is gone",)
     found = report(
-        state.progress, len(state.transcript.messages), options.on_crash, trouble=loaded.trouble, absent=absent, drifted=drifted
+        state.progress,
+        len(state.transcript.messages),
+        options.on_crash,
+        trouble=loaded.trouble,
+        absent=absent,
+        drifted=drifted,
     )
     opened = Opened(on_crash=options.on_crash, version=VERSION)
     model = state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
@@ -120,8 +125,7 @@ async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease) -> P
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
     if options.permission_mode is not None and options.permission_mode != state.progress.mode:
         opening.append(Draft(event=ModeChanged(mode=options.permission_mode), by="user"))
-    preview = Recorded(seq=state.progress.seq, id="", at=0, by="system", event=opened)
-    _, notices = advance(msgspec.structs.replace(state.life, turn_open=False), preview)
+    _, notices = move(state.life, "resume", after=state.progress.seq)
     return Prepared(
         session=state.progress.session,
         state=state,

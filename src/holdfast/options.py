@@ -39,7 +39,8 @@ class Options:
     system_prompt: str | None = None
     append_system_prompt: str = ""
     asker: Asker | None = None
-    """Who is asked for permission; without one, what would ask is denied."""
+    """Who is asked for permission. Without one `prompt` is; without that, what would ask is denied."""
+    prompt: Asker | None = None
     on_crash: OnCrash = "continue"
     max_rounds: int | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class Options:
     context: SessionContext | None = None
     machine: Machine | None = None
     idle_timeout_s: float | None = 120.0
-    tool_timeout_s: float | None = 600.0
+    tool_timeout_s: float | None = 900.0
     patience_s: float = 30.0
     lease_ttl_s: float = 15.0
     clock: Clock = field(default_factory=SystemClock)

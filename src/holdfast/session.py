@@ -50,7 +50,9 @@ Fork = Callable[[str], Awaitable[str]]
 class Session(Reading):
     """An open session. Made by `open_session`."""
 
-    def __init__(self, runner: Runner, tasks: TaskGroup, *, report: ResumeReport | None, fork: Fork, opened: tuple[Item, ...]) -> None:
+    def __init__(
+        self, runner: Runner, tasks: TaskGroup, *, report: ResumeReport | None, fork: Fork, opened: tuple[Item, ...]
+    ) -> None:
         super().__init__(runner)
         self._tasks = tasks
         self._fork = fork
@@ -225,7 +227,7 @@ class Session(Reading):
         if self._closed:
             return
         self._closed = True
-        if self._runner.failure is None:
+        if self._runner.alive:
             with anyio.move_on_after(drain_s):
                 await self._until_idle()
             with anyio.move_on_after(STOP_DEADLINE_S * 2):
@@ -241,12 +243,16 @@ class Session(Reading):
 
     async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, goes_on: bool = True) -> None:
         if self._closed:
-            raise IllegalTransition(f"Session {self.id!r} is closed. Open it again with open_session(resume={self.id!r}).")
+            raise IllegalTransition(
+                f"Session {self.id!r} is closed. Open it again with open_session(resume={self.id!r})."
+            )
         await self._world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
 
     async def _when_idle(self, draft: Draft, *, blobs: dict[str, bytes] | None = None) -> None:
         if self._world.state.progress.busy:
-            raise IllegalTransition(f"A turn of session {self.id!r} is going on. Wait for it, abort it, or finish it first.")
+            raise IllegalTransition(
+                f"A turn of session {self.id!r} is going on. Wait for it, abort it, or finish it first."
+            )
         await self._deliver(draft, blobs=blobs, goes_on=False)
 
     async def _complete(self) -> None:

@@ -4,19 +4,21 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.forking import fork_records, node_of
 from holdfast.logic.parts import cited_blobs
+from holdfast.logic.record import SessionRecord, record_of
 from holdfast.logic.state import state_of
 from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore, SessionQuery
 from holdfast.stores.owners import this_process
 from holdfast.version import VERSION
 from holdfast.vocab.errors import LogDamaged, NoSession, StoreMismatch, UserError
-from holdfast.vocab.events import Draft, Event, Opened, Recorded, Renamed, Started, StoreChanged
+from holdfast.vocab.events import Draft, Event, ModelAsked, Opened, Recorded, Renamed, Started, StoreChanged
 from holdfast.vocab.ids import base36, check_session_id
-from holdfast.vocab.specs import Origin, SessionMeta
+from holdfast.vocab.specs import Origin, SessionMeta, ToolSpec
 
 DAY: Final = 24 * 3600 * 1_000_000
 
@@ -37,14 +39,16 @@ async def find(store: EventStore, wanted: str) -> SessionMeta:
         named = await store.list(SessionQuery(name=wanted, include_children=True, limit=1))
         if named:
             return named[0]
-        raise NoSession(f"There is no session with the id or name {wanted!r}. `holdfast sessions list` shows them.") from None
+        raise NoSession(
+            f"There is no session with the id or name {wanted!r}. `holdfast sessions list` shows them."
+        ) from None
 
 
 async def newest(store: EventStore, project: str) -> SessionMeta:
     """The newest session of a project in which something was said."""
     found = await store.list(SessionQuery(project=project, include_empty=False, limit=1))
     if not found:
-        raise NoSession(f"No session of {project!r} can be continued yet. Start one with `holdfast -p \"...\"`.")
+        raise NoSession(f'No session of {project!r} can be continued yet. Start one with `holdfast -p "..."`.')
     return found[0]
 
 
@@ -71,7 +75,9 @@ async def fork(
     state = state_of(session, part.records)
     beginning = part.records[0].event
     if not isinstance(beginning, Started):
-        raise LogDamaged(f"The log of session {session!r} does not begin with its start. `holdfast log repair` may help.")
+        raise LogDamaged(
+            f"The log of session {session!r} does not begin with its start. `holdfast log repair` may help."
+        )
     node = node_of(state.transcript, at)
     fork_id = check_session_id(new_id) if new_id else new_session_id(clock)
     if await exists(store, fork_id):
@@ -92,7 +98,9 @@ async def fork(
     try:
         nonce = f"{base36(lease.token)}{clock.nonce()}"
         records = fork_records(part.records, state.transcript, started, at=node, nonce=nonce)
-        opened = stamp(state_of(fork_id, records).progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
+        opened = stamp(
+            state_of(fork_id, records).progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now()
+        )
         blobs = await _blobs(store, records)
         await store.append(lease, 0, (*records, opened), blobs)
     finally:
@@ -159,6 +167,18 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wrong))
 
 
+async def record(store: EventStore, session: str) -> SessionRecord:
+    """A session as one document, with the system prompt and the tool schemas that were sent last."""
+    part = await store.read(session)
+    state = state_of(session, part.records)
+    asked = next((r.event for r in reversed(part.records) if isinstance(r.event, ModelAsked)), None)
+    if asked is None:
+        return record_of(state)
+    prompt = (await store.blob(asked.instructions)).decode() if asked.instructions else ""
+    tools = msgspec.json.decode(await store.blob(asked.tools), type=tuple[ToolSpec, ...]) if asked.tools else ()
+    return record_of(state, system_prompt=prompt, tool_schemas=tools)
+
+
 def new_session_id(clock: Clock) -> str:
     """A fresh id that sorts by time and can be typed."""
     moment = datetime.fromtimestamp(clock.now() / 1_000_000, UTC)
@@ -171,7 +191,9 @@ async def _add(store: EventStore, session: str, event: Event, *, clock: Clock) -
     try:
         progress = state_of(session, (await store.read(session)).records).progress
         nonce = f"{base36(lease.token)}{clock.nonce()}"
-        await store.append(lease, progress.seq, (stamp(progress, Draft(event=event, by="user"), nonce=nonce, now=clock.now()),))
+        await store.append(
+            lease, progress.seq, (stamp(progress, Draft(event=event, by="user"), nonce=nonce, now=clock.now()),)
+        )
     finally:
         await store.release(lease)
 

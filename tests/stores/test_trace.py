@@ -163,14 +163,15 @@ async def test_a_torn_tail_does_not_spoil_what_the_next_process_writes(tmp_path:
     assert read_trace(tmp_path / "traces", "s1") == TraceSlice(lines=(line(1),), lost=1)
 
 
-async def test_damaged_bytes_hide_no_other_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [b"\xff\x00{", b"[]", b'{"after":1}', b'{"data":' + b"[" * 50_000])
+async def test_damaged_bytes_hide_no_other_line(tmp_path: Path, damage: bytes) -> None:
     trace = trace_in(tmp_path)
     for n in range(1, 4):
         trace.write("s1", "text_delta", {"text": str(n)})
     await trace.close()
     path = trace_path(tmp_path / "traces", "s1")
     first, _, third = path.read_bytes().splitlines()
-    path.write_bytes(b"\n".join((first, b"\xff\x00{", third, b"")))
+    path.write_bytes(b"\n".join((first, damage, third, b"")))
 
     assert read_trace(tmp_path / "traces", "s1") == TraceSlice(lines=(line(1), line(3)), lost=1)
 
@@ -239,18 +240,22 @@ async def test_a_failing_disk_costs_lines_and_nothing_else(tmp_path: Path) -> No
     assert (trace.lost, bool(trace.problem)) == (2, True)
 
     (tmp_path / "traces").unlink()
-    trace.write("s1", "text_delta", {"text": "3"})
+    for text in ("3", "4"):
+        trace.write("s1", "text_delta", {"text": text})
+        await trace.flush()
     await trace.close()
 
     lost = TraceLine(after=0, token=0, n=0, at=5, kind=LOST, data={"lines": 2})
-    assert read_trace(tmp_path / "traces", "s1") == TraceSlice(lines=(lost, line(3)), lost=2)
+    assert read_trace(tmp_path / "traces", "s1") == TraceSlice(lines=(lost, line(3), line(4)), lost=2)
     assert trace.lost == 2
 
 
 async def test_a_disk_that_fills_up_in_the_middle_of_a_line_costs_that_line_and_the_next(tmp_path: Path) -> None:
     trace = trace_in(tmp_path)
-    for n in range(1, 4):
-        trace.write("s1", "text_delta", {"text": str(n)})
+    trace.write("s1", "text_delta", {"text": "1"})
+    await trace.flush()
+    trace.write("s1", "text_delta", {"text": "2"})
+    trace.write("s1", "text_delta", {"text": "3"})
     with files_limited_to(100):
         await trace.flush()
     assert trace.lost == 2

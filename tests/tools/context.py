@@ -1,6 +1,9 @@
-"""A tool's context that remembers what it was told."""
+"""A tool's context that remembers what it was told, and a way to wait for what a process does."""
 
+from collections.abc import Callable
 from pathlib import Path
+
+import anyio
 
 from holdfast.vocab.events import Event
 
@@ -26,3 +29,12 @@ class RecordingContext:
     async def emit(self, event: Event) -> None:
         """Keep an event."""
         self.noted.append(event)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait until something has become true elsewhere in the system; it must not take for ever."""
+    with anyio.fail_after(20):
+        while True:
+            if condition():
+                return
+            await anyio.sleep(0.005)

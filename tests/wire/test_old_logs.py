@@ -1,8 +1,8 @@
 """Logs of every released version load, for ever.
 
 `tests/fixtures/logs/vN/` holds the golden sessions of a version. `python -m holdfast.testing.builders
-tests/fixtures/logs/vN` writes those of the current shapes into a new folder; it refuses one that exists, since a released
-log never changes. While a version is not released yet, delete its folder and write it again.
+tests/fixtures/logs/vN` writes those of the current shapes into a new folder; it refuses one that exists, since a
+released log never changes. While a version is not released yet, delete its folder and write it again.
 """
 
 import json

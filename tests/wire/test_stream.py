@@ -85,6 +85,7 @@ GOOD = json.loads(event_line("s1", recorded(example(ToolStarted))))
         b"[]",
         b"\xff",
         b'{"type":"session:text_delta","session":"s1"}',
+        b'{"type":"session:text_delta","session":"s1","data":' + b"[" * 50_000,
         b'{"type":"session:text_delta","session":"s1","data":{}}',
         b'{"type":"session:lifecycle","session":"s1","data":{"notice":"SessionLost","state":"Idle"}}',
         json.dumps({**GOOD, "seq": 0}),

@@ -94,7 +94,9 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
 
 def _ask(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
     if policy.max_rounds is not None and turn.rounds >= policy.max_rounds:
-        return _end(turn, "failed", code="turn_limit", message=f"The turn reached its limit of {policy.max_rounds} model calls.")
+        return _end(
+            turn, "failed", code="turn_limit", message=f"The turn reached its limit of {policy.max_rounds} model calls."
+        )
     asked = ModelAsked(
         turn=turn.id,
         round=turn.rounds + 1,
@@ -107,7 +109,11 @@ def _ask(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
 
 
 def _end(
-    turn: OpenTurn, outcome: Literal["completed", "interrupted", "failed", "abandoned"], *, code: str = "", message: str = ""
+    turn: OpenTurn,
+    outcome: Literal["completed", "interrupted", "failed", "abandoned"],
+    *,
+    code: str = "",
+    message: str = "",
 ) -> Draft:
     stop = {"completed": turn.stop, "failed": "error"}.get(outcome, outcome)
     event = TurnCompleted(turn=turn.id, outcome=outcome, stop_reason=stop, code=code, message=message)
@@ -192,7 +198,9 @@ def _judge(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
 def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
     if spec.child:
         args = msgspec.json.decode(call.args, type=dict[str, object])
-        started = ChildStarted(call=call.id, child=child_session_id(p.session, call.id), prompt=str(args.get("prompt", "")))
+        started = ChildStarted(
+            call=call.id, child=child_session_id(p.session, call.id), prompt=str(args.get("prompt", ""))
+        )
         return Draft(event=started, by="model", cause=call.id)
     event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
     return Draft(event=event, by="model", cause=call.id)

@@ -47,7 +47,9 @@ _OF_A_TURN = (
 """Events that belong to a turn without being nodes of the path."""
 
 
-def fork_records(log: Sequence[Recorded], transcript: Transcript, started: Started, *, at: str, nonce: str) -> list[Recorded]:
+def fork_records(
+    log: Sequence[Recorded], transcript: Transcript, started: Started, *, at: str, nonce: str
+) -> list[Recorded]:
     """The log of a fork of `log` after the node `at` (empty: the tip), or after the last node before it with no open call."""
     path = _safe(transcript.path(at or None))
     kept = {record.id for record in path}
@@ -71,7 +73,9 @@ def node_of(transcript: Transcript, at: str) -> str:
         return ""
     node = transcript.turn_end(at) or at
     if node not in transcript.branches.parents:
-        raise UserError(f"There is no turn and no message {at!r} in this session. `holdfast sessions show` lists the turns.")
+        raise UserError(
+            f"There is no turn and no message {at!r} in this session. `holdfast sessions show` lists the turns."
+        )
     return node
 
 
@@ -112,5 +116,7 @@ def _ending(path: Sequence[Recorded], fork: Sequence[Recorded], nonce: str) -> l
     if not turns or isinstance(turns[-1].event, TurnCompleted):
         return []
     seq = fork[-1].seq + 1
-    ended = TurnCompleted(turn=turns[-1].id, outcome="interrupted", stop_reason="forked", message="The fork was made here.")
+    ended = TurnCompleted(
+        turn=turns[-1].id, outcome="interrupted", stop_reason="forked", message="The fork was made here."
+    )
     return [Recorded(seq=seq, id=event_id(nonce, seq), at=fork[-1].at, by="system", cause=turns[-1].id, event=ended)]

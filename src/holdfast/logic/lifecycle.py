@@ -51,7 +51,9 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     turn_open: bool = False
 
 
-def move(life: Lifecycle, trigger: Trigger, *, outcome: str = "", after: int = 0) -> tuple[Lifecycle, tuple[Notice, ...]]:
+def move(
+    life: Lifecycle, trigger: Trigger, *, outcome: str = "", after: int = 0
+) -> tuple[Lifecycle, tuple[Notice, ...]]:
     """Take one edge of the table. Raise `IllegalTransition` when there is none; the state is unchanged then."""
     row = TABLE.get((life.state, trigger))
     if row is None:
@@ -61,7 +63,8 @@ def move(life: Lifecycle, trigger: Trigger, *, outcome: str = "", after: int = 0
     came_from: LifecycleState = "Persisted" if life.state in ("Resumed", None) else life.state
     before = came_from if state == "Active" and life.state != "Active" else life.before
     notices = tuple(
-        Notice(notice=name, state=state, outcome=outcome if name == "SessionTurnEnd" else "", after=after) for name in names
+        Notice(notice=name, state=state, outcome=outcome if name == "SessionTurnEnd" else "", after=after)
+        for name in names
     )
     return Lifecycle(state=state, before=before, turn_open=life.turn_open), notices
 

@@ -53,7 +53,9 @@ class Outgoing:
         self.messages += to_messages(fresh, resolve)
         self._done += len(fresh)
         if self.messages and self.messages[0].role != "user":
-            self.messages.insert(0, Message(role="user", parts=(Text(text="(The conversation begins with the assistant.)"),)))
+            self.messages.insert(
+                0, Message(role="user", parts=(Text(text="(The conversation begins with the assistant.)"),))
+            )
 
 
 def to_messages(transcript: Sequence[SessionMessage], resolve: Resolve) -> list[Message]:
@@ -62,7 +64,9 @@ def to_messages(transcript: Sequence[SessionMessage], resolve: Resolve) -> list[
     waiting: dict[str, ToolResult | None] = {}
     for said in transcript:
         if said.role == "tool":
-            waiting.update({p.call: _whole(p, resolve) for p in said.content if isinstance(p, ToolResult) and p.call in waiting})
+            waiting.update(
+                {p.call: _whole(p, resolve) for p in said.content if isinstance(p, ToolResult) and p.call in waiting}
+            )
             continue
         messages.extend(_results(waiting))
         waiting = {}

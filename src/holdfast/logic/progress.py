@@ -130,7 +130,9 @@ def fold(progress: Progress, record: Recorded) -> Progress:
     """`progress` after `record`."""
     place = {"seq": record.seq, "at": record.at, "tip": record.id}
     change = _FOLDS.get(type(record.event))
-    return replace(progress, **place, **change(progress, record, record.event)) if change else replace(progress, **place)
+    return (
+        replace(progress, **place, **change(progress, record, record.event)) if change else replace(progress, **place)
+    )
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
@@ -147,10 +149,23 @@ def _started(_: Progress, __: Recorded, event: Started) -> Change:
 
 def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
     calls = tuple(
-        replace(call, phase="new", intent="", lost=call.lost or call.phase == "running", decision=None, problem="", detail="")
+        replace(
+            call,
+            phase="new",
+            intent="",
+            lost=call.lost or call.phase == "running",
+            decision=None,
+            problem="",
+            detail="",
+        )
         for call in p.calls
     )
-    return {"closed": False, "asking": "", "calls": calls, "abandoning": p.turn is not None and _abandons(event.on_crash)}
+    return {
+        "closed": False,
+        "asking": "",
+        "calls": calls,
+        "abandoning": p.turn is not None and _abandons(event.on_crash),
+    }
 
 
 def _abandons(on_crash: OnCrash) -> bool:
@@ -250,7 +265,9 @@ def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) ->
     return {"calls": tuple(call for call in p.calls if call.id != event.call)}
 
 
-_FOLDS: Final[dict[type[Event], Callable[[Progress, Recorded, Any], Change]]] = {  # Any: each function takes its own event
+_FOLDS: Final[
+    dict[type[Event], Callable[[Progress, Recorded, Any], Change]]
+] = {  # Any: each function takes its own event
     Started: _started,
     Opened: _opened,
     Closed: lambda p, r, e: {"closed": True},

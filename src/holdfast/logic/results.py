@@ -66,7 +66,9 @@ class Results:
 
     __slots__ = ("_calls", "inputs", "open", "turns")
 
-    def __init__(self, turns: dict[str, TurnResult] | None = None, inputs: Inputs | None = None, open_turn: str = "") -> None:
+    def __init__(
+        self, turns: dict[str, TurnResult] | None = None, inputs: Inputs | None = None, open_turn: str = ""
+    ) -> None:
         self.turns = turns if turns is not None else {}
         self.inputs = inputs if inputs is not None else Inputs()
         self.open = open_turn

@@ -122,5 +122,6 @@ def restore(content: bytes) -> State:
 def needs_whole_log(records: Iterable[Recorded]) -> bool:
     """Whether `records` lead back to a path that a restored state does not have."""
     return any(
-        isinstance(r.event, Rewound) or (isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned") for r in records
+        isinstance(r.event, Rewound) or (isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")
+        for r in records
     )

@@ -85,7 +85,9 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _ignored(draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
             return _ignored(draft)
-        case ToolFinished() | ChildFinished() | ProcessStarted() if not _waits(p, draft, draft.event.call, ("running",)):
+        case ToolFinished() | ChildFinished() | ProcessStarted() if not _waits(
+            p, draft, draft.event.call, ("running",)
+        ):
             return _ignored(draft)
         case _:
             return draft

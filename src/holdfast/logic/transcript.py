@@ -108,7 +108,11 @@ class Transcript:
     def turn_end(self, turn: str) -> str | None:
         """The node that ends `turn`; None when no ended turn of any path is called that."""
         for node, record in self._nodes.items():
-            if isinstance(record.event, TurnCompleted) and record.event.turn == turn and record.event.outcome != "abandoned":
+            if (
+                isinstance(record.event, TurnCompleted)
+                and record.event.turn == turn
+                and record.event.outcome != "abandoned"
+            ):
                 return node
         return None
 
@@ -195,7 +199,9 @@ class Transcript:
             case HistoryCleared():
                 yield _note(record, "cleared", {})
             case TurnCompleted() if event.outcome != "completed":
-                yield _note(record, "turn-end", {"outcome": event.outcome, "code": event.code, "message": event.message})
+                yield _note(
+                    record, "turn-end", {"outcome": event.outcome, "code": event.code, "message": event.message}
+                )
             case _:
                 pass
 

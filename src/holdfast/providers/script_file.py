@@ -91,7 +91,7 @@ def _reply(raw: object, called: str) -> Reply:
 def _from_json(content: bytes, source: str) -> object:
     try:
         raw: object = msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise UserError(f"The script {source!r} is not JSON: {exc}.") from exc
     return raw
 

@@ -96,11 +96,9 @@ class ScriptedModel:
         if reply.hang:
             await anyio.sleep_forever()
         if reply.error is not None:
-            message = (
-                reply.error.message
-                or f"Reply {number} of {self._name!r} fails with {reply.error.kind!r}, as the script says."
-            )
-            raise ProviderError(reply.error.kind, message, retry_after_s=reply.error.retry_after_s)
+            error = reply.error
+            message = error.message or f"Reply {number} of {self._name!r} is the error {error.kind!r}."
+            raise ProviderError(error.kind, message, retry_after_s=error.retry_after_s)
         parts = _parts(reply, number)
         calls = any(isinstance(part, ToolCall) for part in parts)
         yield ModelReply(
@@ -177,7 +175,8 @@ def _refuse_unexpected(name: str, number: int, wanted: str, request: ModelReques
     if wanted not in text:
         there = text if len(text) <= 600 else f"{text[:300]} ... {text[-300:]}"
         raise ProviderError(
-            "bad_request", f"Reply {number} of {name!r} expects {wanted!r} in the newest messages; there was: {there!r}"
+            "bad_request",
+            f"Reply {number} of {name!r} expects {wanted!r} in the newest messages. There was: {there!r}.",
         )
 
 

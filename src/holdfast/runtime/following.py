@@ -19,7 +19,9 @@ async def follow(subscription: Subscription, store: EventStore, session: str) ->
             yield record
 
 
-async def follow_input(subscription: Subscription, store: EventStore, session: str, input_id: str) -> AsyncIterator[Item]:
+async def follow_input(
+    subscription: Subscription, store: EventStore, session: str, input_id: str
+) -> AsyncIterator[Item]:
     """Everything until the turn that answers `input_id` is over, the notices of its end included."""
     turn = ""
     async for item in follow(subscription, store, session):

@@ -18,7 +18,9 @@ class InspectCall:
     async def run(self) -> Outcome:
         """Look."""
         found = next(call for call in self._world.state.progress.calls if call.id == self._call)
-        return Outcome((inspected(self._world, ToolCall(id=found.id, name=found.name, args=found.args), cause=self._id),))
+        return Outcome(
+            (inspected(self._world, ToolCall(id=found.id, name=found.name, args=found.args), cause=self._id),)
+        )
 
     def stopped(self) -> Outcome:
         """Nothing came of it; the call is closed without."""

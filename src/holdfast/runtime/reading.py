@@ -1,14 +1,11 @@
 """What can be read of an open session without waiting."""
 
-import msgspec
-
 from holdfast.logic.context import ContextState, context_state
-from holdfast.logic.lifecycle import advance
 from holdfast.logic.results import TurnResult
 from holdfast.ports import EventStore
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
-from holdfast.vocab.events import Opened, Recorded, SlotWritten
+from holdfast.vocab.events import SlotWritten
 from holdfast.vocab.messages import SessionMessage
 from holdfast.vocab.specs import Mode, Usage
 
@@ -27,98 +24,76 @@ class Reading:
         return tuple(self._world.state.transcript.messages)
 
     @property
-
     def id(self) -> str:
         """The session's id."""
         return self._world.session
 
     @property
-
     def seq(self) -> int:
         """The last event's number."""
         return self._world.state.progress.seq
 
     @property
-
     def store(self) -> EventStore:
         """The store that holds the session."""
         return self._world.store
 
     @property
-
     def name(self) -> str:
         """The session's name; empty when it has none."""
         return self._world.state.meta.name
 
     @property
-
     def model(self) -> str:
         """The model that answers."""
         return self._world.state.progress.model
 
     @property
-
     def permission_mode(self) -> Mode:
         """The mode that calls are judged in."""
         return self._world.state.progress.mode
 
     @property
-
     def state(self) -> LifecycleState:
         """Where the session is in its life."""
-        life = self._world.state.life
-        if self._closed:
-            return "Closed"
-        if self._runner.opening:
-            opening = next(draft.event for draft in self._runner.opening if isinstance(draft.event, Opened))
-            pending = Recorded(seq=0, id="", at=0, by="system", event=opening)
-            life, _ = advance(msgspec.structs.replace(life, turn_open=False), pending)
-        return life.state or "Idle"
+        return "Closed" if self._closed else self._runner.life.state or "Idle"
 
     @property
-
     def is_running(self) -> bool:
         """Whether a turn is going on."""
         return self._world.state.progress.busy and not self._runner.opening
 
     @property
-
     def message_count(self) -> int:
         """How many turns were completed."""
         return self._world.state.progress.completed
 
     @property
-
     def pending_inputs(self) -> tuple[str, ...]:
         """The inputs that wait for their turn."""
         return tuple(waiting.input for waiting in self._world.state.progress.queue)
 
     @property
-
     def active_tools(self) -> tuple[str, ...]:
         """The names of the tools that are running."""
         return tuple(call.name for call in self._world.state.progress.calls if call.phase == "running")
 
     @property
-
     def streaming_text(self) -> str:
         """What the model has said so far in the call that is going on."""
         return self._runner.streamed
 
     @property
-
     def context_state(self) -> ContextState:
         """How full the context is."""
         return context_state(self._world.state.usage.context, self._world.state.transcript.messages)
 
     @property
-
     def usage(self) -> Usage:
         """The tokens that the whole session used."""
         return self._world.state.usage.total
 
     @property
-
     def turns(self) -> tuple[TurnResult, ...]:
         """Every turn of the log, in order."""
         return tuple(self._world.state.results.turns.values())
@@ -129,7 +104,6 @@ class Reading:
         return results.turns.get(results.inputs.turn_of.get(input_id, ""))
 
     @property
-
     def approved_tools(self) -> tuple[str, ...]:
         """The tools with a call that is allowed for the whole session."""
         return tuple(sorted({grant.partition("#")[0] for grant in self._world.state.progress.grants}))

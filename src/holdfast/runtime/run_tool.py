@@ -64,14 +64,18 @@ class RunTool:
         """Run the tool; a lost run of a reconcilable tool is looked for first."""
         tool = self._world.tools.get(self._started.name)
         if tool is None:
-            return self._finish("invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool")
+            return self._finish(
+                "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
+            )
         open_call = next(call for call in self._world.state.progress.calls if call.id == self.call)
         _, _, args = self._world.tools.inspect(open_call.name, open_call.args)
         patience = self._world.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)
         if limit.cancelled_caught:
-            return self._finish("failed", self._partial(f"Stopped: it ran for more than {patience:g} seconds."), code="timeout")
+            return self._finish(
+                "failed", self._partial(f"Stopped: it ran for more than {patience:g} seconds."), code="timeout"
+            )
         parts: tuple[InFlightPart, ...] = (Text(text=clean(output.text)), *output.media)
         return self._finish("failed" if output.failed else "ok", parts, code=output.code)
 

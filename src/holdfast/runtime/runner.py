@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from holdfast.logic.decide import Policy
+from holdfast.logic.lifecycle import Lifecycle, move
 from holdfast.logic.step import Step, settle
 from holdfast.ports import Trace
 from holdfast.runtime.barrier import Fault, guarded
@@ -102,14 +103,27 @@ class Runner:
         self.world.inbox.wake()
 
     @property
+    def life(self) -> Lifecycle:
+        """The lifecycle, the opening included that is only written with the first step."""
+        life = self.world.state.life
+        return move(life, "resume")[0] if self.opening else life
+
+    @property
+    def alive(self) -> bool:
+        """Whether the loop is still there to take anything in."""
+        return not self._ended.is_set()
+
+    @property
     def streamed(self) -> str:
         """What the model has said since the last commit."""
         return "".join(self._streamed)
 
     async def close(self, reason: str) -> None:
-        """Write that the session is closed, when anything was written at all, and end the loop."""
-        if self.failure is None and self.wrote:
+        """Say that the session is closed, in the log too when anything was written at all, and end the loop."""
+        if self.alive and self.wrote:
             await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
+        elif self.alive:
+            self.bus.publish(move(self.life, "close", after=self.world.state.progress.seq)[1])
         self.end()
         await self._ended.wait()
 
@@ -214,7 +228,9 @@ class Runner:
         if outcome is None:
             outcome = performer.stopped()
         elif isinstance(outcome, Fault):
-            self.world.inbox.post(Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:])))
+            self.world.inbox.post(
+                Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:]))
+            )
             outcome = performer.failed(outcome)
         self.world.inbox.post(*outcome.drafts, blobs=outcome.blobs)
 

@@ -52,7 +52,7 @@ class World:
     open_child: OpenChild | None = None
     idle_timeout_s: float | None = 120.0
     """How long a model may stay silent."""
-    tool_timeout_s: float | None = 600.0
+    tool_timeout_s: float | None = 900.0
     """How long a tool may run."""
 
 

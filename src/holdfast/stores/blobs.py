@@ -16,9 +16,9 @@ _NAME: Final = re.compile(r"[0-9a-f]{64}")
 class BlobFolder:
     """A folder of blobs, named by their content.
 
-    Every session that cites a blob keeps a hard link to it in a folder of its own. The number of links says whether anybody needs the
-    blob, and no lock is needed: a link that was made in time keeps the bytes, whatever happens to the shared name, and `get` finds
-    them there.
+    Every session that cites a blob keeps a hard link to it in a folder of its own. The number of links says whether
+    anybody needs the blob, and no lock is needed: a link that was made in time keeps the bytes, whatever happens to the
+    shared name, and `get` finds them there.
     """
 
     def __init__(self, root: Path, keepers: str = "") -> None:

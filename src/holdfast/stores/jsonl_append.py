@@ -1,9 +1,10 @@
 """Writing a session of the JSONL store: beginning a segment, and adding batches to it."""
 
 import fcntl
+import functools
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +31,9 @@ class Pen:
     knowledge: Knowledge
     claims: Claims
     blobs: BlobFolder
+    sync: Callable[[int], None] = sync_bytes
     spoilt: set[tuple[str, int]] = field(default_factory=set)
-    """Session and token of segments that end with bytes which could not be taken back."""
+    """Session and token of segments whose last bytes nobody can vouch for."""
 
     def take(self, session: str, owner: Owner, ttl: int) -> Lease:
         """Take the lease of a session and begin its segment."""
@@ -83,10 +85,13 @@ class Pen:
                 f"`holdfast log repair {session}` keeps what can be read and puts the rest aside."
             )
         if (session, lease.token) in self.spoilt or known.rest or known.end.segment != lease.token:
-            raise StoreUnavailable(f"A failed write of session {session!r} could not be taken back. Open it again to go on.")
+            raise StoreUnavailable(
+                f"A failed write of session {session!r} could not be taken back. Open it again to go on."
+            )
         if known.meta.seq != expected:
             raise SeqConflict(
-                f"The log of session {session!r} ends at {known.meta.seq}, not at {expected}. Read what was added, then append."
+                f"The log of session {session!r} ends at {known.meta.seq}, not at {expected}. "
+                "Read what was added, then append."
             )
         return known
 
@@ -99,21 +104,23 @@ class Pen:
             self.blobs.keep(cited, keeper)
 
     def _write(self, handle: int, lease: Lease, length: int, lines: bytes) -> None:
-        """Write with one call and sync once; take everything back when that fails."""
+        """Write with one call and sync once. Half a batch is cut off; a failed sync spoils the segment."""
         try:
             if os.write(handle, lines) < len(lines):
-                raise StoreFull(f"No space for session {lease.session!r}. Free some space; what was acknowledged is safe.")
-            sync_bytes(handle)
+                raise StoreFull(
+                    f"No space for session {lease.session!r}. Free some space; what was acknowledged is safe."
+                )
         except (OSError, StoreFull):
-            self._take_back(handle, lease, length)
+            self._or_spoil(lease, functools.partial(os.ftruncate, handle, length))
             raise
+        self._or_spoil(lease, functools.partial(self.sync, handle))
 
-    def _take_back(self, handle: int, lease: Lease, length: int) -> None:
+    def _or_spoil(self, lease: Lease, work: Callable[[], None]) -> None:
         try:
-            os.ftruncate(handle, length)
-            sync_bytes(handle)
+            work()
         except OSError:
             self.spoilt.add((lease.session, lease.token))
+            raise
 
 
 def begin(folder: Path, claim: Claim, *, at: Place | None = None, known: Known | None = None) -> None:
@@ -125,7 +132,7 @@ def begin(folder: Path, claim: Claim, *, at: Place | None = None, known: Known |
     sound = True
     if at is None:
         files = FileSegments(folder, [token for token in names.segments if token < claim.segment])
-        reading = read_log(files, after=sys.maxsize, place=known.end if known and known.trouble is None else None)
+        reading = read_log(files, after=sys.maxsize, place=known.end if known and known.end.segment else None)
         at, sound = reading.end, reading.flaw is None
         if not sound:
             at = Place(segment=files.tokens[-1], offset=files.size(files.tokens[-1]), seq=at.seq)
@@ -142,16 +149,23 @@ def begin(folder: Path, claim: Claim, *, at: Place | None = None, known: Known |
 
 @contextmanager
 def _opened(path: Path, lease: Lease) -> Iterator[int]:
-    """The segment, open for appending by one thread at a time. Never waits: the lock belongs to holders of this very lease."""
+    """The segment, open for appending by one thread at a time.
+
+    Never waits: the lock belongs to holders of this very lease.
+    """
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     except FileNotFoundError as exc:
-        raise LeaseLost(f"Session {lease.session!r} was deleted while it was open here. Nothing more is written.") from exc
+        raise LeaseLost(
+            f"Session {lease.session!r} was deleted while it was open here. Nothing more is written."
+        ) from exc
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield handle
     except BlockingIOError as exc:
-        raise SeqConflict(f"Somebody else appends to session {lease.session!r} with the same lease. Append again.") from exc
+        raise SeqConflict(
+            f"Somebody else appends to session {lease.session!r} with the same lease. Append again."
+        ) from exc
     finally:
         os.close(handle)
 

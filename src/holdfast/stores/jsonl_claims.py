@@ -1,20 +1,20 @@
 """Who may write a session of the JSONL store: claims, which are files that only one process can create.
 
-In the folder of a session, `<token>.jsonl` is the segment that the lease with that token writes; its first line is the claim.
-`<token>.released` says that the holder gave the lease back, `<token>.gone` that the session was deleted under that token. A claim is
-made with a hard link, which fails when the name is taken: of several processes that want token 8, one gets it and the others look
-again. Nothing is ever locked, so a process that is stopped anywhere holds up nobody.
+In the folder of a session, `<token>.jsonl` is the segment that the lease with that token writes; its first line is the
+claim. `<token>.released` says that the holder gave the lease back, `<token>.gone` that the session was deleted under
+that token. A claim is made with a hard link, which fails when the name is taken: of several processes that want token
+8, one gets it and the others look again. Nothing is ever locked, so a process that is stopped anywhere holds up nobody.
 
-Segments stay. Only a deletion removes them: it claims a token of its own, which stays, and removes the ones below in ascending order. So
-a lease with token 7 holds exactly while there is no `8.jsonl` and `7.jsonl` has its claim, asked in this order: where 8 was removed, 7
-had been removed before, and whoever made a 7 again by mistake made it with another claim.
+Segments stay. Only a deletion removes them: it claims a token of its own, which stays, and removes the ones below in
+ascending order. So a lease with token 7 holds exactly while there is no `8.jsonl` and `7.jsonl` has its claim, asked in
+this order: where 8 was removed, 7 had been removed before, and whoever made a 7 again by mistake made it with another
+claim.
 """
 
 import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ import msgspec
 from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
 from holdfast.stores.jsonl_lines import Claim, Flaw, read_head, seal_struct
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
+from holdfast.stores.memory import busy
 from holdfast.vocab.errors import SessionBusy
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import Lease, Owner
@@ -73,7 +74,9 @@ def holds(folder: Path, lease: Lease) -> bool:
     if os.path.exists(folder / name_of(lease.token + 1)):
         return False
     claim = claim_of(folder, lease.token)
-    return claim is not None and claim.owner is not None and (claim.owner.id, claim.since) == (lease.owner.id, lease.since)
+    return (
+        claim is not None and claim.owner is not None and (claim.owner.id, claim.since) == (lease.owner.id, lease.since)
+    )
 
 
 def keeper_of(folder: Path) -> Path:
@@ -189,13 +192,3 @@ def unmark(folder: Path, names: Names, below: int) -> None:
     for token in names.released:
         if token < below:
             (folder / f"{token:08}.released").unlink(missing_ok=True)
-
-
-def busy(lease: Lease) -> str:
-    """Say who holds a session and since when."""
-    owner = lease.owner
-    since = datetime.fromtimestamp(lease.since / 1_000_000, UTC).isoformat(timespec="seconds")
-    return (
-        f"Session {lease.session!r} is held by {owner.label or 'a process'!r} (pid {owner.pid} on {owner.host!r}) since {since}. "
-        "Close it there, or follow it read-only."
-    )

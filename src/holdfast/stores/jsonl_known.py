@@ -1,7 +1,8 @@
 """What this process knows of the sessions of a JSONL store, so that a list does not read every log again.
 
-Knowledge is kept with a stamp: the newest token, and size and time of its segment. While the stamp is right, nothing was written. When
-it is not, reading goes on where it ended. The knowledge is also kept in `cache/`, which may be deleted at any time.
+Knowledge is kept with a stamp: the newest token, and size and time of its segment. While the stamp is right, nothing
+was written. When it is not, reading goes on where it ended. The knowledge is also kept in `cache/`, which may be
+deleted at any time.
 """
 
 import os
@@ -76,6 +77,8 @@ class Look:
     names: Names
     stamp: Stamp
     reading: Reading
+    base: SessionMeta | None
+    """The session up to where the reading began; None when nobody knows, or the reading ended early."""
 
 
 class Knowledge:
@@ -98,11 +101,15 @@ class Knowledge:
         place = known.end if known and known.trouble is None and 0 < known.end.seq <= after else None
         for _ in range(_ATTEMPTS):
             names = names_in(folder)
+            stamp = self._stamp(folder, names.newest)
             try:
-                stamp = self._stamp(folder, names.newest)
-                return Look(names, stamp, read_log(FileSegments(folder, names.segments), after, limit, place))
+                reading = read_log(FileSegments(folder, names.segments), after, limit, place)
             except FileNotFoundError:
-                continue  # deleted or repaired while it was read
+                continue  # deleted while it was read
+            base = SessionMeta(id=session) if after == 0 else None
+            if known is not None and reading.resumed and after == known.meta.seq:
+                base = known.meta
+            return Look(names, stamp, reading, base if limit is None else None)
         raise StoreUnavailable(f"The files of session {session!r} in {str(folder)!r} keep changing. Try again.")
 
     def current(self, session: str) -> Known:
@@ -110,11 +117,10 @@ class Knowledge:
         known = self._known.get(session)
         if known is not None and self._is_current(session, known.stamp):
             return known
-        if known is not None and known.trouble is None and known.meta.seq:
-            look = self.look(session, known.meta.seq)
-            if look.reading.resumed:
-                return self.learn(session, look, known.meta)
-        return self.learn(session, self.look(session, trust=False), SessionMeta(id=session))
+        look = self.look(session, known.meta.seq if known and known.trouble is None else 0)
+        if look.base is None:
+            look = self.look(session, trust=False)
+        return self.learn(session, look, look.base or SessionMeta(id=session))
 
     def learn(self, session: str, look: Look, base: SessionMeta) -> Known:
         """Keep what a reading to the end of the log said after `base`."""
@@ -150,7 +156,9 @@ class Knowledge:
                 continue
             except (OSError, StoreUnavailable) as exc:
                 trouble = Trouble(kind="damaged", detail=str(exc), seq=0)
-                known = Known(stamp=Stamp(newest=0, size=0, time=0), end=Place(), meta=SessionMeta(id=name), trouble=trouble)
+                known = Known(
+                    stamp=Stamp(newest=0, size=0, time=0), end=Place(), meta=SessionMeta(id=name), trouble=trouble
+                )
             if known.is_session:
                 yield known
 

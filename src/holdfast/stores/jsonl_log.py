@@ -1,7 +1,10 @@
-"""A log as a chain of segments: which bytes of which file count, and what they say. Pure, over anything that holds segments.
+"""A log as a chain of segments: which bytes of which file count, and what they say.
 
-The newest segment that began counts as a whole. Its second line names the segment before it and how many bytes of that one count, and
-so on down to the segment whose `prev` is 0. A segment that no other one names never became part of the log.
+Pure, over anything that holds segments.
+
+The newest segment that began counts as a whole. Its second line names the segment before it and how many bytes of that
+one count, and so on down to the segment whose `prev` is 0. A segment that no other one names never became part of the
+log.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,12 +42,15 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     seq: int = 0
 
 
+BEGIN: Final = Place()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """What was read of a log."""
 
     records: tuple[Recorded, ...] = ()
-    end: Place = Place()
+    end: Place = BEGIN
     """Behind the last whole batch that was read; segment 0 when nothing can be read."""
     flaw: Flaw | None = None
     rest: int = 0
@@ -60,8 +66,8 @@ class Reading:
 def read_log(segments: Segments, after: int = 0, limit: int | None = None, place: Place | None = None) -> Reading:
     """Read the events after seq `after`, and `limit` of them or a few more: a batch is never cut.
 
-    With a `place` whose seq is at most `after`, reading begins there if that place is still part of the log. A flaw is never reported
-    on the word of a place.
+    With a `place` whose seq is at most `after`, reading begins there if that place is still part of the log. A flaw is
+    never reported on the word of a place.
     """
     links, broken = _chain(segments, after, place.segment if place else None)
     resumed = place is not None and bool(links) and _is_on(place, links[0], segments)
@@ -74,7 +80,9 @@ def read_log(segments: Segments, after: int = 0, limit: int | None = None, place
         token, goes_on = link.token, link.beginning.after
         begin = end if end and end.segment == token else Place(segment=token, offset=link.start, seq=goes_on)
         if end is not None and end.seq != begin.seq:
-            broken = Flaw("damaged", f"{name_of(token)} goes on after seq {goes_on}, the one before ends with {end.seq}")
+            broken = Flaw(
+                "damaged", f"{name_of(token)} goes on after seq {goes_on}, the one before ends with {end.seq}"
+            )
             break
         lines = _read_link(segments, link, begin, after, None if limit is None else limit - len(records))
         records += lines.records
@@ -91,7 +99,7 @@ def read_log(segments: Segments, after: int = 0, limit: int | None = None, place
         return read_log(segments, after, limit)
     return Reading(
         records=tuple(records),
-        end=end or Place(),
+        end=end or BEGIN,
         flaw=broken,
         rest=rest,
         ignored=ignored,
@@ -137,7 +145,8 @@ class _Link:
 def _chain(segments: Segments, after: int, down_to: int | None) -> tuple[list[_Link], Flaw | None]:
     """The segments that hold the events after `after`, oldest first, and what breaks the chain above them.
 
-    Where the first lines of a segment are lost, the one below is taken to count as a whole: nobody is left to say otherwise.
+    Where the first lines of a segment are lost, the one below is taken to count as a whole: nobody is left to say
+    otherwise.
     """
     links: list[_Link] = []
     broken: Flaw | None = None

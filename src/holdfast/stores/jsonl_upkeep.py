@@ -37,7 +37,9 @@ class Upkeep:
         reading = look.reading
         wrong = [reading.flaw.detail] if reading.flaw else []
         wrong += [ignored(token, count) for token, count in reading.ignored.items() if not is_aside(folder, token)]
-        wrong += [f"{name_of(token)} is not part of the log: its writer came too late." for token in _orphans(folder, look)]
+        wrong += [
+            f"{name_of(token)} is not part of the log: its writer came too late." for token in _orphans(folder, look)
+        ]
         if reading.rest and not self.claims.holder(folder):
             wrong.append(ignored(reading.end.segment, reading.rest))
         return (*wrong, *self._blob_troubles(reading.records))
@@ -57,7 +59,7 @@ class Upkeep:
         make_folder(aside)
         for token in look.names.segments:
             if end.segment <= token < claim.segment:
-                # a link, not a move: the name of a segment must stay taken, else a lost lease could look like a held one
+                # a link, not a move: while the name is taken, a lost lease cannot look like a held one
                 os.link(folder / name_of(token), aside / name_of(token))
         sync_folder(aside)
         begin(folder, claim, at=end)
@@ -78,9 +80,8 @@ class Upkeep:
 
     def _sweep(self, folder: Path, below: int) -> None:
         """Remove what tokens below `below` left behind, segments in ascending order."""
-        for path in sorted((*folder.iterdir(), *folder.glob(f"{ASIDE}/*"))):
-            if not path.name[:8].isdigit() or int(path.name.partition(".")[0]) >= below:
-                continue
+        named = [path for path in (*folder.iterdir(), *folder.glob(f"{ASIDE}/*")) if path.name[:8].isdigit()]
+        for path in sorted((path for path in named if _token_of(path) < below), key=_token_of):
             if path.suffix == ".blobs":
                 self.blobs.drop(path)
             elif path.is_dir():
@@ -105,6 +106,10 @@ def ignored(token: int, count: int) -> str:
 def is_aside(folder: Path, token: int) -> bool:
     """Whether a repair has put this segment aside."""
     return any(folder.glob(f"{ASIDE}/*/{name_of(token)}"))
+
+
+def _token_of(path: Path) -> int:
+    return int(path.name.partition(".")[0])
 
 
 def _orphans(folder: Path, look: Look) -> Iterator[int]:

@@ -8,13 +8,13 @@ import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
 from holdfast.stores import owners, sqlite_leases, sqlite_log, sqlite_search, sqlite_upkeep
+from holdfast.stores.memory import NO_BLOBS
 from holdfast.stores.sqlite_db import Connect, Db, Readers, Synchronous, connect_stdlib
 from holdfast.stores.sqlite_files import BLOB_IN_TABLE, BlobFiles
 from holdfast.stores.sqlite_leases import IsDead
@@ -26,8 +26,6 @@ from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import Lease, Owner, SessionMeta
 
 T = TypeVar("T")
-
-_NO_BLOBS: Final[Mapping[str, bytes]] = MappingProxyType({})
 
 
 class SqliteStore:
@@ -59,9 +57,9 @@ class SqliteStore:
         A store that cannot be written (a read-only folder, a newer schema) opens for reading; a write then says why
         not. `inline` does all the work in place on the event loop: for simulations, never for programs.
         """
-        file = Path(os.path.abspath(Path(path).expanduser()))  # noqa: ASYNC240 - looks at names only, not at the disk
+        new = f"sqlite-{clock.nonce()}{clock.nonce()}" if create else ""
         ready = functools.partial(
-            prepare, file, read_only=read_only, create=create, synchronous=synchronous, connect=connect
+            prepare, Path(path), new=new, read_only=read_only, synchronous=synchronous, connect=connect
         )
         place = ready() if inline else await anyio.to_thread.run_sync(ready)
         return cls(place, _writer(place, inline=inline), clock, is_dead)
@@ -78,10 +76,11 @@ class SqliteStore:
         return f"sqlite://{self._place.path}{options}"
 
     async def append(
-        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = _NO_BLOBS
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
     ) -> None:
         """Make `records` and `blobs` durable, or raise and change nothing."""
         self._check_writable()
+        check_session_id(lease.session)
         if any(len(content) > BLOB_IN_TABLE for content in blobs.values()):
             await self._writer.aside(functools.partial(self._files.write, blobs))
         append = sqlite_log.Append(lease, expected_seq, records, blobs, self._files, self._doubtful)
@@ -89,6 +88,7 @@ class SqliteStore:
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""
+        check_session_id(session)
         records: list[Recorded] = []
         while True:
             want = sqlite_log.CHUNK if limit is None else min(sqlite_log.CHUNK, limit - len(records))
@@ -116,11 +116,11 @@ class SqliteStore:
 
     async def holder(self, session: str) -> Lease | None:
         """Who may write the session now, if a living owner does."""
-        return await self._read(sqlite_leases.holder, session, self._clock.now(), self._is_dead)
+        return await self._read(sqlite_leases.holder, check_session_id(session), self._clock.now(), self._is_dead)
 
     async def meta(self, session: str) -> SessionMeta:
         """The metadata of one session; `NoSession` when there is none."""
-        return await self._read(sqlite_log.one_meta, session)
+        return await self._read(sqlite_log.one_meta, check_session_id(session))
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008 - frozen
         """Sessions, newest first. A damaged one never hides the others."""
@@ -135,6 +135,7 @@ class SqliteStore:
 
     async def delete(self, session: str) -> None:
         """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
+        check_session_id(session)
         num = await self._write(lambda db: sqlite_upkeep.bury(db, session, self._place.path))
         while num is not None and await self._read(sqlite_upkeep.is_buried, num):
             await self._write(lambda db: sqlite_upkeep.sweep(db, self._files))
@@ -145,22 +146,27 @@ class SqliteStore:
 
     async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
         """The newest cached fold state made by the code `digest`."""
-        return await self._read(sqlite_log.read_snapshot, session, digest)
+        return await self._read(sqlite_log.read_snapshot, check_session_id(session), digest)
 
     async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
-        """Cache a fold state, replacing the one before, after everything else that waits to be written."""
-        self._check_writable()
-        await self._writer.write(Job(lambda db: sqlite_log.put_snapshot(db, session, snapshot)), later=True)
+        """Cache a fold state, replacing the one before, after everything else that waits to be written.
+
+        Nothing happens where nothing may be written.
+        """
+        check_session_id(session)
+        if self._place.refusal is None:
+            await self._writer.write(Job(lambda db: sqlite_log.put_snapshot(db, session, snapshot)), later=True)
 
     async def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong; empty when nothing is."""
         try:
-            return await self._read(sqlite_upkeep.verify, session, self._files)
+            return await self._read(sqlite_upkeep.verify, check_session_id(session), self._files)
         except LogDamaged as exc:
             return (str(exc),)
 
     async def repair(self, session: str) -> str:
         """Make a damaged log writable again: keep its readable prefix, put the damaged lines aside, say where."""
+        check_session_id(session)
         return await self._write(lambda db: sqlite_upkeep.repair(db, session, self._place.path))
 
     async def close(self) -> None:

@@ -142,6 +142,7 @@ def open_writer(connect: Connect, path: str, synchronous: Synchronous) -> Db:
     db = connect(path, "write")
     try:
         db.execute(f"PRAGMA synchronous={synchronous}")
+        db.execute("PRAGMA fullfsync=1")  # macOS: without it a sync stops at the disk's own cache
         db.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
     except DbError:
         db.close()

@@ -1,11 +1,11 @@
 """Who may write a session: one row for each owner, a token for each session that only ever rises."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
+from holdfast.stores.memory import busy
 from holdfast.stores.sqlite_db import Db
 from holdfast.stores.sqlite_schema import value
 from holdfast.vocab.errors import SessionBusy
@@ -25,10 +25,7 @@ def take(db: Db, session: str, owner: Owner, ttl_s: float, now: int, is_dead: Is
         rows = db.execute("SELECT token, owner FROM sessions WHERE id = ?", (session,))
     living = holder(db, session, now, is_dead)
     if living is not None:
-        raise SessionBusy(
-            f"Session {session!r} is held by {living.owner.label or 'a process'!r} (pid {living.owner.pid} on "
-            f"{living.owner.host!r}) since {_iso(living.since)}. Close it there, or follow it read-only."
-        )
+        raise SessionBusy(busy(living))
     token, previous = rows[0]
     db.execute("UPDATE sessions SET token = ?, owner = ?, since = ? WHERE id = ?", (token + 1, owner.id, now, session))
     if previous is not None and previous != owner.id:
@@ -74,7 +71,3 @@ def release(db: Db, lease: Lease) -> None:
 
 def _forget_idle(db: Db, owner: str) -> None:
     db.execute("DELETE FROM owners WHERE id = ?1 AND NOT EXISTS (SELECT 1 FROM sessions WHERE owner = ?1)", (owner,))
-
-
-def _iso(micros: int) -> str:
-    return datetime.fromtimestamp(micros / 1_000_000, UTC).isoformat(timespec="seconds")

@@ -8,6 +8,7 @@ import msgspec
 from holdfast.logic.outline import project
 from holdfast.logic.parts import cited_blobs, digest
 from holdfast.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
+from holdfast.stores.memory import no_session
 from holdfast.stores.sqlite_db import Db, Row, Value
 from holdfast.stores.sqlite_files import BLOB_IN_TABLE, BlobFiles
 from holdfast.vocab.errors import (
@@ -16,7 +17,6 @@ from holdfast.vocab.errors import (
     LeaseLost,
     LogDamaged,
     NeedsUpgrade,
-    NoSession,
     SeqConflict,
     UserError,
 )
@@ -120,7 +120,7 @@ def number_of(db: Db, session: str) -> tuple[int, int]:
     """The row number of a session and its last seq; `NoSession` when nothing was ever written in it."""
     rows = db.execute("SELECT num, seq FROM sessions WHERE id = ? AND seq > 0", (session,))
     if not rows:
-        raise NoSession(f"There is no session {session!r} in this store. `holdfast sessions list` shows what there is.")
+        raise no_session(session)
     return rows[0][0], rows[0][1]
 
 

@@ -1,7 +1,6 @@
 """Finding, making and opening the file of a SQLite store."""
 
 import errno
-import secrets
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 from holdfast.stores.sqlite_db import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
 from holdfast.stores.sqlite_files import beside, check_local, explain_os, locked, make_file
 from holdfast.stores.sqlite_schema import SCHEMA, newer, schema_of, set_up
-from holdfast.vocab.errors import StoreError, StoreReadOnly, StoreUnavailable, UserError
+from holdfast.vocab.errors import StoreError, StoreReadOnly, StoreUnavailable
 
 _FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -36,20 +35,21 @@ class Place:
         return self.connect(str(self.path), self.reading)
 
 
-def prepare(path: Path, *, read_only: bool, create: bool, synchronous: Synchronous, connect: Connect) -> Place:
-    """Check the store at `path`, making it when it is missing and `create` says so.
+def prepare(path: Path, *, new: str, read_only: bool, synchronous: Synchronous, connect: Connect) -> Place:
+    """Check the store at `path`, making it when it is missing and there is a name for a `new` one.
 
     One that cannot be written for its permissions or its newer schema is opened for reading.
     """
+    path = path.expanduser().resolve()  # two names of one file must share its lock and its blobs
     check_local(path)
-    if not path.exists() and (read_only or not create):
-        raise UserError(f"There is no store at {str(path)!r}. Check the path, or open it for writing to make it.")
+    if not path.exists() and (read_only or not new):
+        raise StoreUnavailable(f"There is no store at {str(path)!r}. Check the path, or let it be created.")
     if read_only:
         return _for_reading(path, connect, StoreReadOnly(f"The store {str(path)!r} was opened for reading only."))
     try:
         make_file(path)
         with locked(path):
-            return patiently(lambda: _for_writing(path, connect, synchronous))
+            return patiently(lambda: _for_writing(path, connect, synchronous, new))
     except OSError as exc:
         refusal = explain_os(exc, path)
         if exc.errno in _FORBIDDEN and path.is_file():
@@ -62,13 +62,14 @@ def prepare(path: Path, *, read_only: bool, create: bool, synchronous: Synchrono
         raise refusal from exc
 
 
-def _for_writing(path: Path, connect: Connect, synchronous: Synchronous) -> Place:
+def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: str) -> Place:
     db = open_writer(connect, str(path), synchronous)
     try:
         found = schema_of(db)
         if found > SCHEMA:
             return _for_reading(path, connect, newer(str(path), found))
-        set_up(db, f"sqlite-{secrets.token_hex(12)}")
+        if not found:
+            set_up(db, new)
         return Place(path=path, identity=_identity(db), connect=connect, synchronous=synchronous)
     finally:
         db.close()

@@ -6,7 +6,7 @@ from holdfast.stores.sqlite_db import Db
 from holdfast.vocab.errors import NeedsUpgrade, StoreUnavailable
 
 SCHEMA: Final = 1
-"""Raised with every change of shape; stored as the database's `user_version`."""
+"""Raised with every change of shape, that of `SessionMeta` included; stored as the database's `user_version`."""
 PAGE_SIZE: Final = 16384
 """Measured with events of 1 KB: 1.1 times the payload, against 1.4 and more with small pages."""
 
@@ -52,9 +52,7 @@ The list is ordered by the minute first: an index on the very time would cost ev
 
 
 def set_up(db: Db, identity: str) -> None:
-    """Make the tables in an empty database; leave a current one as it is. The caller holds the lock file."""
-    if schema_of(db):
-        return
+    """Make the tables in an empty database. The caller holds the lock file."""
     db.execute(f"PRAGMA page_size={PAGE_SIZE}")
     (mode,) = db.execute("PRAGMA journal_mode=WAL")[0]
     if mode != "wal":

@@ -4,14 +4,14 @@ The index holds no text (`content=''`, `detail=none`: 8 MB for 78 MB of it), so 
 went in; each hit is checked against its event, which is read for the snippet anyway.
 """
 
-import re
 import sqlite3
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.logic.parts import spoken
 from holdfast.ports import SearchHit
+from holdfast.stores.memory import find as hits_in
+from holdfast.stores.memory import newest, words_of
 from holdfast.stores.sqlite_db import Db, DbError, Row, Value
 from holdfast.stores.sqlite_log import META, meta_of
 from holdfast.stores.sqlite_schema import set_value, value
@@ -20,12 +20,11 @@ from holdfast.wire import codec
 
 WORDS: Final = 1
 """Raise it when `spoken` or the tokenizer changes: an index of another number is built anew."""
-BATCH: Final = 256
+BATCH: Final = 512
 """Events that one transaction indexes."""
-AROUND: Final = 80
-"""Characters of a snippet on either side of the hit."""
+MOST_WORDS: Final = 32
+"""Words of a query that count: a page pasted into a search is no reason to fail."""
 _SCAN: Final = 1000
-_TOKEN: Final = re.compile(r"[^\W_]+")
 _JOINED: Final = ", ".join(f"s.{column}" for column in META.split(", "))
 
 
@@ -65,18 +64,13 @@ def lower_watermark(db: Db) -> None:
 
 def find(db: Db, text: str, limit: int) -> tuple[SearchHit, ...]:
     """The newest events that hold a word beginning with each word of `text`."""
-    words = tuple(_TOKEN.findall(_fold(text)))
-    if not words or limit <= 0:
-        return ()
-    patterns = [re.compile(rf"(?<![^\W_]){re.escape(word)}") for word in words]
-    hits: list[SearchHit] = []
-    for row in _candidates(db, words, limit):
-        hit = _hit(row, patterns)
-        if hit is not None:
-            hits.append(hit)
-        if len(hits) == limit:
+    words = words_of(text)[:MOST_WORDS]
+    hits: list[tuple[int, SearchHit]] = []
+    for row in _candidates(db, words, limit) if words and limit > 0 else ():
+        hits += _hits(row, words)
+        if len(hits) == _enough(limit):
             break
-    return tuple(hits)
+    return newest(hits, limit)
 
 
 def _candidates(db: Db, words: Sequence[str], limit: int) -> Iterator[Row]:
@@ -84,10 +78,10 @@ def _candidates(db: Db, words: Sequence[str], limit: int) -> Iterator[Row]:
     try:
         quoted = " AND ".join(f'"{word}"*' for word in words)
         known = db.execute(
-            f"SELECT e.seq, e.line, {_JOINED} FROM words w "
+            f"SELECT e.line, {_JOINED} FROM words w "
             "JOIN events e ON e.row = w.rowid JOIN sessions s ON s.num = e.session "
             "WHERE words MATCH ? AND e.row <= ? AND s.id IS NOT NULL ORDER BY w.rowid DESC LIMIT ?",
-            (quoted, indexed, 2 * limit + 10),
+            (quoted, indexed, _enough(limit)),
         )
     except DbError as exc:
         if exc.kind != sqlite3.SQLITE_ERROR:
@@ -99,43 +93,33 @@ def _candidates(db: Db, words: Sequence[str], limit: int) -> Iterator[Row]:
 
 def _scanned(db: Db, words: Sequence[str], after: int) -> Iterator[Row]:
     likes = [f"%{word}%" for word in words if word.isascii()]
-    where = "".join(" AND CAST(e.line AS TEXT) LIKE ?" for _ in likes)
+    # LIKE knows nothing of accents: a line with more bytes than characters is looked at in any case
+    where = " AND ".join(("1", *("CAST(e.line AS TEXT) LIKE ?" for _ in likes)))
     (last,) = db.execute("SELECT max(row) FROM events")[0]
     upper = (last or 0) + 1
     while upper > after + 1:
         lower = max(after, upper - 1 - _SCAN)
         args: list[Value] = [lower, upper, *likes]
         yield from db.execute(
-            f"SELECT e.seq, e.line, {_JOINED} FROM events e JOIN sessions s ON s.num = e.session "
-            f"WHERE e.row > ? AND e.row < ? AND s.id IS NOT NULL{where} ORDER BY e.row DESC",
+            f"SELECT e.line, {_JOINED} FROM events e JOIN sessions s ON s.num = e.session "
+            "WHERE e.row > ? AND e.row < ? AND s.id IS NOT NULL "
+            f"AND (length(e.line) <> length(CAST(e.line AS TEXT)) OR {where}) ORDER BY e.row DESC",
             args,
         )
         upper = lower + 1
 
 
-def _hit(row: Row, patterns: Sequence[re.Pattern[str]]) -> SearchHit | None:
-    seq, line, *meta = row
-    text = _text(line)
-    folded = _fold(text)
-    places = [found.start() for pattern in patterns if (found := pattern.search(folded))]
-    if len(places) < len(patterns):
-        return None
-    known = meta_of(tuple(meta))
-    snippet = _snippet(text, places[0] * len(text) // len(folded))
-    return SearchHit(session=known.id, seq=seq, snippet=snippet, meta=known)
+def _hits(row: Row, words: Sequence[str]) -> Iterator[tuple[int, SearchHit]]:
+    line, *meta = row
+    try:
+        yield from hits_in(meta_of(tuple(meta)), (codec.decode(line),), words)
+    except (LogDamaged, NeedsUpgrade):
+        return  # reading the session says so
 
 
-def _snippet(text: str, place: int) -> str:
-    start, end = max(0, place - AROUND), place + AROUND
-    flat = " ".join(text[start:end].split())
-    return f"{'…' if start else ''}{flat}{'…' if end < len(text) else ''}"
-
-
-def _fold(text: str) -> str:
-    """`text` as the tokenizer sees it: small letters, no accents."""
-    if text.isascii():
-        return text.lower()
-    return "".join(char for char in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(char) != "Mn")
+def _enough(limit: int) -> int:
+    """More than were asked for: row numbers follow the commits, while hits are ordered by the time of their events."""
+    return 2 * limit + 10
 
 
 def _text(line: bytes) -> str:

@@ -254,7 +254,7 @@ def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
         if piece:
             try:
                 lines.append(_decoder.decode(piece))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 unreadable += 1
     reported = sum(_reported(line) for line in lines)
     return TraceSlice(lines=tuple(lines), lost=unreadable + reported, cut=any(line.kind == CUT for line in lines))

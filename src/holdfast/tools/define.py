@@ -148,7 +148,8 @@ def as_output(value: object) -> ToolOutput:
 async def _call(function: Callable[..., object], bound: inspect.BoundArguments) -> object:
     if inspect.iscoroutinefunction(function):
         return await function(*bound.args, **bound.kwargs)
-    value = await anyio.to_thread.run_sync(functools.partial(function, *bound.args, **bound.kwargs))
+    work = functools.partial(function, *bound.args, **bound.kwargs)
+    value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)  # a thread cannot be stopped, only left behind
     return await value if inspect.isawaitable(value) else value
 
 

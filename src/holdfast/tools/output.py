@@ -1,12 +1,15 @@
 """Output that may be endless, kept within bounds: its beginning and its end."""
 
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 HEAD: Final = 15_000
 """Characters kept of the beginning."""
 TAIL: Final = 15_000
 """Characters kept of the end."""
+LIVE: Final = 256 * 1024
+"""Characters that a watcher is shown in a second."""
 
 
 class BoundedText:
@@ -44,3 +47,30 @@ class BoundedText:
     def _drop(self, size: int) -> None:
         self._tail_size -= size
         self._left_out += size
+
+
+class LiveText:
+    """Shows a growing text to a watcher, so much in a second; a flood is cut, and what was held back is counted."""
+
+    def __init__(self, show: Callable[[str], None], per_second: int = LIVE) -> None:
+        self._show = show
+        self._per_second = per_second
+        self._room = per_second
+        self._since = 0.0
+        self._held = 0
+
+    def add(self, text: str, now: float) -> None:
+        """Show a piece, or as much of it as there is room for in this second."""
+        if now >= self._since + 1:
+            self.close()
+            self._since, self._room = now, self._per_second
+        if shown := text[: self._room]:
+            self._show(shown)
+        self._room -= len(shown)
+        self._held += len(text) - len(shown)
+
+    def close(self) -> None:
+        """Say what was held back."""
+        if self._held:
+            self._show(f"\n[{self._held} characters are not shown live]\n")
+            self._held = 0

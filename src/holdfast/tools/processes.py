@@ -94,6 +94,11 @@ def members(group: int) -> tuple[int, ...]:
     return tuple(each.pid for each in found if each and not each.dead and group in (each.group, each.session))
 
 
+def survivors(group: int) -> tuple[int, ...]:
+    """The living processes of a group whose leader has ended: as `members`, but quick when there is none."""
+    return members(group) if _answers(group) else ()
+
+
 async def end_group(group: int) -> tuple[int, ...]:
     """Stop every process of a group: SIGTERM, two seconds, SIGKILL. Return those that even the kernel could not end."""
     if await _press(group, signal.SIGTERM, GRACE_S) or await _press(group, signal.SIGKILL, KILL_S):

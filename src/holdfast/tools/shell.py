@@ -14,8 +14,8 @@ from msgspec import Meta
 
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.define import tool
-from holdfast.tools.output import BoundedText
-from holdfast.tools.processes import CALL_VARIABLE, KILL_S, boot_id, die_with_parent, end_group, members, started_at
+from holdfast.tools.output import BoundedText, LiveText
+from holdfast.tools.processes import CALL_VARIABLE, KILL_S, boot_id, die_with_parent, end_group, started_at, survivors
 from holdfast.vocab.events import ProcessStarted
 
 TIMEOUT_MS: Final = 120_000
@@ -74,6 +74,7 @@ class _Run:
         self._stdout = process.stdout
         self._context = context
         self._output = BoundedText()
+        self._live = LiveText(context.show)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._drained = anyio.Event()
         os.set_blocking(self._stdout.fileno(), False)
@@ -91,7 +92,7 @@ class _Run:
             raise
         finally:
             self._stdout.close()
-        left = await anyio.to_thread.run_sync(members, group)
+        left = await anyio.to_thread.run_sync(survivors, group)
         return _report(self._output.text, self._process.poll(), timeout_ms if timed_out else None, left)
 
     def _note(self, group: int) -> None:
@@ -111,8 +112,9 @@ class _Run:
             with anyio.move_on_after(LINGER_S):
                 await self._drained.wait()
             tasks.cancel_scope.cancel()
-        self._read(_PIPE_HOLDS)
+        self._read(_PIPE_HOLDS)  # a busy event loop may have let the time pass without reading
         self._take(self._decoder.decode(b"", final=True))
+        self._live.close()
         return limit.cancelled_caught
 
     async def _pump(self) -> None:
@@ -135,7 +137,7 @@ class _Run:
     def _take(self, text: str) -> None:
         if text:
             self._output.add(text)
-            self._context.show(text)
+            self._live.add(text, anyio.current_time())
 
     async def _exit(self) -> None:
         """Wait until the shell itself has ended."""
@@ -164,14 +166,16 @@ def _watchable(pid: int) -> int | None:
 
 def _report(output: str, status: int | None, timeout_ms: int | None, left: tuple[int, ...]) -> ToolOutput:
     code, ending = _ending(status, timeout_ms)
-    pids = ", ".join(map(str, left))
-    if left and timeout_ms is None:
-        ending += f"\n(still running in the background, its output no longer read: {pids})"
-    elif left:
-        ending += f"\n(these processes could not be stopped: {pids})"
-    separator = "" if not output or output.endswith("\n") else "\n"
-    text = f"{output}{separator}{ending}".rstrip("\n") if ending else output
-    return ToolOutput(text=text or "(no output)", failed=bool(code), code=code)
+    notes = [ending] if ending else []
+    if left:
+        what = (
+            "still running in the background, its output no longer read"
+            if timeout_ms is None
+            else "could not be stopped"
+        )
+        notes.append(f"({what}: {', '.join(map(str, left))})")
+    separator = "\n" if notes and output and not output.endswith("\n") else ""
+    return ToolOutput(text=output + separator + "\n".join(notes) or "(no output)", failed=bool(code), code=code)
 
 
 def _ending(status: int | None, timeout_ms: int | None) -> tuple[str, str]:

@@ -1,27 +1,27 @@
 """What can go wrong, by who can act.
 
-    HoldfastError
-    ├── UserError              fix the input
-    │   ├── BadId              an id that cannot name a session
-    │   ├── NoSession          nothing is stored under that id           Session.NoSnapshot
-    │   ├── StoreMismatch      another store wrote the session           Session.ResumeMismatch
-    │   ├── IllegalTransition  the lifecycle does not allow it           Session.IllegalTransition
-    │   └── InputConflict      an input id was used for another text
-    ├── ProviderError          retry or switch; `kind` is one of a closed set
-    ├── StoreError             the place where sessions live
-    │   ├── StoreUnavailable   cannot be read or written                 Session.StoreUnavailable
-    │   ├── StoreFull          no space; nothing acknowledged was lost
-    │   ├── StoreReadOnly      may be read, not written
-    │   ├── LogDamaged         bytes that are not what was written       Session.ManifestDrift
-    │   ├── NeedsUpgrade       written by a newer Holdfast
-    │   ├── BlobMissing        a cited blob is gone or altered
-    │   ├── SessionBusy        another process holds the session
-    │   ├── LeaseLost          another process took the session over
-    │   └── SeqConflict        somebody else appended first
-    ├── TurnError              what `run()` raises after the event is durable
-    │   ├── TurnFailed
-    │   └── TurnInterrupted
-    └── Bug                    ours: please report it
+HoldfastError
+├── UserError              fix the input
+│   ├── BadId              an id that cannot name a session
+│   ├── NoSession          nothing is stored under that id           Session.NoSnapshot
+│   ├── StoreMismatch      another store wrote the session           Session.ResumeMismatch
+│   ├── IllegalTransition  the lifecycle does not allow it           Session.IllegalTransition
+│   └── InputConflict      an input id was used for another text
+├── ProviderError          retry or switch; `kind` is one of a closed set
+├── StoreError             the place where sessions live
+│   ├── StoreUnavailable   cannot be read or written                 Session.StoreUnavailable
+│   ├── StoreFull          no space; nothing acknowledged was lost
+│   ├── StoreReadOnly      may be read, not written
+│   ├── LogDamaged         bytes that are not what was written       Session.ManifestDrift
+│   ├── NeedsUpgrade       written by a newer Holdfast
+│   ├── BlobMissing        a cited blob is gone or altered
+│   ├── SessionBusy        another process holds the session
+│   ├── LeaseLost          another process took the session over
+│   └── SeqConflict        somebody else appended first
+├── TurnError              what `run()` raises after the event is durable
+│   ├── TurnFailed
+│   └── TurnInterrupted
+└── Bug                    ours: please report it
 """
 
 from typing import ClassVar, Literal

@@ -337,7 +337,11 @@ class Rewound(Event, frozen=True, kw_only=True):
 
 EVENTS: Final[tuple[type[Event], ...]] = tuple(
     sorted(
-        (cls for cls in list(globals().values()) if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event),
+        (
+            cls
+            for cls in list(globals().values())
+            if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event
+        ),
         key=lambda cls: cls.__name__,
     )
 )

@@ -44,10 +44,15 @@ def decode(line: bytes | memoryview | str) -> Recorded:
     """The event of a line. Raise `NeedsUpgrade` when a newer Holdfast wrote it, `LogDamaged` when nobody did."""
     try:
         head = _line_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
-        raise LogDamaged(f"Not an event: {bytes(line[:80], 'utf-8') if isinstance(line, str) else bytes(line[:80])!r}: {exc}") from exc
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise LogDamaged(f"Not an event: {line[:80] if isinstance(line, str) else bytes(line[:80])!r}: {exc}") from exc
     return Recorded(
-        seq=head.seq, id=head.id, at=head.at, by=head.by, cause=head.cause, event=decode_body(head.type, head.v, head.data)
+        seq=head.seq,
+        id=head.id,
+        at=head.at,
+        by=head.by,
+        cause=head.cause,
+        event=decode_body(head.type, head.v, head.data),
     )
 
 
@@ -55,14 +60,18 @@ def decode_body(name: str, version: int, body: bytes | memoryview | msgspec.Raw)
     """The event called `name`, from the JSON of its body as `version` wrote it."""
     known = _current.get(name)
     if known is None:
-        raise NeedsUpgrade(f"The event type {name!r} is unknown here. A newer Holdfast wrote it: upgrade to open this session.")
+        raise NeedsUpgrade(
+            f"The event type {name!r} is unknown here. A newer Holdfast wrote it: upgrade to open this session."
+        )
     current, decoder = known
     if version > current:
-        raise NeedsUpgrade(f"{name!r} is version {version}, this Holdfast knows {current}. Upgrade to open this session.")
+        raise NeedsUpgrade(
+            f"{name!r} is version {version}, this Holdfast knows {current}. Upgrade to open this session."
+        )
     try:
         if version == current:
             return decoder.decode(body)
         raw: Raw = msgspec.json.decode(body, type=dict[str, object])
         return msgspec.convert(upcast(name, version, current, raw), EVENT_NAMED[name])
-    except (msgspec.DecodeError, UnicodeDecodeError, KeyError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError) as exc:
         raise LogDamaged(f"The body of a {name!r} event cannot be read: {exc}") from exc

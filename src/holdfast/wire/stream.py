@@ -87,7 +87,7 @@ def parse_line(line: bytes | str) -> tuple[str, Item]:
     try:
         head = _head_decoder.decode(line)
         return head.session, _item(head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise UserError(
             f"{line[:80]!r} is not a line of the native stream: {exc}. Give one JSON object a line."
         ) from exc

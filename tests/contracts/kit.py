@@ -1,0 +1,69 @@
+"""What the contract tests share: scripted sessions, tools that count, and an order of events to look at."""
+
+from contextlib import AbstractAsyncContextManager
+
+from holdfast import Session, open_session, tool
+from holdfast.providers.scripted import ScriptedModel
+from holdfast.runtime.bus import Item
+from holdfast.vocab.deltas import Notice
+from holdfast.vocab.events import Recorded
+from holdfast.wire.names import NAME_OF
+
+Reply = dict[str, object]
+
+
+def scripted(*replies: Reply | str) -> ScriptedModel:
+    """A model that says `replies`; a string is a reply of that text."""
+    return ScriptedModel.of([{"text": reply} if isinstance(reply, str) else reply for reply in replies])
+
+
+def talk(*replies: Reply | str, **options: object) -> AbstractAsyncContextManager[Session]:
+    """A session with a scripted model, kept nowhere unless a store is named."""
+    return open_session(**{"store": None, "model": scripted(*replies), **options})
+
+
+def call(name: str, **args: object) -> Reply:
+    """A reply that calls one tool."""
+    return {"calls": [{"name": name, "args": args}]}
+
+
+def calls(*wanted: tuple[str, dict[str, object]]) -> Reply:
+    """A reply that calls several tools."""
+    return {"calls": [{"name": name, "args": args} for name, args in wanted]}
+
+
+def kinds(items: list[Item]) -> list[str]:
+    """The names of events and notices, in order; deltas are left out."""
+    names: list[str] = []
+    for item in items:
+        if isinstance(item, Recorded):
+            names.append(NAME_OF[type(item.event)])
+        elif isinstance(item, Notice):
+            names.append(item.notice)
+    return names
+
+
+async def stream(session: Session, prompt: str) -> list[Item]:
+    """Everything that happens until the turn is over."""
+    return [item async for item in session.send(prompt)]
+
+
+@tool(effect="pure")
+async def look(at: str) -> str:
+    """Look at something."""
+    return f"saw {at}"
+
+
+class Till:
+    """A tool with an effect that can be counted."""
+
+    def __init__(self) -> None:
+        self.charged: list[int] = []
+
+        @tool(name="charge")
+        async def charge(amount: int) -> str:
+            """Charge an amount."""
+            self.charged.append(amount)
+            return f"charged {amount}"
+
+        self.tool = charge

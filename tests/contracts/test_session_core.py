@@ -1,0 +1,421 @@
+"""The session core of contract RB, through `open_session`."""
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from holdfast import Answer, Question, TurnFailed, TurnInterrupted, UserError, open_session, open_store, query, tool
+from holdfast.logic.record import backfilled, entry_of, is_chat, message_of, messages_for_api, record_of
+from holdfast.logic.state import state_of
+from holdfast.ports import SessionQuery
+from holdfast.runtime.clock import SystemClock
+from holdfast.shelf import record
+from holdfast.vocab.deltas import Notice, TextDelta
+from holdfast.vocab.errors import IllegalTransition
+from holdfast.vocab.events import ModelAsked, Recorded, ToolFinished
+from holdfast.vocab.messages import ToolResult, text_of
+from tests.contracts.kit import Till, call, calls, kinds, look, scripted, stream, talk
+
+
+@pytest.mark.contract("RB-1", "RB-2")
+async def test_one_call_answers_with_an_injected_model_tools_and_prompt() -> None:
+    seen: list[str] = []
+
+    class Spy:
+        name, format = "spy:1", "anthropic"
+
+        def ask(self, request):  # type: ignore[no-untyped-def]  # a model of one line
+            seen.extend((request.instructions, *(spec.name for spec in request.tools)))
+            return scripted("forty-two").ask(request)
+
+    async with open_session(
+        model=Spy(), store=None, tools=[look], only_tools=True, system_prompt="Be brief."
+    ) as session:
+        assert await session.run("What is it?") == "forty-two"
+    assert seen == ["Be brief.", "look"]
+
+
+@pytest.mark.contract("RB-5", "RB-47")
+async def test_denied_raising_and_unknown_tools_are_results_and_every_call_is_paired() -> None:
+    @tool
+    async def broken() -> str:
+        """Break."""
+        raise RuntimeError("snapped")
+
+    batch = calls(("broken", {}), ("nowhere", {}), ("Bash", {"command": "touch x"}))
+    async with talk(batch, "sorry", tools=[broken]) as session:
+        items = await stream(session, "try")
+        finished = [i.event for i in items if isinstance(i, Recorded) and isinstance(i.event, ToolFinished)]
+        assert sorted((f.outcome, f.code) for f in finished) == [
+            ("denied", "denied"),
+            ("failed", "raised"),
+            ("invalid", "unknown_tool"),
+        ]
+        results = [p for m in session.history for p in m.content if isinstance(p, ToolResult)]
+        assert len(results) == 3
+        assert all(result.is_error for result in results)
+        assert session.turns[-1].text == "sorry"
+
+
+@pytest.mark.contract("RB-6")
+async def test_approval_goes_to_the_handler_then_to_the_prompt_then_to_no(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def handler(question: Question) -> Answer:
+        asked.append(f"handler {question.tool}")
+        return Answer(allowed=True)
+
+    async def prompt(question: Question) -> Answer:
+        asked.append("prompt")
+        return Answer(allowed=True)
+
+    write = call("Write", file_path="a.txt", content="x")
+    for options in ({"asker": handler, "prompt": prompt}, {"prompt": prompt}, {}):
+        async with talk(write, "done", cwd=tmp_path, **options) as session:
+            await session.run("write")
+            outcome = session.turns[-1].denials
+    assert asked == ["handler Write", "prompt"]
+    assert [(denial.tool, denial.halted) for denial in outcome] == [("Write", True)]
+
+
+@pytest.mark.contract("RB-7")
+async def test_without_a_store_nothing_is_written_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    async with talk("hello") as session:
+        assert await session.run("hi") == "hello"
+    assert list(tmp_path.iterdir()) == []
+    assert await query("hi", model=scripted("again")) == "again"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.contract("RB-8")
+async def test_a_given_id_is_used_and_a_missing_one_is_fresh() -> None:
+    async with talk("a", session_id="mine") as session:
+        assert session.id == "mine"
+    ids = set()
+    for _ in range(3):
+        async with talk("a") as session:
+            ids.add(session.id)
+    assert len(ids) == 3
+
+
+@pytest.mark.contract("RB-9")
+async def test_a_silent_model_times_out_and_a_slow_one_that_still_streams_does_not() -> None:
+    slow = {"text": "abcdef", "chunk": 1, "delay_ms": 60}
+    async with talk(slow, {"hang": True}, "fine", idle_timeout_s=0.25) as session:
+        assert await session.run("slowly") == "abcdef"  # 0.36 s in all, never silent for 0.25
+        with pytest.raises(TurnFailed) as failed:
+            await session.run("silently")
+        assert failed.value.reason == "timeout"
+        assert await session.run("still there?") == "fine"
+
+
+@pytest.mark.contract("RB-14")
+async def test_a_new_permission_mode_holds_for_later_calls_only(tmp_path: Path) -> None:
+    write = call("Write", file_path="a.txt", content="x")
+    async with talk(write, "one", write, "two", cwd=tmp_path, permission_mode="plan") as session:
+        await session.run("write")
+        assert session.permission_mode == "plan"
+        assert not (tmp_path / "a.txt").exists()
+        await session.set_permission_mode("acceptEdits")
+        assert not (tmp_path / "a.txt").exists()
+        await session.run("write")
+        assert (tmp_path / "a.txt").read_text() == "x"
+        with pytest.raises(UserError, match="not a permission mode"):
+            await session.set_permission_mode("yolo")  # type: ignore[arg-type]  # the point of the test
+
+
+@pytest.mark.contract("RB-15")
+async def test_the_message_count_counts_completed_runs() -> None:
+    async with talk("one", {"error": {"kind": "auth"}}, "two") as session:
+        await session.run("a")
+        with pytest.raises(TurnFailed):
+            await session.run("b")
+        await session.run("c")
+        assert session.message_count == 2
+
+
+@pytest.mark.contract("RB-16")
+async def test_clearing_the_history_also_clears_the_token_count() -> None:
+    async with talk({"text": "one", "usage": {"input": 500, "output": 20}}, "two") as session:
+        await session.run("a")
+        assert session.context_state.used == 520
+        await session.clear_history()
+        assert session.history == ()
+        assert session.context_state.used == 0
+        await session.run("b")
+        assert [text_of(message.content) for message in session.history] == ["b", "two"]
+
+
+@pytest.mark.contract("RB-17")
+async def test_history_has_messages_and_the_full_history_has_events_too() -> None:
+    async with talk(call("look", at="sky"), "blue", tools=[look]) as session:
+        await session.run("what colour?")
+        await session.add_entry("marker", {"note": "here"})
+        assert [message.role for message in session.history] == ["user", "assistant", "tool", "assistant"]
+        full = await session.full_history()
+        assert [(entry.category, entry.type) for entry in full] == [
+            ("chat", "user"),
+            ("chat", "assistant"),
+            ("event", "tool-start"),
+            ("chat", "tool"),
+            ("event", "tool-end"),
+            ("chat", "assistant"),
+            ("event", "marker"),
+        ]
+        assert full[-1].data == {"note": "here"}
+
+
+@pytest.mark.contract("RB-18")
+async def test_the_context_state_gives_used_max_and_percentage() -> None:
+    async with talk({"text": "x", "usage": {"input": 19_000, "output": 1_000}}) as session:
+        assert session.context_state.used == 0
+        await session.run("a")
+        state = session.context_state
+        assert (state.used, state.max, state.percentage, state.exact) == (20_000, 200_000, 10.0, True)
+
+
+@pytest.mark.contract("RB-19", "RB-43", "RV-9")
+async def test_abort_keeps_the_partial_text_and_the_session_goes_on() -> None:
+    async with talk({"text": "partly said", "hang": True}, "whole") as session:
+        await session.abort()  # idle: nothing happens
+        assert not session.is_running
+        async with anyio.create_task_group() as tasks:
+
+            async def stop_when_streaming() -> None:
+                while session.streaming_text != "partly said":
+                    await anyio.sleep(0.005)
+                assert session.is_running
+                await session.abort("enough")
+
+            tasks.start_soon(stop_when_streaming)
+            with pytest.raises(TurnInterrupted) as stopped:
+                await session.run("talk")
+        assert stopped.value.text == "partly said"
+        assert [(m.role, text_of(m.content), m.state) for m in session.history] == [
+            ("user", "talk", "complete"),
+            ("assistant", "partly said", "interrupted"),
+        ]
+        assert session.turns[-1].outcome == "interrupted"
+        assert await session.run("go on") == "whole"
+
+
+@pytest.mark.contract("RB-20")
+async def test_closing_interrupts_writes_and_announces_exactly_once(tmp_path: Path) -> None:
+    store = await open_store(f"sqlite:///{tmp_path}/s.db", clock=SystemClock())
+    async with open_session(model=scripted({"hang": True}), store=store) as session:
+        subscription = session.subscribe()
+        async with anyio.create_task_group() as tasks:
+
+            async def run() -> None:
+                with pytest.raises(TurnInterrupted):
+                    await session.run("forever")
+
+            tasks.start_soon(run)
+            while not session.is_running:
+                await anyio.sleep(0.005)
+            await session.close("bye")
+            await session.close("again")
+        items = [item async for item in subscription]
+    assert kinds(items)[-4:] == ["SessionTurnEnd", "SessionPersisted", "closed", "SessionClosed"]
+    assert kinds(items).count("SessionClosed") == 1
+    log = (await store.read(session.id)).records
+    assert [type(record.event).__name__ for record in log[-2:]] == ["TurnCompleted", "Closed"]
+    with pytest.raises(IllegalTransition, match="is closed"):
+        await session.run("too late")
+    await store.close()
+
+
+@pytest.mark.contract("RB-21")
+async def test_session_approvals_are_bound_to_the_call_listed_and_cleared(tmp_path: Path) -> None:
+    asked: list[dict[str, object]] = []
+
+    async def always(question: Question) -> Answer:
+        asked.append(question.args)
+        return Answer(allowed=True, grant="session")
+
+    write, other = (call("Write", file_path="a.txt", content=text) for text in ("x", "y"))
+    async with talk(write, "1", write, "2", other, "3", write, "4", cwd=tmp_path, asker=always) as session:
+        for _ in range(2):
+            await session.run("write x")
+        assert len(asked) == 1  # the second one is the same call
+        assert session.approved_tools == ("Write",)
+        await session.run("write y")
+        assert len(asked) == 2  # a grant covers what was shown, not the tool
+        await session.clear_approvals()
+        assert session.approved_tools == ()
+        await session.run("write x")
+        assert len(asked) == 3
+
+
+@pytest.mark.contract("RB-22")
+async def test_an_injected_message_enters_the_history_without_a_model_call() -> None:
+    async with talk({"expect": {"contains": "hi"}, "text": "yes"}) as session:
+        await session.inject("user", "My name is Ada.")
+        await session.inject("assistant", "Noted.")
+        assert [message.role for message in session.history] == ["user", "assistant"]
+        assert not any(isinstance(r.event, ModelAsked) for r in await session.events())
+        assert await session.run("hi") == "yes"
+        with pytest.raises(UserError, match="cannot be injected"):
+            await session.inject("tool", "x")  # type: ignore[arg-type]  # the point of the test
+
+
+@pytest.mark.contract("RB-23", "RB-24", "RB-25")
+async def test_the_record_has_its_fields_and_is_only_a_projection(tmp_path: Path) -> None:
+    store = await open_store("memory:", clock=SystemClock())
+    async with open_session(
+        model=scripted(call("look", at="sky"), "blue"),
+        tools=[look],
+        store=store,
+        cwd=tmp_path,
+        name="sky",
+        system_prompt="P",
+    ) as session:
+        await session.run("look")
+    document = await record(store, session.id)
+    assert (document.id, document.cwd, document.name, document.system_prompt) == (session.id, str(tmp_path), "sky", "P")
+    assert "look" in [spec.name for spec in document.tool_schemas]
+    assert document.messages == session.history
+    assert len(document.history) > len(document.messages)
+    assert document.created_at < document.updated_at
+    log = (await store.read(session.id)).records
+    assert record_of(state_of(session.id, log)).messages == document.messages  # the log alone makes it again
+    await store.close()
+
+
+@pytest.mark.contract("RB-26", "RB-78")
+async def test_a_record_without_history_gets_it_from_its_messages_once() -> None:
+    async with talk("one", "two") as session:
+        await session.run("a")
+        await session.add_entry("marker", {})
+        entries = await session.full_history()
+        messages = session.history
+        log = await session.events()
+    old = record_of(state_of(session.id, log))
+    old = type(old)(**{f: getattr(old, f) for f in old.__struct_fields__ if f != "history"})
+    filled = backfilled(old)
+    assert filled.history == tuple(map(entry_of, messages))
+    assert backfilled(filled) is filled
+    assert [is_chat(entry) for entry in entries] == [True, True, False]
+    assert message_of(entries[0]) == messages[0]
+    assert message_of(entries[2]) is None
+    assert messages_for_api(entries) == messages
+
+
+@pytest.mark.contract("RB-27")
+async def test_the_default_store_lists_newest_first_and_forgets_quietly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "deep" / "data"))
+    for name in ("first", "second"):
+        async with open_session(model=scripted("x"), session_id=name, cwd=tmp_path) as session:
+            await session.run("hello")
+    store = await open_store(f"sqlite:///{tmp_path}/deep/data/sessions.db", clock=SystemClock())
+    assert [meta.id for meta in await store.list(SessionQuery())] == ["second", "first"]
+    await store.delete("first")
+    await store.delete("first")
+    assert [meta.id for meta in await store.list(SessionQuery())] == ["second"]
+    await store.close()
+    assert (tmp_path / "deep" / "data").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "deep" / "data" / "sessions.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.contract("RB-39")
+async def test_streams_of_two_sessions_with_one_model_do_not_mix() -> None:
+    shared = scripted({"text": "a-reply", "chunk": 1, "delay_ms": 1}, {"text": "b-reply", "chunk": 1, "delay_ms": 1})
+    heard: dict[str, str] = {}
+
+    async def talk_alone(name: str) -> None:
+        async with open_session(model=shared, store=None, session_id=name) as session:
+            pieces = [item.text async for item in session.send("go") if isinstance(item, TextDelta)]
+            heard[name] = "".join(pieces)
+
+    async with anyio.create_task_group() as tasks:
+        for name in ("one", "two", "three"):
+            tasks.start_soon(talk_alone, name)
+    assert heard == {"one": "a-reply", "two": "a-reply", "three": "a-reply"}
+
+
+@pytest.mark.contract("RB-48")
+async def test_a_failed_run_keeps_the_history_and_the_session() -> None:
+    async with talk({"error": {"kind": "overloaded", "message": "busy"}}, "recovered") as session:
+        with pytest.raises(TurnFailed) as failed:
+            await session.run("first")
+        assert failed.value.reason == "overloaded"
+        assert [text_of(message.content) for message in session.history] == ["first"]
+        events = [type(record.event).__name__ for record in await session.events()]
+        assert events[-2:] == ["ModelFailed", "TurnCompleted"]
+        assert await session.run("second") == "recovered"
+
+
+@pytest.mark.contract("RB-61")
+async def test_a_session_finds_its_project_from_the_folder_and_needs_no_terminal(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+    (tmp_path / "deep").mkdir()
+    async with talk("x", cwd=tmp_path / "deep") as session:
+        started = (await session.events())[0].event
+        assert json.loads(json.dumps(started.project)) == str(tmp_path)  # type: ignore[attr-defined]  # the first event is Started
+        assert started.context.git_ref == "topic"  # type: ignore[attr-defined]  # likewise
+
+
+@pytest.mark.contract("RB-73", "RB-74", "RV-10", "RV-12", "ST-29")
+async def test_a_session_is_kept_without_saving_resumed_by_id_and_forked_untouched(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    model = scripted("one", "two", "three")
+    async with open_session(model=model, store=url, permission_mode="acceptEdits") as session:
+        await session.run("a")
+        before = session.history
+    async with open_session(resume=session.id, model=model, store=url) as again:
+        assert again.id == session.id
+        assert again.history == before
+        assert again.permission_mode == "acceptEdits"
+        assert await again.run("b") == "two"
+        kept = again.history
+    async with open_session(resume=session.id, model=model, store=url, fork=True) as fork:
+        assert fork.id != session.id
+        assert [text_of(m.content) for m in fork.history] == [text_of(m.content) for m in kept]
+        assert await fork.run("c") == "three"
+    async with open_session(resume=session.id, model=model, store=url) as original:
+        assert original.history == kept
+
+
+@pytest.mark.contract("RB-77")
+async def test_the_state_of_a_running_session_can_be_read() -> None:
+    reached, go_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        reached.set()
+        await go_on.wait()
+        return "waited"
+
+    async with talk(call("wait"), "done", "next", tools=[wait]) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.run, "first")
+            await reached.wait()
+            tasks.start_soon(session.run, "second")
+            while not session.pending_inputs:
+                await anyio.sleep(0.005)
+            assert session.is_running
+            assert session.active_tools == ("wait",)
+            assert session.streaming_text == ""
+            assert len(session.pending_inputs) == 1
+            assert [message.role for message in session.history] == ["user", "assistant"]
+            go_on.set()
+        assert not session.is_running
+        assert session.active_tools == ()
+        assert session.pending_inputs == ()
+        assert session.turns[-1].text == "next"
+
+
+async def test_a_notice_follows_the_event_that_led_to_it() -> None:
+    till = Till()
+    async with talk(call("charge", amount=3), "done", tools=[till.tool]) as session:
+        items = await stream(session, "pay")
+    assert till.charged == [3]
+    assert kinds(items)[-3:] == ["turn_completed", "SessionTurnEnd", "SessionPersisted"]
+    assert isinstance(items[-1], Notice)
