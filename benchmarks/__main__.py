@@ -2,30 +2,13 @@
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
-from pathlib import Path
-from typing import Final
 
-from benchmarks import append, listing, machine, memory, opening, size, startup, streaming, turn
-from benchmarks.frame import Bench, Benchmark, Row
+from benchmarks import machine
+from benchmarks.frame import Row
 from benchmarks.peers import Peers, set_up
+from benchmarks.suite import BENCHMARKS, SCRATCH, run_apart
 from benchmarks.table import as_json, table
-
-BENCHMARKS: Final[dict[str, Benchmark]] = {
-    "startup": startup.measure,
-    "append": append.measure,
-    "opening": opening.measure,
-    "listing": listing.measure,
-    "turn": turn.measure,
-    "size": size.measure,
-    "streaming": streaming.measure,
-    "memory": memory.measure,
-}
-SCRATCH: Final = Path(__file__).parents[1] / "build" / "bench"
-"""On the disk of the checkout: a temporary folder is memory on many machines, which syncs in no time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,22 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows: list[Row] = []
     for name in given.names or BENCHMARKS:
         say(f"measuring {name} ...")
-        rows += _apart(name, peers, quick=given.quick)
+        rows += run_apart(name, peers, quick=given.quick)
     print(as_json(rows, known) if given.json else f"\n{table(rows)}")
     return 0
-
-
-def run(name: str, peers: Peers, *, quick: bool) -> list[Row]:
-    """One benchmark, in a folder that is removed afterwards."""
-    SCRATCH.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
-        return list(BENCHMARKS[name](Bench(folder=Path(folder), peers=peers, quick=quick)))
-
-
-def _apart(name: str, peers: Peers, *, quick: bool) -> list[Row]:
-    """In a process of its own, so that one benchmark's memory is no burden on the next."""
-    with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(run, name, peers, quick=quick).result()
 
 
 def _progress(*, quiet: bool) -> Callable[[str], None]:

@@ -11,7 +11,8 @@ from holdfast.providers.scripted import ScriptedModel
 from holdfast.stores.owners import this_process
 from holdfast.testing.builders import conversation, started
 from holdfast.tools.define import tool
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.events import Recorded, ToolFinished
+from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import SessionContext
 
 EVENTS_A_TURN: Final = 12
@@ -31,7 +32,7 @@ def past(session: str, turns: int, *, store: str = "", folder: Path | None = Non
     records = conversation(*exchanges, session=session, tool="look")
     context = SessionContext(working_dir=str(folder or Path.cwd()))
     first = started(session, store=store, context=context, project=str(folder or ""))
-    return (replace(records[0], event=first), *records[1:])
+    return (replace(records[0], event=first), *map(_with_content, records[1:]))
 
 
 async def fill(store: EventStore, session: str, turns: int, folder: Path) -> tuple[Recorded, ...]:
@@ -58,3 +59,9 @@ def script(turns: int, after: int = 0) -> ScriptedModel:
         {"text": ANSWER, "usage": usage, "chunk": 4096},
     )
     return ScriptedModel.of(turn * turns, -after)
+
+
+def _with_content(record: Recorded) -> Recorded:
+    if isinstance(record.event, ToolFinished):
+        return replace(record, event=replace(record.event, content=(Text(text=LOOKED),)))
+    return record

@@ -44,6 +44,8 @@ def _joined(line: Sequence[str], widths: Sequence[int]) -> str:
 
 def _summary(rows: Sequence[Row]) -> str:
     held = [row for row in rows if row.met is not None]
+    if not held:
+        return "Nothing here is held to an aim."
     missed = [row.what for row in held if not row.met]
     verdict = f"{len(held) - len(missed)} of {len(held)} aims are met"
     return f"{verdict}; not met: {'; '.join(missed)}." if missed else f"{verdict}."

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import anyio
@@ -21,9 +20,10 @@ from holdfast.runtime.bus import Bus
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.lease import beat
 from holdfast.runtime.runner import Runner
-from holdfast.runtime.world import OpenChild, World
+from holdfast.runtime.world import FindModel, OpenChild, World
 from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
+from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
 from holdfast.tools.toolset import Toolset, default_tools
 from holdfast.vocab.errors import TurnError
@@ -62,9 +62,10 @@ class _Block:
         async with AsyncExitStack() as stack:
             store = await _store(options, stack)
             trace = await _trace(options, store, stack)
-            prepared = await prepare(options, store)
+            find = _models(options)
+            prepared = await prepare(options, store, find)
             stack.push_async_callback(_shielded, store.release, prepared.lease)
-            runner = _runner(options, store, trace, prepared)
+            runner = _runner(options, store, trace, prepared, find)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
@@ -105,17 +106,13 @@ async def _store(options: Options, stack: AsyncExitStack) -> EventStore:
 async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> Trace:
     if options.trace is not None:
         return options.trace
-    scheme, _, path = store.url.partition("://")
-    trace: Trace = NoTrace() if scheme not in ("sqlite", "jsonl") else FileTrace(_trace_folder(scheme, path))
+    folder = trace_folder(store.url)
+    trace: Trace = NoTrace() if folder is None else FileTrace(folder)
     stack.push_async_callback(_shielded, trace.close)
     return trace
 
 
-def _trace_folder(scheme: str, path: str) -> Path:
-    return Path(f"{path}.trace") if scheme == "sqlite" else Path(path) / "trace"
-
-
-def _runner(options: Options, store: EventStore, trace: Trace, prepared: Prepared) -> Runner:
+def _runner(options: Options, store: EventStore, trace: Trace, prepared: Prepared, find: FindModel) -> Runner:
     toolset = _toolset(options)
     instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, options.append_system_prompt)))
     schemas = msgspec.json.encode(toolset.specs())
@@ -134,7 +131,7 @@ def _runner(options: Options, store: EventStore, trace: Trace, prepared: Prepare
         store=store,
         clock=options.clock,
         tools=toolset,
-        model=_models(options),
+        model=find,
         state=prepared.state,
         inbox=Inbox(),
         stream=lambda delta: None,
@@ -162,15 +159,15 @@ def _toolset(options: Options) -> Toolset:
     return Toolset.of(*own, *(options.tools or ()))
 
 
-def _models(options: Options) -> Callable[[str], Model]:
+def _models(options: Options) -> FindModel:
     """Finds models by name, each made once."""
     made: dict[str, Model] = {}
     if options.model is not None and not isinstance(options.model, str):
         made[options.model.name] = options.model
 
-    def find(name: str) -> Model:
+    async def find(name: str) -> Model:
         if name not in made:
-            made[name] = find_model(name, options.clock)
+            made[name] = await anyio.to_thread.run_sync(find_model, name, options.clock)
         return made[name]
 
     return find

@@ -15,6 +15,7 @@ from holdfast.ports import Clock, EventStore, Machine, MachineMismatch, Slot
 from holdfast.providers.resolve import full_name
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Item
+from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_group
 from holdfast.version import VERSION
@@ -39,37 +40,32 @@ class Prepared:
     announced: tuple[Item, ...] = ()
 
 
-async def prepare(options: Options, store: EventStore) -> Prepared:
+async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
     owner = options.owner or this_process()
     wanted = options.resume or options.session_id
     if wanted is None:
-        return await _start(options, store, owner, shelf.new_session_id(options.clock))
+        return await _start(options, store, owner, shelf.new_session_id(options.clock), find)
     check_session_id(wanted)
     if options.resume is None and not await shelf.exists(store, wanted):
-        return await _start(options, store, owner, wanted)
+        return await _start(options, store, owner, wanted, find)
     if options.fork:
         target = options.session_id if options.resume else None
         wanted = await shelf.fork(store, wanted, clock=options.clock, new_id=target, name=options.name)
-    return await _resume(options, store, owner, wanted)
+    return await _resume(options, store, owner, wanted, find)
 
 
-async def _start(options: Options, store: EventStore, owner: Owner, session: str) -> Prepared:
-    cwd = Path(options.cwd).expanduser().absolute()
-    if not cwd.is_dir():
-        raise UserError(f"The working folder {str(cwd)!r} does not exist.")
-    model = _model_name(options, cwd)
-    root = project_root(cwd)
-    context = options.context or SessionContext(
-        working_dir=str(cwd), git_ref=git_ref(root), variables=dict(options.variables)
-    )
+async def _start(options: Options, store: EventStore, owner: Owner, session: str, find: FindModel) -> Prepared:
+    context, root = await anyio.to_thread.run_sync(_situation, options)
+    model = _model_name(options, Path(context.working_dir))
+    await find(model)
     started = Started(
         session=session,
         context=context,
         store=store.identity,
         model=model,
         mode=options.permission_mode or "default",
-        project=str(root),
+        project=root,
         name=options.name,
         parent=options.parent,
         version=VERSION,
@@ -85,7 +81,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     return Prepared(session=session, state=state, lease=lease, nonce=nonce, model=model, announced=(record, *notices))
 
 
-async def _resume(options: Options, store: EventStore, owner: Owner, session: str) -> Prepared:
+async def _resume(options: Options, store: EventStore, owner: Owner, session: str, find: FindModel) -> Prepared:
     await shelf.check_store(store, session)
     lease = await store.lease(session, owner, options.lease_ttl_s)
     try:
@@ -93,23 +89,24 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
         if loaded.trouble is not None and loaded.trouble.kind != "torn":
             wrong = NeedsUpgrade if loaded.trouble.kind == "newer" else LogDamaged
             raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail}")
-        return await _take_over(options, loaded, lease)
+        return await _take_over(options, loaded, lease, find)
     except BaseException:
         with anyio.CancelScope(shield=True):
             await store.release(lease)
         raise
 
 
-async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease) -> Prepared:
+async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease, find: FindModel) -> Prepared:
     state = loaded.state
     for call in state.progress.calls:
         if call.process is not None:
             await stop_group(call.process.group, call.process.boot, call.process.started, call.id)
         elif call.phase == "running":
             await stop_call(call.id)
-    absent = await _attach(options.machine, state)
-    cwd = Path(state.meta.cwd)
-    drifted = () if cwd.is_dir() else (f"the working folder {str(cwd)!r} is gone",)
+    model = _resumed_model(options, state)
+    absent = (*await _attach(options.machine, state), *await _missing_model(options, model, find))
+    folder = state.meta.cwd
+    drifted = () if await anyio.Path(folder).is_dir() else (f"the working folder {folder!r} is gone",)
     found = report(
         state.progress,
         len(state.transcript.messages),
@@ -119,7 +116,6 @@ async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease) -> P
         drifted=drifted,
     )
     opened = Opened(on_crash=options.on_crash, version=VERSION)
-    model = state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
     opening = [Draft(event=opened)]
     if model != state.progress.model:
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
@@ -156,6 +152,34 @@ async def _attach(machine: Machine | None, state: State) -> tuple[str, ...]:
     if isinstance(answer, Fault):
         return (f"the machine {machine.id!r} failed and is stopped: {answer.message}",)
     return (answer,) if answer else ()
+
+
+def _situation(options: Options) -> tuple[SessionContext, str]:
+    """The context of a new session, checked, and the root of its project."""
+    cwd = Path(options.cwd).expanduser().absolute()
+    if not cwd.is_dir():
+        raise UserError(f"The working folder {str(cwd)!r} does not exist.")
+    root = project_root(cwd)
+    made = SessionContext(working_dir=str(cwd), git_ref=git_ref(root), variables=dict(options.variables))
+    try:
+        return msgspec.convert(msgspec.to_builtins(options.context or made), SessionContext), str(root)
+    except msgspec.ValidationError as exc:
+        raise UserError(f"The session's context is not valid: {exc}.") from exc
+
+
+def _resumed_model(options: Options, state: State) -> str:
+    return state.progress.model if options.model is None else _model_name(options, Path(options.cwd).absolute())
+
+
+async def _missing_model(options: Options, model: str, find: FindModel) -> tuple[str, ...]:
+    """A model that was asked for must be there; the recorded one may be missing until it is needed."""
+    try:
+        await find(model)
+    except UserError as exc:
+        if options.model is not None:
+            raise
+        return (f"the model: {exc}",)
+    return ()
 
 
 def _model_name(options: Options, cwd: Path) -> str:

@@ -6,10 +6,10 @@ from typing import Protocol
 import msgspec
 
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.events import Event, Grant, Opaque, Recorded, Stop
+from holdfast.vocab.events import Event, Grant, Recorded, Stop
 from holdfast.vocab.messages import DurablePart, InFlightPart, Message
 from holdfast.vocab.specs import Lease, Owner, SessionMeta, ToolSpec, Usage
-from holdfast.vocab.specs import Trouble as Trouble
+from holdfast.vocab.specs import Trouble as Trouble  # noqa: PLC0414
 
 # --- time and chance -------------------------------------------------------------------------------------------------------------
 
@@ -264,6 +264,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     allowed: bool
     grant: Grant = "once"
     message: str = ""
+    nobody: bool = False
+    """There was nobody who could decide: then nothing is allowed."""
 
 
 Asker = Callable[[Question], Awaitable[Answer]]

@@ -99,11 +99,14 @@ class Session(Reading):
             if name not in known.parts:
                 event = InputReceived(input=name, parts=parts, delivery=delivery, display=display)
                 await self._deliver(Draft(event=event, by="user"), blobs=blobs)
-            elif (result := self.input_result(name)) is not None and result.outcome is not None:
+            elif name in known.dropped or (
+                (result := self.input_result(name)) is not None and result.outcome is not None
+            ):
                 return
             else:
                 await self._deliver()
-            async for item in follow_input(subscription, self._world.store, self.id, name):
+            turn = known.turn_of.get(name, "")
+            async for item in follow_input(subscription, self._world.store, self.id, name, turn):
                 yield item
         finally:
             subscription.close()
@@ -284,7 +287,7 @@ class Session(Reading):
 
     def _checked(self, result: TurnResult) -> TurnResult:
         match result.outcome:
-            case "completed":
+            case "completed" | "abandoned":
                 return result
             case "failed":
                 raise TurnFailed(result.message, turn=result.turn, reason=result.code, text=result.text)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
+import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from holdfast.logic.state import state_of
 from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore, SessionQuery
 from holdfast.stores.owners import this_process
+from holdfast.stores.trace_files import delete_trace, trace_folder
 from holdfast.version import VERSION
 from holdfast.vocab.errors import LogDamaged, NoSession, StoreMismatch, UserError
 from holdfast.vocab.events import Draft, Event, ModelAsked, Opened, Recorded, Renamed, Started, StoreChanged
@@ -113,6 +115,7 @@ async def delete(store: EventStore, session: str) -> None:
     lease = await store.lease(session, this_process("delete"))
     await store.delete(session)
     await store.release(lease)
+    await _delete_trace(store, session)
 
 
 async def prune(
@@ -149,6 +152,7 @@ async def move(source: EventStore, target: EventStore, session: str, *, clock: C
         finally:
             await target.release(lease)
         await source.delete(session)
+        await _delete_trace(source, session)
     finally:
         await source.release(held)
 
@@ -196,6 +200,12 @@ async def _add(store: EventStore, session: str, event: Event, *, clock: Clock) -
         )
     finally:
         await store.release(lease)
+
+
+async def _delete_trace(store: EventStore, session: str) -> None:
+    folder = trace_folder(store.url)
+    if folder is not None:
+        await anyio.to_thread.run_sync(delete_trace, folder, session)
 
 
 async def _blobs(store: EventStore, records: Sequence[Recorded]) -> dict[str, bytes]:

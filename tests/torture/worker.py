@@ -9,6 +9,7 @@ import selectors
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Final
 
@@ -92,7 +93,7 @@ class Server:
             os.close(self._input)
             self.say(Word(life=order.life, kind="born", text=str(os.getpid())))
             while order.gate and not Path(order.gate).exists():
-                signal.sigtimedwait([], 0.0005)
+                time.sleep(0.0005)
             anyio.run(lives.LIVES[order.what], order, self.say)
             status = 0
         finally:

@@ -16,6 +16,7 @@ from holdfast.vocab.events import (
     CallInspected,
     ChildFinished,
     Draft,
+    InputDropped,
     Interrupted,
     ModelFailed,
     ModelReplied,
@@ -73,12 +74,14 @@ def stamp(progress: Progress, draft: Draft, *, nonce: str, now: int) -> Recorded
 
 
 def accept(p: Progress, draft: Draft) -> Draft | None:
-    """`draft` as it is to be written: a late result becomes a note, a stop of nothing becomes nothing."""
+    """`draft` as it is to be written: a late result becomes a note, a stop or a drop of nothing becomes nothing."""
     match draft.event:
         case Interrupted():
             return draft if p.turn is not None and not p.stopping else None
         case StopDeadlinePassed():
             return draft if p.stopping and p.stopping == draft.cause else None
+        case InputDropped():
+            return _still_queued(p, draft, draft.event)
         case ModelReplied() | ModelFailed() if draft.cause != p.asking:
             return _ignored(draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
@@ -91,6 +94,13 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _ignored(draft)
         case _:
             return draft
+
+
+def _still_queued(p: Progress, draft: Draft, event: InputDropped) -> Draft | None:
+    """A drop of what still waits: input that was taken while the drop was on its way stays taken."""
+    waiting = {queued.input for queued in p.queue}
+    inputs = tuple(each for each in event.inputs if each in waiting)
+    return msgspec.structs.replace(draft, event=InputDropped(inputs=inputs)) if inputs else None
 
 
 def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> bool:

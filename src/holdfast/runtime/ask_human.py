@@ -27,8 +27,14 @@ class AskHuman:
         answer = await asker(
             Question(session=self._world.session, call=call.id, tool=call.name, args=args, reason=self._asked.detail)
         )
-        event = PermissionAnswered(call=call.id, allowed=answer.allowed, grant=answer.grant, message=answer.message)
-        return self._answer(event, by_person=True)
+        event = PermissionAnswered(
+            call=call.id,
+            allowed=answer.allowed and not answer.nobody,
+            grant=answer.grant,
+            nobody=answer.nobody,
+            message=answer.message,
+        )
+        return self._answer(event, by_person=not answer.nobody)
 
     def stopped(self) -> Outcome:
         """The question is withdrawn."""

@@ -40,7 +40,7 @@ class AskModel:
     async def run(self) -> Outcome:
         """Ask, stream, and return the reply or the failure."""
         try:
-            model = self._world.model(self._asked.model)
+            model = await self._world.model(self._asked.model)
             reply = await self._stream(model, await self._request())
         except ProviderError as exc:
             return self._failure(exc)

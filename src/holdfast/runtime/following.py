@@ -20,10 +20,12 @@ async def follow(subscription: Subscription, store: EventStore, session: str) ->
 
 
 async def follow_input(
-    subscription: Subscription, store: EventStore, session: str, input_id: str
+    subscription: Subscription, store: EventStore, session: str, input_id: str, turn: str = ""
 ) -> AsyncIterator[Item]:
-    """Everything until the turn that answers `input_id` is over, the notices of its end included."""
-    turn = ""
+    """Everything until the turn that answers `input_id` is over, the notices of its end included.
+
+    `turn` is that turn when the input was taken before, perhaps by a process that died.
+    """
     async for item in follow(subscription, store, session):
         yield item
         match item:

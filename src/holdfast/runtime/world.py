@@ -16,6 +16,9 @@ from holdfast.vocab.specs import ToolSpec
 OpenChild = Callable[[ChildStarted], Awaitable[ChildFinished]]
 """Runs a child session to its end, from wherever its own log stands."""
 
+FindModel = Callable[[str], Awaitable[Model]]
+"""Finds a model by its name in the log; raises `UserError` when there is none."""
+
 
 class Tools(Protocol):
     """The tools of a session."""
@@ -39,8 +42,7 @@ class World:
     store: EventStore
     clock: Clock
     tools: Tools
-    model: Callable[[str], Model]
-    """Finds a model by its name in the log; raises `UserError` when there is none."""
+    model: FindModel
     state: State
     inbox: Inbox
     stream: Callable[[Delta], None]

@@ -146,7 +146,11 @@ class Knowledge:
 
     def everything(self) -> Iterator[Known]:
         """All sessions as they are now; one that cannot be looked at is there with its id alone."""
-        names = set(os.listdir(self._sessions)) if self._sessions.is_dir() else set[str]()
+        try:
+            with os.scandir(self._sessions) as entries:
+                names = {entry.name for entry in entries if entry.is_dir()}
+        except FileNotFoundError:
+            names = set()
         for lost in set(self._known) - names:
             self.forget(lost)
         for name in names:

@@ -40,6 +40,6 @@ def _may_hold(knowledge: Knowledge, session: str, words: tuple[str, ...]) -> boo
                 return True
             small = content.lower()
             missing = {word for word in missing if word not in small}
-    except FileNotFoundError:
-        return False  # deleted a moment ago
+    except OSError:
+        return False  # deleted a moment ago, or closed to us: it must not hide the others
     return not missing

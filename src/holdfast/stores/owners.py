@@ -32,7 +32,7 @@ def is_dead(owner: Owner) -> bool:
     if owner.boot != boot_id():
         return True
     started = start_ticks(owner.pid)
-    return started is None or (owner.started != 0 and started != owner.started)
+    return started is None or (owner.started not in (0, started))
 
 
 @functools.cache

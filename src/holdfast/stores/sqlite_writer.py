@@ -65,7 +65,7 @@ class Writer(Protocol):
     """How the store gets its work done without blocking the event loop."""
 
     async def write(self, job: Job[T], *, later: bool = False) -> T:
-        """Do a job and return when it is durable. Once accepted, it is done even when nobody waits for it any more.
+        """Do a job and return when it is durable. Once accepted it is not cancelled, so its outcome is always known.
 
         A job for `later` lets every other one go first.
         """
@@ -252,7 +252,8 @@ class ThreadWriter:
             (self._later if later else self._waiting).append(job)
             self._ready.notify()
             self._staff()
-        await done.wait()
+        with anyio.CancelScope(shield=True):
+            await done.wait()
         return job.answer()
 
     async def read(self, look: Callable[[Db], T]) -> T:

@@ -13,6 +13,18 @@ from holdfast.vocab.errors import StoreUnavailable
 from holdfast.vocab.ids import check_session_id
 
 
+def trace_folder(store_url: str) -> Path | None:
+    """The folder for the traces of a store's sessions; None for a store without files."""
+    kind, _, path = store_url.partition("?")[0].partition("://")
+    match kind:
+        case "sqlite":
+            return Path(f"{path}.trace")
+        case "jsonl":
+            return Path(path) / "trace"
+        case _:
+            return None
+
+
 def trace_path(folder: str | os.PathLike[str], session: str) -> Path:
     """The newer file of a session's trace."""
     return Path(folder) / f"{check_session_id(session)}.jsonl"

@@ -20,19 +20,19 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
     if not colon:
         raise _unknown(url)
     if kind == "memory":
-        from holdfast.stores.memory import MemoryStore  # noqa: PLC0415 - a store loads only what it needs
+        from holdfast.stores.memory import MemoryStore  # a store loads only what it needs
 
         return await MemoryStore.open(rest, clock=clock, read_only=read_only, create=create)
     if kind in ("postgresql", "postgres"):
         raise UserError(f"{_safe(url)!r}: PostgreSQL stores are not available yet. Use one of {_FORMS}.")
     if kind == "sqlite":
-        from holdfast.stores.sqlite import SqliteStore  # noqa: PLC0415 - as above
+        from holdfast.stores.sqlite import SqliteStore  # as above
 
         path = _path(url, rest.removesuffix(_NORMAL))
         synchronous: Literal["full", "normal"] = "normal" if rest.endswith(_NORMAL) else "full"
         return await SqliteStore.open(path, clock=clock, read_only=read_only, create=create, synchronous=synchronous)
     if kind == "jsonl":
-        from holdfast.stores.jsonl import JsonlStore  # noqa: PLC0415 - as above
+        from holdfast.stores.jsonl import JsonlStore  # as above
 
         return await JsonlStore.open(_path(url, rest), clock=clock, read_only=read_only, create=create)
     raise _unknown(url)

@@ -1,0 +1,75 @@
+"""Deltas through the bus and the trace, while one listener keeps up and one has gone to sleep."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+
+from benchmarks.frame import Aim, Bench, Figure, Row
+from holdfast.assemble import open_session
+from holdfast.ports import ModelReply, ModelRequest
+from holdfast.runtime.bus import Subscription
+from holdfast.vocab.deltas import Delta, TextDelta
+from holdfast.vocab.messages import Text
+from holdfast.vocab.specs import Usage
+
+BURST = 32
+"""Deltas that arrive together, as they do from a socket."""
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    """Deltas a second from a model's stream to a listener and the trace file."""
+    rates, kept_up = anyio.run(_rates, bench.folder, bench.pick(200_000, 500), bench.pick(5, 1))
+    yield Row(what="deltas through model call, bus and trace", figure=Figure(rates, "/s"), aim=Aim(least=100_000))
+    yield Row(what="... seen by the listener that keeps up", figure=Figure(kept_up, "%"), aim=Aim(least=100))
+
+
+class _Chatter:
+    """A model that only streams."""
+
+    name = "chatter"
+    format = "anthropic"
+
+    def __init__(self, deltas: int) -> None:
+        self._deltas = deltas
+
+    async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        """Say `word ` many times."""
+        for number in range(self._deltas):
+            if number % BURST == 0:
+                await anyio.lowlevel.checkpoint()
+            yield TextDelta(text="word ")
+        yield ModelReply(parts=(Text(text="word"),), usage=Usage(input=1, output=1))
+
+
+async def _rates(folder: Path, deltas: int, times: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    rates, seen = [], []
+    for number in range(times):
+        store = f"sqlite://{folder}/stream-{number}.db"
+        async with open_session(store=store, only_tools=True, model=_Chatter(deltas), cwd=folder) as session:
+            session.subscribe()  # never read: it must not slow anybody down
+            attentive = _Counter(session.subscribe())
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(attentive.listen)
+                start = time.perf_counter()
+                await session.run("Talk.")
+                rates.append(deltas / (time.perf_counter() - start))
+                await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+            seen.append(100 * attentive.count / deltas)
+    return tuple(rates), tuple(seen)
+
+
+class _Counter:
+    """A listener that does nothing but count."""
+
+    def __init__(self, subscription: Subscription) -> None:
+        self._subscription = subscription
+        self.count = 0
+
+    async def listen(self) -> None:
+        """Count deltas until cancelled."""
+        async for item in self._subscription:
+            self.count += isinstance(item, TextDelta)
