@@ -66,7 +66,7 @@ async def check_store(store: EventStore, session: str) -> None:
 
 async def rename(store: EventStore, session: str, name: str, *, clock: Clock) -> None:
     """Give a session a name."""
-    await _add(store, session, Renamed(name=name), clock=clock)
+    await add_event(store, session, Renamed(name=name), clock=clock)
 
 
 async def fork(
@@ -189,7 +189,7 @@ def new_session_id(clock: Clock) -> str:
     return f"{moment:%Y%m%d-%H%M%S}-{clock.nonce()}"
 
 
-async def _add(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
+async def add_event(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
     """Write one event to a session that nobody has open, without setting it going."""
     lease = await store.lease(session, this_process())
     try:

@@ -1,6 +1,7 @@
 """What the tests of the JSONL store share: stores, raw segments, and another process to write them."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -67,6 +68,12 @@ def python(script: str, *args: str, before: Sequence[str] = ()) -> "subprocess.P
         text=True,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )
+
+
+def stop(process: "subprocess.Popen[str]") -> None:
+    """Stop a process where it is, and wait until it is stopped."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
 
 
 def seqs(records: Sequence[Recorded]) -> list[int]:

@@ -1,7 +1,6 @@
 """The JSONL store beyond the contract: its files, what it knows, and who may write when somebody was stopped."""
 
 import json
-import os
 import signal
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from holdfast.stores.jsonl_known import Knowledge
 from holdfast.stores.jsonl_lines import seal_batch
 from holdfast.testing.store_examples import StepClock, opening, owner, say
 from holdfast.vocab.errors import LeaseLost, SeqConflict, StoreError, StoreUnavailable
-from tests.stores.jsonl_kit import jsonl, python, seqs
+from tests.stores.jsonl_kit import jsonl, python, seqs, stop
 
 pytestmark = pytest.mark.anyio
 
@@ -103,8 +102,7 @@ async def test_a_process_that_was_stopped_and_goes_on_loses_the_lease_and_no_ack
         with python(WRITER, str(tmp_path), session) as process:
             assert process.stdout is not None
             acknowledged = [process.stdout.readline() for _ in range(5)]
-            process.send_signal(signal.SIGSTOP)
-            os.waitpid(process.pid, os.WUNTRACED)
+            stop(process)
             async with jsonl(tmp_path) as store:
                 holder = await store.holder(session)
                 assert holder is not None

@@ -178,10 +178,7 @@ class Tap:
             file = tape.file(old)
             tape.catch_up(file, Path(source).read_bytes())
             _os[call](source, target, **options)
-            if call == "link" and Path(inside).parent != Path(old).parent:
-                tape.named(inside, file)
-            else:
-                tape.named(inside, file, "" if call == "link" else old)
+            tape.named(inside, file, "" if call == "link" else old)
 
     def _unlink(self, path: Name, *, dir_fd: int | None = None) -> None:
         self._remove("unlink", path, dir_fd)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from holdfast.vocab.events import (
     Closed,
+    Exported,
     InputReceived,
     ModeChanged,
     ModelChanged,
@@ -55,6 +56,8 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
                 changed["model"] = event.model
             case StoreChanged():
                 changed["store"] = event.store
+            case Exported():
+                changed["exported"] = True
             case Opened():
                 changed["closed"] = False
             case Closed():

@@ -86,6 +86,14 @@ class StoreChanged(Event, frozen=True, kw_only=True):
     came_from: str
 
 
+class Exported(Event, frozen=True, kw_only=True):
+    """The session was written out as a document."""
+
+    format: str
+    sha256: str
+    """Of the document."""
+
+
 class SlotWritten(Event, frozen=True, kw_only=True):
     """An extension put its state away. The shape is its own affair."""
 

@@ -123,6 +123,7 @@ class SessionMeta(_Spec, frozen=True, kw_only=True):
     """The first words of the newest answer."""
     open_turn: bool = False
     closed: bool = False
+    exported: bool = False
     input_tokens: int = 0
     output_tokens: int = 0
     store: str = ""

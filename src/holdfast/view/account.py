@@ -1,0 +1,90 @@
+"""What a turn came to: everything that its caller is told besides the events."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+from holdfast.logic.results import TurnResult
+from holdfast.logic.usage import add
+from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied, Recorded, TurnCompleted, TurnStarted
+from holdfast.vocab.messages import DurablePart, Text, TextRef
+from holdfast.vocab.specs import Usage
+
+Fetch = Callable[[str], Awaitable[bytes]]
+"""Brings a blob by its hash."""
+
+DONE: Final = 0
+COULD_NOT_START: Final = 1
+USAGE: Final = 2
+HALTED: Final = 3
+FAILED: Final = 4
+INTERRUPTED: Final = 130
+
+CEILINGS: Final = frozenset({"turn_limit"})
+"""Codes of turns that reached a limit which somebody set."""
+
+
+class Account:
+    """What the models of one turn said last, how long they took and what they used; a fold over its events."""
+
+    def __init__(self, records: Iterable[Recorded] = ()) -> None:
+        self.reply: tuple[DurablePart, ...] = ()
+        self.model_us = 0
+        self.by_model: dict[str, Usage] = {}
+        self._asked = 0
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: Recorded) -> None:
+        """Take an event in."""
+        event = record.event
+        if isinstance(event, ModelAsked):
+            self._asked = record.at
+        elif isinstance(event, ModelReplied | ModelFailed):
+            self.model_us += max(0, record.at - self._asked) if self._asked else 0
+            self._asked = 0
+            if isinstance(event, ModelReplied):
+                self.reply = event.parts
+                self.by_model[event.model] = add(self.by_model.get(event.model, Usage()), event.usage or Usage())
+
+
+def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
+    """The events of one turn, from its beginning to its end."""
+    found: list[Recorded] = []
+    for record in log:
+        if found or (isinstance(record.event, TurnStarted) and record.id == turn):
+            found.append(record)
+        if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
+            break
+    return found
+
+
+async def whole_text(parts: Iterable[DurablePart], fetch: Fetch) -> str:
+    """The plain text of `parts`, long texts included."""
+    found: list[str] = []
+    for part in parts:
+        if isinstance(part, TextRef):
+            found.append((await fetch(part.sha256)).decode("utf-8", "replace"))
+        elif isinstance(part, Text):
+            found.append(part.text)
+    return "".join(found)
+
+
+def exit_code(result: TurnResult) -> int:
+    """How a program should end after that turn."""
+    match result.outcome:
+        case "completed":
+            return HALTED if any(denial.halted for denial in result.denials) else DONE
+        case "failed":
+            return HALTED if result.code in CEILINGS else FAILED
+        case _:
+            return INTERRUPTED
+
+
+def denials_in_words(result: TurnResult) -> list[str]:
+    """A line for each call that nobody could approve."""
+    return [
+        f"{denial.tool} was not run: it needs an approval, and nobody could be asked."
+        for denial in result.denials
+        if denial.halted
+    ]
+

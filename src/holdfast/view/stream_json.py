@@ -1,0 +1,188 @@
+"""`--output-format stream-json`: a session as the lines that programs around coding agents know."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from holdfast.ports import EventStore
+from holdfast.runtime.bus import Item
+from holdfast.version import VERSION
+from holdfast.view.account import whole_text
+from holdfast.view.partial import Partials
+from holdfast.view.result_object import arguments, stable_uuid, stop_reason, usage_object
+from holdfast.vocab.deltas import Delta
+from holdfast.vocab.events import (
+    ChildFinished,
+    Interrupted,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    PermissionAnswered,
+    PermissionAsked,
+    Recorded,
+    ToolFinished,
+)
+from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall
+from holdfast.vocab.specs import SessionMeta, Usage
+
+Line = dict[str, object]
+
+
+class StreamJson:
+    """Turns items of a session into lines."""
+
+    def __init__(
+        self,
+        store: EventStore,
+        session: str,
+        find_call: Callable[[str], ToolCall | None],
+        *,
+        partial: bool = False,
+        answerable: bool = False,
+    ) -> None:
+        self._store = store
+        self._session = session
+        self._find_call = find_call
+        self._partials = Partials() if partial else None
+        self._answerable = answerable
+        self._waiting: list[str] = []
+        self._count = 0
+
+    def opening(self, meta: SessionMeta, tools: Sequence[str], model: str, mode: str) -> list[bytes]:
+        """The first line: what this session has."""
+        init: Line = {
+            "type": "system",
+            "subtype": "init",
+            "cwd": meta.cwd,
+            "tools": list(tools),
+            "mcp_servers": [],
+            "model": model,
+            "permissionMode": mode,
+            "slash_commands": [],
+            "apiKeySource": "none",
+            "output_style": "default",
+            "agents": [],
+            "skills": [],
+            "plugins": [],
+            "capabilities": [],
+            "version": VERSION,
+        }
+        return [self._line(init, "init", str(meta.seq))]
+
+    async def show(self, item: Item) -> list[bytes]:
+        """The lines of one item; most items have none."""
+        if isinstance(item, Delta):
+            return self._stream(self._partials.delta(item)) if self._partials else []
+        return await self._event(item) if isinstance(item, Recorded) else []
+
+    def answered(self, request: str, problem: str = "") -> list[bytes]:
+        """The line that answers a control request."""
+        response: Line = {"subtype": "error" if problem else "success", "request_id": request}
+        if problem:
+            response["error"] = problem
+        return [self._line({"type": "control_response", "response": response}, "response", request)]
+
+    def result(self, line: Line) -> list[bytes]:
+        """The line that ends a turn."""
+        return [msgspec.json.encode(line)]
+
+    async def _event(self, record: Recorded) -> list[bytes]:
+        event = record.event
+        match event:
+            case ModelAsked():
+                return self._stream(self._partials.asked(record, event.model)) if self._partials else []
+            case ModelReplied():
+                ended = self._stream(self._partials.over(event)) if self._partials else []
+                return [*await self._assistant(record, event), *ended]
+            case ModelFailed():
+                return self._stream(self._partials.over(event)) if self._partials else []
+            case ToolFinished():
+                content = await self._content(event.content)
+                return self._tool_result(record, event.call, content, failed=event.outcome != "ok")
+            case ChildFinished():
+                return self._tool_result(record, event.call, event.text, failed=event.outcome != "completed")
+            case PermissionAsked() if self._answerable:
+                return self._question(record, event)
+            case PermissionAnswered() if event.call in self._waiting:
+                self._waiting.remove(event.call)
+                return []
+            case Interrupted():
+                withdrawn, self._waiting = self._waiting, []
+                line: Line = {"type": "control_cancel_request"}
+                return [self._line(line | {"request_id": call}, "cancel", call) for call in withdrawn]
+            case _:
+                return []
+
+    async def _assistant(self, record: Recorded, event: ModelReplied) -> list[bytes]:
+        """One line for each block, all with the id of the same message."""
+        lines: list[bytes] = []
+        for index, part in enumerate(event.parts):
+            block = await self._block(part)
+            if block is None:
+                continue
+            message: Line = {
+                "id": record.cause,
+                "type": "message",
+                "role": "assistant",
+                "model": event.model,
+                "content": [block],
+                "stop_reason": stop_reason(event.stop),
+                "usage": usage_object(event.usage or Usage()),
+            }
+            line: Line = {"type": "assistant", "message": message, "parent_tool_use_id": None}
+            lines.append(self._line(line, record.id, str(index)))
+        return lines
+
+    async def _block(self, part: DurablePart) -> Line | None:
+        match part:
+            case Text() | TextRef():
+                text = await whole_text((part,), self._store.blob)
+                return {"type": "text", "text": text} if text else None
+            case Reasoning():
+                return {"type": "thinking", "thinking": part.text, "signature": ""}
+            case ToolCall():
+                return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments(part.args)}
+            case _:
+                return None
+
+    async def _content(self, parts: Sequence[Text | TextRef | MediaRef]) -> str | list[Line]:
+        if not any(isinstance(part, MediaRef) for part in parts):
+            return await whole_text(parts, self._store.blob)
+        blocks: list[Line] = []
+        for part in parts:
+            if isinstance(part, MediaRef):
+                source = {"type": "sha256", "media_type": part.media_type, "data": part.sha256}
+                blocks.append({"type": "image", "source": source})
+            else:
+                blocks.append({"type": "text", "text": await whole_text((part,), self._store.blob)})
+        return blocks
+
+    def _tool_result(self, record: Recorded, call: str, content: object, *, failed: bool) -> list[bytes]:
+        block = {"type": "tool_result", "tool_use_id": call, "content": content, "is_error": failed}
+        message: Line = {"role": "user", "content": [block]}
+        return [self._line({"type": "user", "message": message, "parent_tool_use_id": None}, record.id)]
+
+    def _question(self, record: Recorded, event: PermissionAsked) -> list[bytes]:
+        """The question that an answer line may answer; its request id is the call's id."""
+        self._waiting.append(event.call)
+        call = self._find_call(event.call)
+        request: Line = {
+            "subtype": "can_use_tool",
+            "tool_name": call.name if call else "",
+            "input": arguments(call.args) if call else {},
+            "tool_use_id": event.call,
+            "decision_reason": event.detail,
+        }
+        return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
+
+    def _stream(self, events: Iterable[object]) -> list[bytes]:
+        lines: list[bytes] = []
+        for event in events:
+            self._count += 1
+            line: Line = {"type": "stream_event", "event": event, "parent_tool_use_id": None}
+            lines.append(self._line(line, "stream", str(self._count)))
+        return lines
+
+    def _line(self, line: Line, *names: str) -> bytes:
+        identity = {"session_id": self._session, "uuid": stable_uuid(self._session, *names)}
+        return msgspec.json.encode(line | identity)

@@ -1,0 +1,259 @@
+"""The agent session as a durable conversation: contract RV, with what Holdfast does better (RV-B)."""
+
+from pathlib import Path
+
+import anyio
+import msgspec
+import pytest
+
+from holdfast import UserError, open_session, open_store, tool
+from holdfast.export.workflow import export_workflow, from_yaml
+from holdfast.export.yaml_text import to_yaml
+from holdfast.logic.turns import segment
+from holdfast.ports import ModelRequest, SessionQuery
+from holdfast.runtime.clock import SystemClock
+from holdfast.testing.builders import example_events
+from holdfast.vocab.deltas import Lagged
+from holdfast.vocab.events import EVENTS, ModelReplied, Recorded, ToolFinished, ToolStarted
+from holdfast.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, ToolResult, text_of
+from holdfast.vocab.specs import Selection, SessionContext
+from holdfast.wire.names import NAME_OF
+from holdfast.wire.stream import line
+from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
+
+
+@pytest.mark.contract("RV-1", "RV-26", "RV-49")
+async def test_a_session_is_one_conversation_in_the_users_store_and_its_messages_are_its_own(tmp_path: Path) -> None:
+    store = await open_store(f"sqlite:///{tmp_path}/s.db", clock=SystemClock())
+    for name in ("one", "two"):
+        async with open_session(model=scripted("x", "y"), store=store, session_id=name) as session:
+            await session.run(f"first of {name}")
+            await session.run(f"second of {name}")
+            assert {message.session for message in session.history} == {name}
+            assert [m.role for m in session.history] == ["user", "assistant"] * 2
+    listed = await store.list(SessionQuery())
+    assert [(meta.id, meta.turns) for meta in listed] == [("two", 2), ("one", 2)]
+    await store.close()
+
+
+@pytest.mark.contract("RV-4", "RV-5", "RV-18")
+async def test_a_context_has_its_fields_and_a_wrong_one_fails_at_once(tmp_path: Path) -> None:
+    context = SessionContext(
+        working_dir=str(tmp_path),
+        active_file="a.py",
+        selection=Selection(file="a.py", start_line=1, end_line=2),
+        git_ref="main",
+        fs_scope="project",
+        variables={"who": "Ada"},
+    )
+    async with talk("x", context=context) as session:
+        started = (await session.events())[0].event
+        assert started.context == context  # type: ignore[attr-defined]  # the first event is Started
+    assert SessionContext(working_dir="/").fs_scope == "sandboxed"
+    wrong = SessionContext(working_dir=str(tmp_path), fs_scope="everything")  # type: ignore[arg-type]  # the point
+    with pytest.raises(UserError, match="fs_scope"):
+        async with talk("x", context=wrong):
+            pytest.fail("must not open")
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"working_dir": "/", "colour": "red"}, SessionContext)
+
+
+@pytest.mark.contract("RV-7", "RV-8", "RV-B1")
+async def test_a_turn_appends_everything_and_the_next_one_sees_what_the_tools_returned() -> None:
+    async with talk(
+        {"text": "Let me look.", **call("look", at="sky")},
+        "blue",
+        {"expect": {"contains": "again"}, "text": "still"},
+        tools=[look],
+    ) as session:
+        names = kinds(await stream(session, "colour?"))
+        assert names.count("SessionTurnStart") == 1  # the round trip stays inside the turn
+        assert names.count("SessionTurnEnd") == 1
+        await session.run("again?")
+        parts = [part for message in session.history for part in message.content]
+        assert [type(part).__name__ for part in parts] == [
+            "Text",
+            "Text",
+            "ToolCall",
+            "ToolResult",
+            "Text",
+            "Text",
+            "Text",
+        ]
+        result = next(part for part in parts if isinstance(part, ToolResult))
+        assert result.content == (Text(text="saw sky"),)
+
+
+@pytest.mark.contract("RV-11", "RV-6")
+async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_each_time(tmp_path: Path) -> None:
+    clock = SystemClock()
+    store = await open_store("memory:", clock=clock)
+    replies = (call("look", at="sky"), "blue: it's {{x}}", {"error": {"kind": "auth"}}, "fine")
+    async with open_session(model=scripted(*replies), tools=[look], store=store, name="Sky Colour!") as session:
+        await session.run("what {{colour}}?")
+        with pytest.raises(Exception, match="auth"):
+            await session.run("this one fails")
+        await session.run("yes: no")
+    target = tmp_path / "flow.holdfast.yaml"
+    text = await export_workflow(store, session.id, target, clock=clock)
+    document = from_yaml(text)
+    assert isinstance(document, dict)
+    assert document["id"] == "sky-colour"
+    assert [node["id"] for node in document["nodes"]] == ["input", "turn-1", "turn-2", "output"]
+    assert document["nodes"][1]["tools"] == ["look"]
+    assert "{{" not in document["nodes"][1]["prompt_template"]
+    assert document["edges"][0] == {"from": "input", "to": "turn-1"}
+    assert document["metadata"]["holdfastExport"]["sessionId"] == session.id
+    assert to_yaml(document) == text == target.read_text()
+    assert (await store.meta(session.id)).exported
+    async with open_session(model=scripted("more"), store=store, resume=session.id) as again:
+        await again.run("go on")
+    assert (await store.meta(session.id)).exported  # and it stays so
+    await store.close()
+
+
+@pytest.mark.contract("RV-13")
+async def test_the_core_emits_in_flight_deltas_and_the_log_holds_the_durable_form() -> None:
+    async with talk({"text": "said", "reasoning": "thought"}) as session:
+        items = await stream(session, "go")
+        live = [type(item).__name__ for item in items if not isinstance(item, Recorded)]
+        assert "TextDelta" in live
+        assert "ReasoningDelta" in live
+        reply = next(i.event for i in items if isinstance(i, Recorded) and isinstance(i.event, ModelReplied))
+        assert reply.parts == (Reasoning(text="thought"), Text(text="said"))
+        assert "signature" not in msgspec.json.encode(reply).decode()
+
+
+@pytest.mark.contract("RV-22", "RV-23")
+async def test_a_message_has_its_fields_and_is_never_edited() -> None:
+    async with talk("one", "two") as session:
+        await session.run("a")
+        first = session.history
+        await session.run("b")
+        assert session.history[:2] == first
+        message = session.history[1]
+        assert isinstance(message, SessionMessage)
+        assert (message.session, message.role, message.content) == (session.id, "assistant", (Text(text="one"),))
+        assert message.model == "scripted:inline"
+        assert message.timestamp.endswith("Z")
+        numbers = [one.number for one in session.history]
+        assert numbers == sorted(set(numbers))
+        assert len({one.id for one in session.history}) == 4
+        with pytest.raises(AttributeError):
+            message.role = "user"  # type: ignore[misc]  # the point of the test
+        await session.rewind(to=session.turns[0].turn)
+        assert session.history == first
+        assert len(await session.events()) > len(first)  # the log keeps what the rewind left
+
+
+@pytest.mark.contract("RV-34", "RV-B2")
+async def test_numbers_have_no_gap_over_restarts_and_a_slow_listener_gets_everything(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    model = scripted(*(f"reply {n}" for n in range(4)))
+    session_id, seen = "", list[int]()
+    for n in range(4):
+        async with open_session(model=model, store=url, session_id=session_id or None) as session:
+            session_id = session.id
+            seen += [i.seq for i in (*session.opened, *await stream(session, f"{n}")) if isinstance(i, Recorded)]
+            await session.close()
+            seen.append(session.seq)  # Closed
+    assert seen == list(range(1, len(seen) + 1))
+    async with open_session(model=scripted({"text": "x" * 400, "chunk": 1}), store=url) as session:
+        slow = session._runner.bus.subscribe(capacity=50)  # a ring far smaller than the turn
+        await session.run("long")
+        first = slow.take()
+        assert isinstance(first, Lagged)
+        missed = [record.seq for record in await session.events(first.after)]
+        assert missed == list(range(first.after + 1, session.seq + 1))
+
+
+@pytest.mark.contract("RV-35")
+def test_reserved_steering_names_are_never_events() -> None:
+    reserved = {"directive_injected", "context_compacted", "context_cleared"}
+    assert not reserved & {NAME_OF[cls] for cls in EVENTS}
+    for event in example_events():
+        written = msgspec.json.decode(line("s", Recorded(seq=1, id="a", at=1, by="user", event=event)))
+        assert written["type"].startswith("session:")
+
+
+@pytest.mark.contract("RV-B3")
+async def test_one_segmenter_says_what_a_turn_is() -> None:
+    replies = (
+        {"text": "preamble", **call("look", at="a")},
+        "answer",
+        {"text": "only a preamble", "hang": True},
+        "late",
+    )
+    async with talk(*replies, tools=[look]) as session:
+        await session.run("first")
+        async with anyio.create_task_group() as tasks:
+
+            async def stop() -> None:
+                while not session.streaming_text:
+                    await anyio.sleep(0.005)
+                await session.abort()
+
+            tasks.start_soon(stop)
+            [item async for item in session.send("second")]
+        await session.run("third")
+        turns = segment(session.history)
+        assert [(turn.asked, turn.completed, turn.answer, turn.tools) for turn in turns] == [
+            ("first", True, "answer", ("look",)),
+            ("second", False, "", ()),
+            ("third", True, "late", ()),
+        ]
+
+
+@pytest.mark.contract("RV-B11")
+async def test_malformed_arguments_become_a_failed_call_that_the_model_can_mend() -> None:
+    broken = {"raw_args": {"name": "look", "text": '{"at": "sk'}}
+    async with talk(broken, call("look", at="sky"), "blue", tools=[look]) as session:
+        assert await session.run("colour?") == "blue"
+        finished = [r.event for r in await session.events() if isinstance(r.event, ToolFinished)]
+        assert [(event.outcome, event.code) for event in finished] == [("invalid", "bad_arguments"), ("ok", "")]
+        sent = [p.args for m in session.history for p in m.content if isinstance(p, ToolCall)]
+        assert sent[0] == '{"at": "sk'  # as the model wrote it, never {}
+
+
+@pytest.mark.contract("RV-B12")
+async def test_reading_calls_run_together_results_go_back_in_call_order_and_acting_calls_run_alone() -> None:
+    running = most = 0
+    requests: list[ModelRequest] = []
+
+    @tool(effect="pure")
+    async def slow(n: int) -> int:
+        """Take a while; the later, the quicker."""
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await anyio.sleep(0.05 - n / 100)
+        running -= 1
+        return n
+
+    @tool
+    async def act(n: int) -> int:
+        """Act."""
+        nonlocal running
+        assert running == 0
+        running += 1
+        await anyio.sleep(0.01)
+        running -= 1
+        return n
+
+    class Spy:
+        name, format = "spy:1", "anthropic"
+        inner = scripted(calls(*[("slow", {"n": n}) for n in range(4)], ("act", {"n": 4}), ("act", {"n": 5})), "done")
+
+        def ask(self, request: ModelRequest):  # type: ignore[no-untyped-def]  # a stream, as the port says
+            requests.append(request)
+            return self.inner.ask(request)
+
+    async with open_session(model=Spy(), store=None, tools=[slow, act]) as session:
+        await session.run("go")
+        log = [r.event for r in await session.events()]
+    assert most == 4
+    answered = [p.content[0].text for m in requests[-1].messages for p in m.parts if isinstance(p, ToolResult)]  # type: ignore[union-attr]  # all are Text
+    assert answered == ["0", "1", "2", "3", "4", "5"]
+    finished = [text_of(event.content) for event in log if isinstance(event, ToolFinished)]
+    assert finished != answered  # they did not finish in that order
+    assert sum(isinstance(event, ToolStarted) for event in log) == 6
