@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -13,7 +13,7 @@ from holdfast import replay, shelf
 from holdfast.logic.decide import Policy
 from holdfast.logic.parts import digest
 from holdfast.opening import Prepared, prepare
-from holdfast.options import DEFAULT, Options, default_store_url, make_options
+from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
 from holdfast.providers.resolve import find_model
 from holdfast.runtime.bus import Bus
@@ -34,14 +34,15 @@ You are an agent that works in a person's folder, with tools. Do what was asked,
 A tool result that says "outcome unknown" means that nobody knows whether the call happened: find out before you rely on it or repeat it."""
 
 
-def open_session(**options: object) -> AbstractAsyncContextManager[Session]:
+@takes_options(Options)
+def open_session(options: Options) -> AbstractAsyncContextManager[Session]:
     """Open a new session, or an old one with `resume=ID`. The arguments are the fields of `Options`."""
-    return open_with(make_options(options))
+    return open_with(options)
 
 
-async def query(prompt: str, **options: object) -> str:
-    """Ask one question and return the answer; nothing is kept unless a `store` is named."""
-    async with open_session(**{"store": None, **options}) as session:
+async def query(prompt: str, *, model: str | Model, store: str | EventStore | None = None, **options: Any) -> str:
+    """Ask one question and return the answer; nothing is kept unless a `store` is named. The options are those of `open_session`."""
+    async with open_session(model=model, store=store, **options) as session:
         return await session.run(prompt)
 
 

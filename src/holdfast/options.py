@@ -1,9 +1,10 @@
 """How a session is to be opened."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, ParamSpec, TypeVar
 
 from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
 from holdfast.runtime.clock import SystemClock
@@ -11,6 +12,9 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import MODES, Mode, OnCrash, Owner, SessionContext
 from holdfast.workspaces.project import data_dir
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DEFAULT: Final = "default"
 """The store of a session that names none: SQLite under the data folder."""
@@ -57,13 +61,21 @@ class Options:
     parent: str = ""
 
 
-def make_options(given: Mapping[str, object]) -> Options:
-    """Check the arguments of `open_session`."""
-    unknown = set(given) - set(Options.__dataclass_fields__)
-    if unknown:
-        known = ", ".join(Options.__dataclass_fields__)
-        raise TypeError(f"open_session() has no argument {sorted(unknown)[0]!r}. The arguments are {known}.")
-    options = replace(Options(), **given)  # type: ignore[arg-type]  # each field's type is its own contract
+def takes_options(make: Callable[P, Options]) -> Callable[[Callable[[Options], R]], Callable[P, R]]:
+    """Give a function that wants `Options` the keyword arguments of `Options` instead."""
+
+    def decorate(work: Callable[[Options], R]) -> Callable[P, R]:
+        @functools.wraps(work)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return work(checked(make(*args, **kwargs)))
+
+        return call
+
+    return decorate
+
+
+def checked(options: Options) -> Options:
+    """`options`, when every word in them is one that is known. Raise `UserError` otherwise."""
     if options.permission_mode is not None and options.permission_mode not in MODES:
         raise UserError(f"{options.permission_mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
     if options.on_crash not in ("continue", "abandon"):

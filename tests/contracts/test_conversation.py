@@ -106,7 +106,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
     assert document["metadata"]["holdfastExport"]["sessionId"] == session.id
     assert to_yaml(document) == text == target.read_text()
     assert (await store.meta(session.id)).exported
-    async with open_session(model=scripted("more"), store=store, resume=session.id) as again:
+    async with open_session(model=scripted(*replies, "more"), store=store, resume=session.id) as again:
         await again.run("go on")
     assert (await store.meta(session.id)).exported  # and it stays so
     await store.close()

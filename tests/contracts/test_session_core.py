@@ -1,11 +1,13 @@
 """The session core of contract RB, through `open_session`."""
 
+import ast
 import json
 from pathlib import Path
 
 import anyio
 import pytest
 
+import holdfast
 from holdfast import Answer, Question, TurnFailed, TurnInterrupted, UserError, open_session, open_store, query, tool
 from holdfast.logic.record import backfilled, entry_of, is_chat, message_of, messages_for_api, record_of
 from holdfast.logic.state import state_of
@@ -35,6 +37,17 @@ async def test_one_call_answers_with_an_injected_model_tools_and_prompt() -> Non
     ) as session:
         assert await session.run("What is it?") == "forty-two"
     assert seen == ["Be brief.", "look"]
+
+
+@pytest.mark.contract("RB-3", "RB-4")
+def test_the_session_and_its_loop_know_ports_only() -> None:
+    """Stores, providers, tools, settings and the rules of permission come from outside."""
+    source = Path(holdfast.__file__).parent
+    for path in (source / "session.py", *(source / "runtime").glob("*.py")):
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        imported = {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+        foreign = ("stores", "providers", "tools", "config", "workspaces", "logic.permissions", "extensions")
+        assert not [name for name in imported if name.startswith(tuple(f"holdfast.{one}" for one in foreign))], path
 
 
 @pytest.mark.contract("RB-5", "RB-47")

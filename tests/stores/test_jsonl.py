@@ -218,7 +218,7 @@ async def test_a_deleted_session_leaves_only_its_name(tmp_path: Path) -> None:
         await store.delete("s1")
         left = [path for path in tmp_path.rglob("*") if path.is_file() and b"secret" in path.read_bytes()]
         assert left == []
-        assert sorted(path.name for path in (tmp_path / "sessions/s1").iterdir()) == ["00000003.gone", "00000003.jsonl"]
+        assert sorted(path.name for path in (tmp_path / "sessions/s1").iterdir()) == ["00000003.jsonl"]
 
 
 async def test_a_deletion_that_was_cut_short_stays_a_deletion(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import pytest
 from holdfast.logic.parts import digest
 from holdfast.stores.sqlite_db import Db
 from holdfast.stores.sqlite_files import BLOB_IN_TABLE
-from holdfast.vocab.errors import Bug, LeaseLost, SeqConflict, StoreFull, StoreUnavailable
+from holdfast.vocab.errors import Bug, LeaseLost, LogDamaged, SeqConflict, StoreFull, StoreUnavailable
 from holdfast.vocab.specs import Lease
 from holdfast.wire import codec
-from tests.stores.sqlite_kit import Open, Taps, beginning, begun, io_error, opening, owner, peek, said
+from tests.stores.sqlite_kit import Open, Taps, beginning, begun, io_error, opening, owner, peek, said, tamper
 
 pytestmark = pytest.mark.anyio
 
@@ -79,18 +79,21 @@ async def test_every_connection_that_writes_waits_for_the_disk_unless_told_other
     assert levels == {level}
 
 
-async def test_appends_that_wait_together_share_a_commit_and_a_conflict_harms_only_itself(open_at: Open) -> None:
+async def test_appends_that_wait_together_share_a_commit_and_a_conflict_harms_only_itself(
+    open_at: Open, tmp_path: Path
+) -> None:
     taps = Taps()
     store = await open_at(connect=taps.connect)
     leases = [await begun(store, f"s{n}") for n in range(8)]
-    stale = await begun(store, "stale")
+    stale, damaged = await begun(store, "stale"), await begun(store, "damaged")
+    tamper(tmp_path / "store.db", "UPDATE sessions SET meta = x'00' WHERE id = 'damaged'")
     outcomes: dict[str, str] = {}
 
     async def add(lease: Lease, expected: int) -> None:
         try:
             await store.append(lease, expected, [said("more", expected + 1)])
             outcomes[lease.session] = "done"
-        except (LeaseLost, SeqConflict) as exc:
+        except (LeaseLost, SeqConflict, LogDamaged) as exc:
             outcomes[lease.session] = type(exc).__name__
 
     taps.gate.clear()
@@ -101,14 +104,17 @@ async def test_appends_that_wait_together_share_a_commit_and_a_conflict_harms_on
         before = taps.commits
         for lease in leases[1:]:
             tasks.start_soon(add, lease, 1)
+        tasks.start_soon(add, damaged, 1)  # found out after its events were put in
         tasks.start_soon(add, leases[0], 7)
         tasks.start_soon(add, Lease(session="stale", token=stale.token - 1, owner=stale.owner, since=0), 1)
         await anyio.wait_all_tasks_blocked()
         taps.gate.set()
 
-    assert outcomes == {"s0": "SeqConflict", "stale": "LeaseLost"} | {f"s{n}": "done" for n in range(1, 8)}
+    refused = {"s0": "SeqConflict", "stale": "LeaseLost", "damaged": "LogDamaged"}
+    assert outcomes == refused | {f"s{n}": "done" for n in range(1, 8)}
     assert taps.commits == before + 2
-    assert [(await store.meta(f"s{n}")).seq for n in range(8)] == [1] + [2] * 7
+    assert [len((await store.read(f"s{n}")).records) for n in range(8)] == [1] + [2] * 7
+    assert len((await store.read("damaged")).records) == 1
 
 
 @pytest.mark.parametrize("inline", [False, True])

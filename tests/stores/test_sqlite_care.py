@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from holdfast.logic.parts import digest
@@ -24,9 +25,9 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.events import Recorded, ToolFinished
+from holdfast.vocab.events import Recorded, Renamed, ToolFinished
 from holdfast.vocab.messages import TextRef
-from tests.stores.sqlite_kit import Clock, Open, beginning, begun, opening, owner, peek, said, tamper
+from tests.stores.sqlite_kit import Clock, Open, Taps, beginning, begun, opening, owner, peek, said, tamper
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +163,7 @@ async def test_repair_keeps_the_prefix_puts_the_rest_aside_and_makes_the_log_wri
     assert [line[:6] for line in aside.read_bytes().splitlines()] == [b"broken", b'{"seq"']
     assert await store.verify("s1") == ()
     assert await store.search("needle") == ()
+    assert peek(tmp_path / "store.db", "SELECT rowid FROM words WHERE words MATCH 'needle'") == []
     assert await store.snapshot("s1", "d") is None
     with pytest.raises(LeaseLost):
         await store.append(lease, 4, [said("five", 5)])
@@ -217,17 +219,41 @@ async def test_the_holder_of_a_deleted_session_cannot_write_into_a_new_one_of_it
 async def test_a_large_blob_that_is_swept_up_meanwhile_is_written_again_with_the_event(
     open_at: Open, tmp_path: Path
 ) -> None:
-    store = await open_at()
+    taps = Taps()
+    store = await open_at(connect=taps.connect)
     lease = await begun(store)
-    await store.append(lease, 1, [cites(LARGE, 2)], {digest(LARGE): LARGE})
-    file = tmp_path / "store.db.blobs" / digest(LARGE)[:2] / digest(LARGE)
-    file.unlink()
-    with pytest.raises(BlobMissing):
-        await store.blob(digest(LARGE))
+    taps.gate.clear()
+    taps.waiting.clear()
 
-    await store.append(lease, 2, [cites(LARGE, 3)], {digest(LARGE): LARGE})
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(store.append, lease, 1, [cites(LARGE, 2)], {digest(LARGE): LARGE})
+        await anyio.to_thread.run_sync(taps.waiting.wait)
+        (tmp_path / "store.db.blobs" / digest(LARGE)[:2] / digest(LARGE)).unlink()
+        taps.gate.set()
 
     assert await store.blob(digest(LARGE)) == LARGE
+
+
+async def test_the_list_follows_sessions_from_minute_to_minute(open_at: Open) -> None:
+    store = await open_at()
+    order = []
+    for number, at in enumerate((5, 3, 65_000_000, 64_000_000, 900_000_000, 900_000_001, 62_000_000)):
+        session = f"s{number % 3}"
+        seq = number // 3
+        lease = await store.lease(session, owner(f"o{number}"))
+        await store.append(lease, seq, [recorded(Renamed(name=str(at)), seq + 1, at=at)])
+        await store.release(lease)
+        order.append([int(meta.name) for meta in await store.list()])
+
+    assert order == [
+        [5],
+        [5, 3],
+        [65_000_000, 5, 3],
+        [65_000_000, 64_000_000, 3],
+        [900_000_000, 65_000_000, 64_000_000],
+        [900_000_001, 900_000_000, 64_000_000],
+        [900_000_001, 900_000_000, 62_000_000],
+    ]
 
 
 @pytest.mark.parametrize("name", ["", "zz", "../../etc/passwd", "A" * 64, digest(b"never stored")])

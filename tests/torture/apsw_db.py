@@ -98,7 +98,8 @@ class TapedFiles(apsw.VFS):
             return apsw.VFSFile("", name, flags)
         self.check("open", inside)
         journal = flags[0] & (apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL)
-        return _TapedFile(self, self.tape, inside, name, flags, fresh=bool(journal) and inside not in self.tape.names)
+        syncs_folder = bool(journal and flags[0] & apsw.SQLITE_OPEN_CREATE)
+        return _TapedFile(self, self.tape, inside, name, flags, syncs_folder=syncs_folder)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
         """Remove a file."""
@@ -129,13 +130,13 @@ class _TapedFile(apsw.VFSFile):
         name: str | apsw.URIFilename | None,
         flags: list[int],
         *,
-        fresh: bool,
+        syncs_folder: bool,
     ) -> None:
         super().__init__("", name, flags)
         self._files = files
         self._tape = tape
         self._path = path
-        self._fresh = fresh
+        self._syncs_folder = syncs_folder
         self._file = tape.file(path)
 
     def xWrite(self, data: bytes, offset: int) -> None:
@@ -154,9 +155,9 @@ class _TapedFile(apsw.VFSFile):
         with self._tape.lock:
             self._files.check("fsync", self._path)
             self._tape.ops.append(Synced(self._file))
-            if self._fresh:  # SQLite syncs the folder with the first sync of a new journal
+            if self._syncs_folder:  # as SQLite does with the first sync of a journal that it may have made
                 self._tape.ops.append(SyncedFolder(self._path.rpartition("/")[0]))
-                self._fresh = False
+                self._syncs_folder = False
 
 
 Taped = Callable[[], TapedFiles]

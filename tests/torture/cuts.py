@@ -39,6 +39,7 @@ Kind = Literal["sqlite", "sqlite-normal", "jsonl"]
 CHECKPOINT_PAGES: Final = 40
 """Small, so that a short recording holds several checkpoints."""
 SESSIONS: Final = 3
+VFS: Final = "taped"
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +63,8 @@ class Findings(msgspec.Struct, kw_only=True):
     """Images in which an acknowledged event was lost."""
     worst: int = 0
     """The most events that one image had lost."""
+    repaired: int = 0
+    """Images with a torn batch that had to be repaired: its last sectors reached the disk and earlier ones did not."""
     wrongs: dict[str, list[str]] = {}
 
 
@@ -121,7 +124,7 @@ async def _working_store(kind: Kind, path: Path, *, inline: bool) -> AsyncIterat
             path,
             clock=SystemClock(),
             synchronous="full" if kind == "sqlite" else "normal",
-            connect=connector(FILES.name, checkpoint_pages=CHECKPOINT_PAGES),
+            connect=connector(VFS, checkpoint_pages=CHECKPOINT_PAGES),
             inline=inline,
         )
     try:
@@ -177,7 +180,11 @@ async def _look(
             missing += max(0, seq - len(there))
             if list(there) != work.written[session][: len(there)]:
                 found.wrongs["logs that are not a prefix"].append(f"{story}: {session}")
-        await _go_on(store, next(reversed(acknowledged)))
+        session = next(reversed(acknowledged))
+        if task.kind == "jsonl" and await _is_damaged(store, session):
+            found.repaired += 1
+            await store.repair(session)
+        await _go_on(store, session, acknowledged[session] if task.kind != "sqlite-normal" else 0)
     except HoldfastError as exc:
         found.wrongs["images that cannot go on"].append(f"{story}: {type(exc).__name__}: {exc}")
     finally:
@@ -200,10 +207,17 @@ async def _events(store: EventStore, session: str) -> tuple[Recorded, ...]:
         return ()
 
 
-async def _go_on(store: EventStore, session: str) -> None:
+async def _is_damaged(store: EventStore, session: str) -> bool:
+    trouble = (await store.read(session)).trouble
+    return trouble is not None and trouble.kind == "damaged"
+
+
+async def _go_on(store: EventStore, session: str, at_least: int) -> None:
     """Write one more event into a session, and read everything back."""
     lease = await store.lease(session, this_process())
     there = (await _events(store, session)) or ()
+    if len(there) < at_least:
+        raise HoldfastError(f"{session} ends at {len(there)}, and {at_least} was acknowledged")
     if there:
         last = len(there) + 1
         await store.append(lease, last - 1, [recorded(Renamed(name="after the cut"), last, id=f"cut.{last}")])
@@ -212,7 +226,7 @@ async def _go_on(store: EventStore, session: str) -> None:
             raise HoldfastError(f"verify finds {wrong}")
 
 
-FILES: Final = TapedFiles("taped")
+FILES: Final = TapedFiles(VFS)
 
 
 if __name__ == "__main__":

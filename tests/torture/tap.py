@@ -36,10 +36,9 @@ class Tape:
         self._next = 0
 
     def inside(self, path: Name) -> str | None:
-        """The path relative to the root; None when it is elsewhere."""
-        text = os.fspath(path)
-        prefix = f"{self.root}/"
-        return text[len(prefix) :].rstrip("/") if isinstance(text, str) and text.startswith(prefix) else None
+        """The path relative to the root, which is empty itself; None when it is elsewhere."""
+        text, root = os.fspath(path), str(self.root)
+        return text[len(root) :].strip("/") if f"{text}/".startswith(f"{root}/") else None
 
     def file(self, path: str) -> int:
         """The file of that name, which is made when it is not there."""

@@ -23,24 +23,19 @@ from holdfast.runtime.world import Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.events import (
-    ChildFinished,
     Closed,
     Draft,
     FaultCaught,
     Interrupted,
     ModelAsked,
-    ModelFailed,
-    ModelReplied,
     Opened,
     Recorded,
     StopDeadlinePassed,
-    ToolFinished,
 )
 from holdfast.vocab.specs import Lease
 
 STOP_DEADLINE_S: Final = 5.0
 """How long a performer that was told to stop may take to answer."""
-RESULTS: Final = (ModelReplied, ModelFailed, ToolFinished, ChildFinished)
 
 
 class Runner:
@@ -143,9 +138,9 @@ class Runner:
         step = self._settle(posts)
         if step.records:
             try:
-                await self._write(step, self._blobs(posts, step))
+                await self._write(step, self._blobs(posts, step), patient=_holds_result(posts))
             except (StoreFull, StoreUnavailable) as exc:
-                if _holds_result(step):
+                if _holds_result(posts):
                     raise
                 self.world.inbox.fail(posts, exc)
                 return
@@ -162,7 +157,7 @@ class Runner:
         policy = self.policy if goes_on else None
         return settle(self.world.state.progress, drafts, policy, nonce=self.nonce, now=self.world.clock.now())
 
-    async def _write(self, step: Step, blobs: Mapping[str, bytes]) -> None:
+    async def _write(self, step: Step, blobs: Mapping[str, bytes], *, patient: bool) -> None:
         """Make a step durable. A result in hand is not let go while there is hope for space."""
         waited, pause = 0.0, 0.05
         while True:
@@ -171,7 +166,7 @@ class Runner:
                     await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
                 return
             except (StoreFull, StoreUnavailable) as exc:
-                if waited >= self._patience_s or not _holds_result(step):
+                if waited >= self._patience_s or not patient:
                     raise
                 self.stream(StoreWaiting(problem=str(exc)))
             await self.world.clock.sleep(pause)
@@ -239,8 +234,9 @@ class Runner:
         self.world.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
 
 
-def _holds_result(step: Step) -> bool:
-    return any(isinstance(record.event, RESULTS) for record in step.records)
+def _holds_result(posts: list[Post]) -> bool:
+    """Whether anything would be lost for good: what a performer brought, and nobody waits to hear that it was not written."""
+    return any(post.drafts and post.committed is None for post in posts)
 
 
 def _first(group: BaseExceptionGroup[HoldfastError]) -> HoldfastError:

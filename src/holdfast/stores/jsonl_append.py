@@ -14,7 +14,7 @@ import msgspec
 from holdfast.logic.outline import project
 from holdfast.logic.parts import cited_blobs
 from holdfast.stores.blobs import BlobFolder
-from holdfast.stores.jsonl_claims import Claims, holds, keeper_of, mark, names_in, unmark
+from holdfast.stores.jsonl_claims import Claims, holds, mark, names_in, unmark
 from holdfast.stores.jsonl_files import make_folder, sync_bytes
 from holdfast.stores.jsonl_known import FileSegments, Knowledge, Known, Stamp
 from holdfast.stores.jsonl_lines import Beginning, Claim, seal_batch, seal_struct
@@ -39,15 +39,17 @@ class Pen:
         """Take the lease of a session and begin its segment."""
         folder = self.knowledge.folder(session)
         make_folder(folder)
-        claim = self.claims.take(folder, owner, ttl)
-        lease = Lease(session=session, token=claim.segment, owner=owner, since=claim.since)
-        try:
-            begin(folder, claim, known=self.knowledge.recall(session))
-        except (OSError, StoreFull):
-            with suppress(OSError):
-                mark(folder, claim.segment, "released")
-            raise
-        return lease
+        while True:
+            claim = self.claims.take(folder, owner, ttl)
+            try:
+                begin(folder, claim, known=self.knowledge.recall(session))
+            except FileNotFoundError:
+                continue  # somebody deleted the session meanwhile
+            except (OSError, StoreFull):
+                with suppress(OSError):
+                    mark(folder, claim.segment, "released")
+                raise
+            return Lease(session=session, token=claim.segment, owner=owner, since=claim.since)
 
     def append(self, lease: Lease, expected: int, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
         """Write one batch, wait for the disk, and look whether the lease still holds before saying so."""
@@ -56,7 +58,7 @@ class Pen:
         self._check_lease(folder, lease)
         with _opened(folder / name_of(lease.token), lease) as handle:
             known = self._writable(lease, expected)
-            self._keep_blobs(folder, records, blobs)
+            self._keep_blobs(folder / f"{lease.token:08}.blobs", records, blobs)
             if lines:
                 self._write(handle, lease, known.end.offset, lines)
             self._check_lease(folder, lease)
@@ -84,6 +86,7 @@ class Pen:
                 f"Session {session!r} is damaged after event {known.meta.seq}: {known.trouble.detail}. "
                 f"`holdfast log repair {session}` keeps what can be read and puts the rest aside."
             )
+        self._check_lease(self.knowledge.folder(session), lease)
         if (session, lease.token) in self.spoilt or known.rest or known.end.segment != lease.token:
             raise StoreUnavailable(
                 f"A failed write of session {session!r} could not be taken back. Open it again to go on."
@@ -95,13 +98,10 @@ class Pen:
             )
         return known
 
-    def _keep_blobs(self, folder: Path, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
-        cited = {sha for record in records for sha in cited_blobs(record.event)}
-        if blobs or cited:
-            keeper = keeper_of(folder)
-            for sha256, content in blobs.items():
-                self.blobs.put(sha256, content, keeper)
-            self.blobs.keep(cited, keeper)
+    def _keep_blobs(self, keeper: Path, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
+        for sha256, content in blobs.items():
+            self.blobs.put(sha256, content, keeper)
+        self.blobs.keep({sha for record in records for sha in cited_blobs(record.event)}, keeper)
 
     def _write(self, handle: int, lease: Lease, length: int, lines: bytes) -> None:
         """Write with one call and sync once. Half a batch is cut off; a failed sync spoils the segment."""

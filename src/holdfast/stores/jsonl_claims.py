@@ -1,14 +1,14 @@
 """Who may write a session of the JSONL store: claims, which are files that only one process can create.
 
 In the folder of a session, `<token>.jsonl` is the segment that the lease with that token writes; its first line is the
-claim. `<token>.released` says that the holder gave the lease back, `<token>.gone` that the session was deleted under
-that token. A claim is made with a hard link, which fails when the name is taken: of several processes that want token
-8, one gets it and the others look again. Nothing is ever locked, so a process that is stopped anywhere holds up nobody.
+claim. `<token>.released` says that the holder gave the lease back. A claim is made with a hard link, which fails when
+the name is taken: of several processes that want token 8, one gets it and the others look again. Nothing is ever
+locked, so a process that is stopped anywhere holds up nobody.
 
-Segments stay. Only a deletion removes them: it claims a token of its own, which stays, and removes the ones below in
-ascending order. So a lease with token 7 holds exactly while there is no `8.jsonl` and `7.jsonl` has its claim, asked in
-this order: where 8 was removed, 7 had been removed before, and whoever made a 7 again by mistake made it with another
-claim.
+Segments stay. Only a deletion removes them: its claim says that nothing older counts, and stays; the segments below it
+are removed in ascending order. So a lease with token 7 holds exactly while there is no `8.jsonl` and `7.jsonl` has its
+claim, asked in this order: where 8 was removed, 7 had been removed before, and whoever made a 7 again by mistake made
+it with another claim.
 """
 
 import os
@@ -30,43 +30,35 @@ from holdfast.vocab.specs import Lease, Owner
 
 IsDead = Callable[[Owner], bool]
 """Whether an owner certainly lives no more."""
-_NAME: Final = re.compile(r"(\d{8,})\.(jsonl|released|gone)")
+_NAME: Final = re.compile(r"(\d{8,})\.(jsonl|released)")
 _LABEL: Final = 200
 """Characters of an owner's label that a claim keeps."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Names:
     """What the names in a session's folder say."""
 
     segments: tuple[int, ...]
-    """Ascending, without those of a deleted session of the same name."""
-    remains: tuple[int, ...]
-    """The segments of a deleted session that are still there, ascending."""
-    floor: int
-    """The token under which a session of this name was last deleted; 0 when none was."""
+    """Ascending."""
     released: frozenset[int]
-    newest: int
-    """The highest token that any file names; 0 in an empty folder."""
+
+    @property
+    def newest(self) -> int:
+        """The highest token that was claimed; 0 when none was."""
+        return self.segments[-1] if self.segments else 0
 
 
 def names_in(folder: Path) -> Names:
     """Read the names in a session's folder; a missing folder is an empty one."""
-    found: dict[str, set[int]] = {"jsonl": set(), "released": set(), "gone": set()}
+    found: dict[str, set[int]] = {"jsonl": set(), "released": set()}
     try:
         for name in os.listdir(folder):
             if match := _NAME.fullmatch(name):
                 found[match[2]].add(int(match[1]))
     except FileNotFoundError:
         pass
-    floor = max(found["gone"], default=0)
-    return Names(
-        segments=tuple(sorted(token for token in found["jsonl"] if token > floor)),
-        remains=tuple(sorted(token for token in found["jsonl"] if token < floor)),
-        floor=floor,
-        released=frozenset(found["released"]),
-        newest=max(set().union(*found.values()), default=0),
-    )
+    return Names(tuple(sorted(found["jsonl"])), frozenset(found["released"]))
 
 
 def holds(folder: Path, lease: Lease) -> bool:
@@ -77,11 +69,6 @@ def holds(folder: Path, lease: Lease) -> bool:
     return (
         claim is not None and claim.owner is not None and (claim.owner.id, claim.since) == (lease.owner.id, lease.since)
     )
-
-
-def keeper_of(folder: Path) -> Path:
-    """Where a session keeps links to the blobs that it cites; a deleted session of the same name had another place."""
-    return folder / f"{names_in(folder).floor:08}.blobs"
 
 
 def claim_of(folder: Path, token: int) -> Claim | None:
@@ -146,10 +133,10 @@ class Claims:
             if _made(folder, claim):
                 return claim
 
-    def seize(self, folder: Path) -> Claim:
-        """Claim the session for nobody, whoever holds it: no lease has the token."""
+    def seize(self, folder: Path, *, gone: bool = False) -> Claim:
+        """Claim the session for nobody, whoever holds it. With `gone`, the session is deleted from here on."""
         while True:
-            claim = Claim(segment=names_in(folder).newest + 1, session=folder.name, since=self.now())
+            claim = Claim(segment=names_in(folder).newest + 1, session=folder.name, since=self.now(), gone=gone)
             if _made(folder, claim):
                 return claim
 

@@ -36,6 +36,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     since: int
     ttl: int = 0
     owner: Owner | None = None
+    gone: bool = False
+    """The session was deleted: nothing of older segments counts."""
 
 
 class Beginning(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ Pure, over anything that holds segments.
 
 The newest segment that began counts as a whole. Its second line names the segment before it and how many bytes of that
 one count, and so on down to the segment whose `prev` is 0. A segment that no other one names never became part of the
-log.
+log. Nothing below the segment of a deletion counts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -150,32 +150,30 @@ def _chain(segments: Segments, after: int, down_to: int | None) -> tuple[list[_L
     """
     links: list[_Link] = []
     broken: Flaw | None = None
-    token, end = _below(segments), None
+    tokens = segments.tokens
+    there = frozenset(tokens)
+    token, end = (tokens[-1] if tokens else 0), None
     while token:
-        head = _head_of(segments, token)
-        beginning = None if isinstance(head, Flaw) else head.beginning
-        if isinstance(head, Flaw) or beginning is None:
-            if isinstance(head, Flaw) or links:
-                detail = head.detail if isinstance(head, Flaw) else "it never began"
-                broken = Flaw(head.kind if isinstance(head, Flaw) else "damaged", f"{name_of(token)}: {detail}")
-            links.clear()
-            token, end = _below(segments, token), None
-            continue
-        links.append(_Link(token, beginning, head.length, end))
-        if beginning.after <= after and beginning.sound and (down_to is None or token <= down_to):
+        head = _head_of(segments, token) if token in there else Flaw("damaged", "it is missing")
+        if isinstance(head, Head) and head.claim.gone:
             break
-        token, end = beginning.prev, beginning.length
+        if isinstance(head, Head) and head.beginning is not None:
+            beginning = head.beginning
+            links.append(_Link(token, beginning, head.length, end))
+            if beginning.after <= after and beginning.sound and (down_to is None or token <= down_to):
+                break
+            token, end = beginning.prev, beginning.length
+            continue
+        if isinstance(head, Flaw) or links:
+            flaw = head if isinstance(head, Flaw) else Flaw("damaged", "it never began")
+            broken = Flaw(flaw.kind, f"{name_of(token)}: {flaw.detail}")
+        links.clear()
+        token, end = max((each for each in tokens if each < token), default=0), None
     links.reverse()
     return links, broken
 
 
-def _below(segments: Segments, token: int | None = None) -> int:
-    return max((each for each in segments.tokens if token is None or each < token), default=0)
-
-
 def _head_of(segments: Segments, token: int) -> Head | Flaw:
-    if token not in segments.tokens:
-        return Flaw("damaged", "it is missing")
     head = read_head(segments.content(token, 0, HEAD_ROOM))
     if isinstance(head, Flaw):
         return head

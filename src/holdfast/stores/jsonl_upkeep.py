@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.logic.parts import cited_blobs
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.jsonl_append import begin
-from holdfast.stores.jsonl_claims import Claims, mark, names_in
+from holdfast.stores.jsonl_claims import Claims, claim_of, names_in
 from holdfast.stores.jsonl_files import make_folder, sync_folder
 from holdfast.stores.jsonl_known import Knowledge, Look
 from holdfast.stores.jsonl_lines import Flaw, read_head
@@ -69,14 +69,13 @@ class Upkeep:
     def delete(self, session: str) -> None:
         """Forget a session. It is gone at once; its files follow."""
         folder = self.knowledge.folder(session)
-        names = names_in(folder)
-        if not names.segments and not names.remains:
-            return
-        claim = self.claims.seize(folder)
-        mark(folder, claim.segment, "gone")
-        sync_folder(folder)
+        newest = names_in(folder).newest
+        claim = claim_of(folder, newest)
+        if newest and (claim is None or not claim.gone):
+            newest = self.claims.seize(folder, gone=True).segment
         self.knowledge.forget(session)
-        self._sweep(folder, claim.segment)
+        if newest:
+            self._sweep(folder, newest)
 
     def _sweep(self, folder: Path, below: int) -> None:
         """Remove what tokens below `below` left behind, segments in ascending order."""

@@ -50,10 +50,11 @@ def make_file(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder that only this user may enter; an existing one stays as it is."""
+    """Make a folder that only this user may enter, durably; an existing one stays as it is."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(each.parent)
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What a turn came to: everything that its caller is told besides the events."""
 
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from holdfast.logic.results import TurnResult
@@ -47,6 +48,27 @@ class Account:
                 self.by_model[event.model] = add(self.by_model.get(event.model, Usage()), event.usage or Usage())
 
 
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What a session is, when it is opened."""
+
+    cwd: str
+    tools: tuple[str, ...]
+    model: str
+    mode: str
+    seq: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A turn that is over, with everything that can be said of it."""
+
+    result: TurnResult
+    account: Account
+    text: str
+    """The final text, however long."""
+
+
 def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
     """The events of one turn, from its beginning to its end."""
     found: list[Recorded] = []
@@ -87,4 +109,3 @@ def denials_in_words(result: TurnResult) -> list[str]:
         for denial in result.denials
         if denial.halted
     ]
-

@@ -20,7 +20,7 @@ class Partials:
     def asked(self, record: Recorded, model: str) -> list[StreamEvent]:
         """A model was asked: a message begins."""
         self._message, self._blocks, self._open = record.id, 0, None
-        message = {
+        message: StreamEvent = {
             "id": record.id,
             "type": "message",
             "role": "assistant",
@@ -52,10 +52,10 @@ class Partials:
         """The reply is complete, or will never be."""
         ended = self._end_block()
         if isinstance(event, ModelFailed):
-            error = {"type": event.kind, "message": event.message}
-            return [*ended, {"type": "error", "error": error}]
+            failure: StreamEvent = {"type": "error", "error": {"type": event.kind, "message": event.message}}
+            return [*ended, failure]
         usage = usage_object(event.usage or Usage())
-        last = {"type": "message_delta", "delta": {"stop_reason": stop_reason(event.stop)}, "usage": usage}
+        last: StreamEvent = {"type": "message_delta", "delta": {"stop_reason": stop_reason(event.stop)}, "usage": usage}
         return [*ended, last, {"type": "message_stop"}]
 
     def _piece(self, block: tuple[str, int], begin: object, piece: object) -> list[StreamEvent]:

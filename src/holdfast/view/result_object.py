@@ -6,15 +6,16 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.results import Denial, TurnResult
-from holdfast.view.account import CEILINGS, Account
+from holdfast.view.account import CEILINGS, Ended
 from holdfast.vocab.specs import Usage
 
 _NAMES: Final = uuid.UUID("0b5b5f0e-3f0a-5e0c-9d5e-8a4d6a1c7f21")
 _STOPS: Final = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "filter": "refusal"}
 
 
-def result_object(session: str, result: TurnResult, account: Account, text: str) -> dict[str, object]:
+def result_object(session: str, ended: Ended) -> dict[str, object]:
     """A turn that is over, in the shape that programs know."""
+    result, account = ended.result, ended.account
     over = subtype(result)
     return {
         "type": "result",
@@ -23,7 +24,7 @@ def result_object(session: str, result: TurnResult, account: Account, text: str)
         "duration_ms": max(0, result.ended - result.started) // 1000,
         "duration_api_ms": account.model_us // 1000,
         "num_turns": result.rounds,
-        "result": text,
+        "result": ended.text,
         "stop_reason": stop_reason(result.stop_reason),
         "session_id": session,
         "total_cost_usd": cost(account.by_model),

@@ -7,9 +7,9 @@ import msgspec
 from holdfast.ports import EventStore
 from holdfast.runtime.bus import Item
 from holdfast.version import VERSION
-from holdfast.view.account import whole_text
+from holdfast.view.account import About, Ended, whole_text
 from holdfast.view.partial import Partials
-from holdfast.view.result_object import arguments, stable_uuid, stop_reason, usage_object
+from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.events import (
     ChildFinished,
@@ -23,7 +23,7 @@ from holdfast.vocab.events import (
     ToolFinished,
 )
 from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall
-from holdfast.vocab.specs import SessionMeta, Usage
+from holdfast.vocab.specs import Usage
 
 Line = dict[str, object]
 
@@ -46,18 +46,17 @@ class StreamJson:
         self._partials = Partials() if partial else None
         self._answerable = answerable
         self._waiting: list[str] = []
-        self._count = 0
 
-    def opening(self, meta: SessionMeta, tools: Sequence[str], model: str, mode: str) -> list[bytes]:
+    def opening(self, about: About) -> list[bytes]:
         """The first line: what this session has."""
         init: Line = {
             "type": "system",
             "subtype": "init",
-            "cwd": meta.cwd,
-            "tools": list(tools),
+            "cwd": about.cwd,
+            "tools": list(about.tools),
             "mcp_servers": [],
-            "model": model,
-            "permissionMode": mode,
+            "model": about.model,
+            "permissionMode": about.mode,
             "slash_commands": [],
             "apiKeySource": "none",
             "output_style": "default",
@@ -67,12 +66,12 @@ class StreamJson:
             "capabilities": [],
             "version": VERSION,
         }
-        return [self._line(init, "init", str(meta.seq))]
+        return [self._line(init, "init", str(about.seq))]
 
     async def show(self, item: Item) -> list[bytes]:
         """The lines of one item; most items have none."""
         if isinstance(item, Delta):
-            return self._stream(self._partials.delta(item)) if self._partials else []
+            return self._stream(self._partials.delta(item), f"{item.after}.{item.n}") if self._partials else []
         return await self._event(item) if isinstance(item, Recorded) else []
 
     def answered(self, request: str, problem: str = "") -> list[bytes]:
@@ -82,20 +81,24 @@ class StreamJson:
             response["error"] = problem
         return [self._line({"type": "control_response", "response": response}, "response", request)]
 
-    def result(self, line: Line) -> list[bytes]:
+    def result(self, ended: Ended) -> list[bytes]:
         """The line that ends a turn."""
-        return [msgspec.json.encode(line)]
+        return [msgspec.json.encode(result_object(self._session, ended))]
+
+    def closing(self) -> list[bytes]:
+        """Nothing: the last result was the last line."""
+        return []
 
     async def _event(self, record: Recorded) -> list[bytes]:
         event = record.event
         match event:
             case ModelAsked():
-                return self._stream(self._partials.asked(record, event.model)) if self._partials else []
+                return self._stream(self._partials.asked(record, event.model), record.id) if self._partials else []
             case ModelReplied():
-                ended = self._stream(self._partials.over(event)) if self._partials else []
+                ended = self._stream(self._partials.over(event), record.id) if self._partials else []
                 return [*await self._assistant(record, event), *ended]
             case ModelFailed():
-                return self._stream(self._partials.over(event)) if self._partials else []
+                return self._stream(self._partials.over(event), record.id) if self._partials else []
             case ToolFinished():
                 content = await self._content(event.content)
                 return self._tool_result(record, event.call, content, failed=event.outcome != "ok")
@@ -175,13 +178,9 @@ class StreamJson:
         }
         return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
 
-    def _stream(self, events: Iterable[object]) -> list[bytes]:
-        lines: list[bytes] = []
-        for event in events:
-            self._count += 1
-            line: Line = {"type": "stream_event", "event": event, "parent_tool_use_id": None}
-            lines.append(self._line(line, "stream", str(self._count)))
-        return lines
+    def _stream(self, events: Iterable[object], key: str) -> list[bytes]:
+        line: Line = {"type": "stream_event", "parent_tool_use_id": None}
+        return [self._line(line | {"event": event}, "stream", key, str(n)) for n, event in enumerate(events)]
 
     def _line(self, line: Line, *names: str) -> bytes:
         identity = {"session_id": self._session, "uuid": stable_uuid(self._session, *names)}

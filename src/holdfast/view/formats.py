@@ -1,0 +1,89 @@
+"""What a run without a person prints: one class for each `--output-format`."""
+
+from typing import Protocol
+
+import msgspec
+
+from holdfast.runtime.bus import Item
+from holdfast.view.account import About, Ended
+from holdfast.view.result_object import result_object
+from holdfast.wire.stream import line
+
+
+class Format(Protocol):
+    """Turns what happens into lines, each without its end."""
+
+    def opening(self, about: About) -> list[bytes]:
+        """What is printed before anything happens."""
+
+    async def show(self, item: Item) -> list[bytes]:
+        """What is printed for an event, a delta or a notice."""
+
+    def answered(self, request: str, problem: str = "") -> list[bytes]:
+        """What is printed when a control request was carried out, or could not be."""
+
+    def result(self, ended: Ended) -> list[bytes]:
+        """What is printed for a turn that is over."""
+
+    def closing(self) -> list[bytes]:
+        """What is printed last."""
+
+
+class _Silent:
+    """Prints nothing; the formats say what they add."""
+
+    def opening(self, about: About) -> list[bytes]:
+        """Nothing."""
+        return []
+
+    async def show(self, item: Item) -> list[bytes]:
+        """Nothing."""
+        return []
+
+    def answered(self, request: str, problem: str = "") -> list[bytes]:
+        """Nothing."""
+        return []
+
+    def result(self, ended: Ended) -> list[bytes]:
+        """Nothing."""
+        return []
+
+    def closing(self) -> list[bytes]:
+        """Nothing."""
+        return []
+
+
+class PlainText(_Silent):
+    """The final text of each turn."""
+
+    def result(self, ended: Ended) -> list[bytes]:
+        """The text, when there is any."""
+        return [ended.text.encode("utf-8", "replace")] if ended.text else []
+
+
+class OneObject(_Silent):
+    """The result of the last turn as one JSON object."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._last: Ended | None = None
+
+    def result(self, ended: Ended) -> list[bytes]:
+        """Nothing yet."""
+        self._last = ended
+        return []
+
+    def closing(self) -> list[bytes]:
+        """The object."""
+        return [msgspec.json.encode(result_object(self._session, self._last))] if self._last else []
+
+
+class NativeStream(_Silent):
+    """Every event, delta and notice."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+
+    async def show(self, item: Item) -> list[bytes]:
+        """The line of an item."""
+        return [line(self._session, item)]

@@ -1,0 +1,179 @@
+r"""`--input-format stream-json`: what a program may say to a running session, one JSON object a line.
+
+    {"type":"user","message":{"role":"user","content":"text" or [blocks]},"input_id"?,"delivery"?:"queue"|"steer"}
+    {"type":"answer","call"?,"allow":true|false,"grant"?:"once"|"session","message"?}      call left out: the oldest question
+    {"type":"interrupt"}
+    {"type":"control_request","request_id","request":{"subtype":"interrupt"|"initialize"|"set_permission_mode","mode"?}}
+    {"type":"control_response","response":{"request_id","response":{"behavior":"allow"|"deny","message"?}}}
+
+Blocks are `{"type":"text","text"}` and `{"type":"image","source":{"type":"base64","media_type","data"}}`.
+"""
+
+import binascii
+from base64 import b64decode
+from typing import Literal
+
+import msgspec
+
+from holdfast.ports import Answer
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.events import Delivery
+from holdfast.vocab.messages import InFlightPart, InlineMedia, Text
+from holdfast.vocab.specs import Mode
+
+
+class Say(msgspec.Struct, frozen=True, kw_only=True):
+    """A message for the model."""
+
+    parts: tuple[InFlightPart, ...]
+    input_id: str | None = None
+    delivery: Delivery = "queue"
+
+
+class Decide(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a question; without a call, to the oldest one."""
+
+    call: str
+    answer: Answer
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """Stop the running turn."""
+
+    request: str = ""
+
+
+class SetMode(msgspec.Struct, frozen=True, kw_only=True):
+    """Judge calls in another mode."""
+
+    mode: Mode
+    request: str = ""
+
+
+class Greet(msgspec.Struct, frozen=True, kw_only=True):
+    """A client says hello."""
+
+    request: str = ""
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """A control request that does not exist here."""
+
+    request: str
+    subtype: str
+
+
+Spoken = Say | Decide | Stop | SetMode | Greet | Unknown
+
+
+def parse(line: bytes) -> Spoken:
+    """What a line says. Raise `UserError` when it says nothing that is known."""
+    try:
+        return _read(msgspec.json.decode(line, type=_Line))
+    except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, RecursionError) as exc:
+        raise UserError(f"{line[:80]!r} cannot be understood: {exc}.") from exc
+
+
+class _Source(msgspec.Struct):
+    type: Literal["base64"]
+    media_type: str
+    data: str
+
+
+class _TextBlock(msgspec.Struct, tag="text"):
+    text: str
+
+
+class _ImageBlock(msgspec.Struct, tag="image"):
+    source: _Source
+
+
+class _Message(msgspec.Struct):
+    content: str | list[_TextBlock | _ImageBlock]
+    role: Literal["user"] = "user"
+
+
+class _User(msgspec.Struct, tag="user"):
+    message: _Message
+    input_id: str | None = None
+    delivery: Delivery = "queue"
+
+
+class _Answered(msgspec.Struct, tag="answer"):
+    allow: bool
+    call: str = ""
+    grant: Literal["once", "session"] = "once"
+    message: str = ""
+
+
+class _Interrupt(msgspec.Struct, tag="interrupt"):
+    request_id: str = ""
+
+
+class _Request(msgspec.Struct):
+    subtype: str
+    mode: Mode | None = None
+
+
+class _ControlRequest(msgspec.Struct, tag="control_request"):
+    request_id: str
+    request: _Request
+
+
+class _Behavior(msgspec.Struct):
+    behavior: Literal["allow", "deny"]
+    message: str = ""
+
+
+class _Response(msgspec.Struct):
+    request_id: str
+    response: _Behavior | None = None
+    error: str = ""
+
+
+class _ControlResponse(msgspec.Struct, tag="control_response"):
+    response: _Response
+
+
+_Line = _User | _Answered | _Interrupt | _ControlRequest | _ControlResponse
+
+
+def _read(line: _Line) -> Spoken:
+    match line:
+        case _User():
+            return Say(parts=_parts(line.message.content), input_id=line.input_id, delivery=line.delivery)
+        case _Answered():
+            answer = Answer(allowed=line.allow, grant=line.grant, message=line.message)
+            return Decide(call=line.call, answer=answer)
+        case _Interrupt():
+            return Stop(request=line.request_id)
+        case _ControlRequest():
+            return _control(line.request_id, line.request)
+        case _ControlResponse(response=response):
+            found = response.response
+            allowed = found is not None and found.behavior == "allow"
+            message = found.message if found else response.error
+            return Decide(call=response.request_id, answer=Answer(allowed=allowed, message=message))
+
+
+def _control(name: str, request: _Request) -> Spoken:
+    match request.subtype:
+        case "interrupt":
+            return Stop(request=name)
+        case "initialize":
+            return Greet(request=name)
+        case "set_permission_mode" if request.mode is not None:
+            return SetMode(mode=request.mode, request=name)
+        case subtype:
+            return Unknown(request=name, subtype=subtype)
+
+
+def _parts(content: str | list[_TextBlock | _ImageBlock]) -> tuple[InFlightPart, ...]:
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return tuple(
+        Text(text=block.text)
+        if isinstance(block, _TextBlock)
+        else InlineMedia(media_type=block.source.media_type, content=b64decode(block.source.data, validate=True))
+        for block in content
+    )

@@ -1,0 +1,84 @@
+"""Standard output and input without ever holding up the event loop."""
+
+import os
+from collections.abc import AsyncIterator, Iterable
+from typing import BinaryIO, Final
+
+import anyio
+import anyio.to_thread
+
+from holdfast.vocab.errors import UserError
+
+WAITING: Final = 1024 * 1024
+"""Bytes that may wait for a slow reader; then whoever writes waits too."""
+LONGEST_LINE: Final = 64 * 1024 * 1024
+
+
+class Outlet:
+    """Lines on their way to a reader who may be slow, or gone."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._busy = False
+        self._some = anyio.Event()
+        self._empty = anyio.Event()
+        self.gone = anyio.Event()
+        """Set when nobody reads any more; what is written then vanishes."""
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._some.wait()
+            self._some = anyio.Event()
+            content, self._waiting, self._size = b"".join(self._waiting), [], 0
+            self._busy = True
+            if not self.gone.is_set():
+                await anyio.to_thread.run_sync(self._write, content)
+            self._busy = False
+            self._empty.set()
+            self._empty = anyio.Event()
+
+    async def put(self, lines: Iterable[bytes]) -> None:
+        """Take lines; wait only when very much waits already."""
+        for line in lines:
+            self._waiting.append(line + b"\n")
+            self._size += len(line) + 1
+        if self._waiting:
+            self._some.set()
+        while self._size > WAITING:
+            await self._empty.wait()
+
+    async def flush(self) -> None:
+        """Return when everything is written."""
+        while self._waiting or self._busy:
+            await self._empty.wait()
+
+    def _write(self, content: bytes) -> None:
+        try:
+            self._file.write(content)
+            self._file.flush()
+        except OSError:  # a reader that went away, a full disk behind a redirection: the session holds all the same
+            anyio.from_thread.run_sync(self.gone.set)
+
+
+async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
+    """The lines of a pipe, a terminal or a file, without their ends, until it ends."""
+    rest = b""
+    while piece := await _piece(descriptor):
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line
+        if len(rest) > LONGEST_LINE:
+            raise UserError(f"A line of the input has more than {LONGEST_LINE} bytes. Send it in pieces.")
+    if rest:
+        yield rest
+
+
+async def _piece(descriptor: int) -> bytes:
+    try:
+        await anyio.wait_readable(descriptor)
+    except PermissionError:
+        pass  # a regular file: reading it never waits for anybody
+    return os.read(descriptor, 65_536)

@@ -1,0 +1,70 @@
+"""What signals do to a run: the first interrupt stops the turn, the second the process; the others drain."""
+
+import os
+import signal
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup, TaskStatus
+
+from holdfast.session import Session
+from holdfast.view.account import INTERRUPTED
+
+_AGAIN_S: Final = 0.05
+
+
+class Stopping:
+    """Listens to signals and stops a session."""
+
+    def __init__(self, drain_s: float) -> None:
+        self.interrupted = False
+        self.input = anyio.CancelScope()
+        """Cancelled when no more input is to be taken."""
+        self._drain_s = drain_s
+        self._draining = False
+        self._session: Session | None = None
+
+    def attach(self, session: Session) -> None:
+        """Say which session signals are for. Before that, a signal ends the run at once."""
+        self._session = session
+
+    async def listen(self, tasks: TaskGroup, *, task_status: TaskStatus[None]) -> None:
+        """Wait for signals until cancelled."""
+        with anyio.open_signal_receiver(*_wanted()) as signals:
+            task_status.started()
+            async for number in signals:
+                self._receive(number, tasks)
+
+    async def interrupt(self, reason: str) -> None:
+        """Stop the running turn, or the one that is about to start; go on until cancelled."""
+        self.interrupted = True
+        self.input.cancel()
+        while self._session is not None:
+            await self._session.abort(reason)
+            await anyio.sleep(_AGAIN_S)
+
+    def _receive(self, number: signal.Signals, tasks: TaskGroup) -> None:
+        if self._session is None:
+            tasks.cancel_scope.cancel()
+        elif number == signal.SIGINT:
+            if self.interrupted:
+                os._exit(INTERRUPTED)  # the person means it; the log holds everything that was acknowledged
+            self.interrupted = True
+            tasks.start_soon(self.interrupt, "interrupted by the person")
+        elif not self._draining:
+            self._draining = True
+            tasks.start_soon(self._drain, number.name)
+
+    async def _drain(self, name: str) -> None:
+        """Take no more input, let the turn finish in time, else interrupt it."""
+        self.input.cancel()
+        assert self._session is not None
+        await self._session.drop_queued()
+        await anyio.sleep(self._drain_s)
+        await self.interrupt(f"{name}, and the turn did not end within {self._drain_s:g} seconds")
+
+
+def _wanted() -> list[signal.Signals]:
+    """The signals to listen to: not those that whoever started us wants ignored, as `nohup` does."""
+    numbers = (signal.SIGINT, signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+    return [number for number in dict.fromkeys(numbers) if signal.getsignal(number) != signal.SIG_IGN]

@@ -1,0 +1,297 @@
+"""One run of a session without a person: input is delivered, what happens is printed, and the end becomes an exit code."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+
+from holdfast.logic.results import TurnResult
+from holdfast.options import Options
+from holdfast.providers.resolve import find_model, full_name
+from holdfast.runtime.bus import Item
+from holdfast.runtime.following import follow
+from holdfast.session import Prompt, Session
+from holdfast.tools.toolset import default_tools
+from holdfast.view import account as codes
+from holdfast.view.account import About, Account, Ended, denials_in_words, exit_code, records_of_turn, whole_text
+from holdfast.view.desk import Desk
+from holdfast.view.formats import Format, NativeStream, OneObject, PlainText
+from holdfast.view.input_lines import Decide, Greet, Say, SetMode, Spoken, Stop, Unknown, parse
+from holdfast.view.pipes import Outlet, read_lines
+from holdfast.view.stopping import Stopping
+from holdfast.view.stream_json import StreamJson
+from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, UserError
+from holdfast.vocab.events import InputReceived, Recorded, TurnOutcome, TurnStarted
+from holdfast.vocab.messages import ToolCall
+
+OutputFormat = Literal["text", "json", "stream-json", "events"]
+DRAIN_S: Final = 10.0
+"""How long a turn may go on after the process was told to end."""
+
+Complain = Callable[[str], None]
+"""Tells a person something, beside the output."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What one run is to do."""
+
+    options: Options
+    """`resume` may be a name here."""
+    newest: bool = False
+    """Go on with the newest session of the project."""
+    prompt: str | None = None
+    output: OutputFormat = "text"
+    lines: bool = False
+    """Whether prompts, answers and interrupts come in as lines."""
+    finish: bool = False
+    """Add no prompt; finish the turn that was open."""
+    input_id: str | None = None
+    partial: bool = False
+    drain_s: float = DRAIN_S
+
+
+class Talk:
+    """One run of a session, from its first input to its close."""
+
+    def __init__(self, job: Job, session: Session, outlet: Outlet, complain: Complain, desk: Desk | None) -> None:
+        self._job = job
+        self._session = session
+        self._outlet = outlet
+        self._complain = complain
+        self._desk = desk
+        self._format = self._make_format()
+        self._subscription = session.subscribe()
+        self._code = codes.DONE
+        self._shown = session.seq
+        self._all_shown = False
+        self._moved = anyio.Event()
+        self._accounts: dict[str, Account] = {}
+
+    async def open(self) -> None:
+        """Say what was found, and make sure that there is a model for what is to come."""
+        session, options = self._session, self._job.options
+        report = session.report
+        if report is not None and report.open_turn:
+            self._complain(report.words())
+        if self._needs_model():
+            find_model(self._model(), options.clock)
+        await self._outlet.put(self._format.opening(await self._about()))
+        for item in session.opened:
+            await self._print(item)
+        if options.name and session.name != options.name:
+            await session.rename(options.name)
+
+    async def run(self, descriptor: int, stopping: Stopping) -> int:
+        """Deliver the input, print what happens, close the session, and return the exit code."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._outlet.run)
+            tasks.start_soon(self._stop_when_unread, stopping)
+            async with anyio.create_task_group() as showing:
+                showing.start_soon(self._show)
+                stopping.attach(self._session)
+                if self._job.finish:
+                    await self._finish()
+                else:
+                    await self._converse(descriptor, stopping)
+                await self._close(showing)
+            await self._outlet.put(self._format.closing())
+            await self._outlet.flush()
+            tasks.cancel_scope.cancel()
+        return codes.INTERRUPTED if stopping.interrupted and self._code == codes.DONE else self._code
+
+    # --- input -------------------------------------------------------------------------------------------------------
+
+    async def _converse(self, descriptor: int, stopping: Stopping) -> None:
+        async with anyio.create_task_group() as turns:
+            if self._job.prompt is not None:
+                turns.start_soon(self._say, self._job.prompt, self._job.input_id)
+            if self._desk is not None:
+                with stopping.input:
+                    await self._read(descriptor, turns)
+                self._desk.close()
+
+    async def _read(self, descriptor: int, turns: TaskGroup) -> None:
+        number = 0
+        try:
+            async for line in read_lines(descriptor):
+                number += 1
+                if line.strip():
+                    await self._hear(parse(line), turns)
+        except HoldfastError as exc:
+            self._complain(f"Line {number} of the input: {exc} No more of it is read.")
+            self._note(codes.USAGE if isinstance(exc, UserError) else codes.FAILED)
+
+    async def _hear(self, spoken: Spoken, turns: TaskGroup) -> None:
+        match spoken:
+            case Say(delivery="steer") if self._session.is_running:
+                await self._session.steer(spoken.parts)
+            case Say():
+                turns.start_soon(self._say, spoken.parts, spoken.input_id)
+            case Decide():
+                if self._desk is not None and not self._desk.answer(spoken.call, spoken.answer):
+                    self._complain(f"No question about {spoken.call!r} is open; the answer was not used.")
+            case Stop():
+                await self._session.abort("interrupted by the input")
+                await self._reply(spoken.request)
+            case SetMode():
+                await self._session.set_permission_mode(spoken.mode)
+                await self._reply(spoken.request)
+            case Greet():
+                await self._reply(spoken.request)
+            case Unknown():
+                await self._reply(spoken.request, f"There is no control request {spoken.subtype!r} here.")
+
+    async def _reply(self, request: str, problem: str = "") -> None:
+        if request:
+            await self._outlet.put(self._format.answered(request, problem))
+
+    async def _say(self, prompt: Prompt, input_id: str | None) -> None:
+        """Send one prompt and print the result of its turn, or the recorded one when it was answered before."""
+        session, clock = self._session, self._job.options.clock
+        name = input_id or f"{clock.nonce()}{clock.nonce()}"
+        recorded = self._is_over(name)
+        try:
+            result = await session.result(prompt, input_id=name)
+        except TurnError as exc:
+            result = session.input_result(name) or _unanswered(str(exc), "interrupted")
+        except (InputConflict, UserError) as exc:
+            self._complain(str(exc))
+            self._note(codes.USAGE)
+            return
+        except HoldfastError as exc:
+            result = _unanswered(str(exc), "failed")
+        if recorded:
+            await self._show_again(name, result.turn)
+        await self._end(result)
+
+    async def _finish(self) -> None:
+        session = self._session
+        try:
+            result = await session.finish()
+        except TurnError as exc:
+            result = next((turn for turn in reversed(session.turns) if turn.turn == exc.turn), None)
+        except HoldfastError as exc:
+            result = _unanswered(str(exc), "failed")
+        if result is None or result.outcome == "abandoned":
+            self._complain("Nothing was open." if result is None else "The open turn was given up, as asked.")
+            result = _unanswered("", "completed")
+        await self._end(result)
+
+    async def _close(self, showing: TaskGroup) -> None:
+        try:
+            await self._session.close("done")
+        except HoldfastError as exc:
+            self._complain(f"The session could not be closed properly: {exc}")
+            self._note(codes.FAILED)
+            showing.cancel_scope.cancel()
+
+    # --- output ------------------------------------------------------------------------------------------------------
+
+    def _make_format(self) -> Format:
+        session, job = self._session, self._job
+        match job.output:
+            case "text":
+                return PlainText()
+            case "json":
+                return OneObject(session.id)
+            case "events":
+                return NativeStream(session.id)
+            case "stream-json":
+                return StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
+
+    async def _about(self) -> About:
+        session, options = self._session, self._job.options
+        return About(
+            cwd=(await session.store.meta(session.id)).cwd,
+            tools=(*default_tools().by_name, *(tool.spec.name for tool in options.tools or ())),
+            model=self._model(),
+            mode=options.permission_mode or session.permission_mode,
+            seq=session.seq,
+        )
+
+    async def _show(self) -> None:
+        """Print everything until the session is closed."""
+        async for item in follow(self._subscription, self._session.store, self._session.id):
+            await self._print(item)
+        self._all_shown = True
+        self._moved.set()
+
+    async def _print(self, item: Item) -> None:
+        await self._outlet.put(await self._format.show(item))
+        if isinstance(item, Recorded):
+            if isinstance(item.event, TurnStarted):
+                self._accounts[item.id] = Account()
+            for account in self._accounts.values():
+                account.apply(item)
+            self._shown = item.seq
+            self._moved.set()
+            self._moved = anyio.Event()
+
+    async def _show_again(self, name: str, turn: str) -> None:
+        """Print the events of a turn that was over before: from its input to its end."""
+        log = await self._session.events()
+        ended = records_of_turn(log, turn)
+        first = next((r.seq for r in log if isinstance(r.event, InputReceived) and r.event.input == name), 0)
+        if ended:
+            for record in log[first - 1 : ended[-1].seq]:
+                await self._outlet.put(await self._format.show(record))
+
+    async def _end(self, result: TurnResult) -> None:
+        """Print what came of a turn, after everything that happened in it."""
+        await self._caught_up(self._session.seq)
+        account = self._accounts.pop(result.turn, None)
+        if account is None:
+            account = Account(records_of_turn(await self._session.events(), result.turn) if result.turn else ())
+        text = await whole_text(account.reply, self._session.store.blob)
+        await self._outlet.put(self._format.result(Ended(result=result, account=account, text=text)))
+        for words in (*denials_in_words(result), result.message):
+            if words:
+                self._complain(words)
+        self._note(exit_code(result))
+
+    async def _caught_up(self, seq: int) -> None:
+        while self._shown < seq and not self._all_shown:
+            await self._moved.wait()
+
+    async def _stop_when_unread(self, stopping: Stopping) -> None:
+        await self._outlet.gone.wait()
+        await stopping.interrupt("nobody reads the output any more")
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    def _note(self, code: int) -> None:
+        """The last turn decides about the exit code, but a good one does not hide that something was halted before."""
+        if code or self._code not in (codes.HALTED, codes.USAGE):
+            self._code = code
+
+    def _is_over(self, name: str) -> bool:
+        result = self._session.input_result(name)
+        return result is not None and result.outcome is not None
+
+    def _needs_model(self) -> bool:
+        if self._job.finish:
+            report = self._session.report
+            return bool(self._session.pending_inputs or (report is not None and report.open_turn))
+        return self._job.input_id is None or not self._is_over(self._job.input_id)
+
+    def _model(self) -> str:
+        """The name of the model that will answer."""
+        options = self._job.options
+        given = options.model if options.model is None or isinstance(options.model, str) else options.model.name
+        return full_name(given, Path(options.cwd).expanduser().absolute()) if given else self._session.model
+
+    def _call(self, call: str) -> ToolCall | None:
+        for message in reversed(self._session.history):
+            for part in message.content:
+                if isinstance(part, ToolCall) and part.id == call:
+                    return part
+        return None
+
+
+def _unanswered(message: str, outcome: TurnOutcome) -> TurnResult:
+    """The result of an input that has no turn."""
+    return TurnResult(turn="", number=0, started=0, outcome=outcome, message=message)

@@ -1,0 +1,36 @@
+"""Runs a module of the torture in a process of its own and brings its answer home."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+ROOT: Final = Path(__file__).parents[2]
+A = TypeVar("A")
+
+
+def ask(module: str, task: msgspec.Struct, answer: type[A]) -> A:
+    """Give `task` to `module` as JSON, and read what it prints; whatever it complains about goes to standard error."""
+    path = os.pathsep.join(filter(None, (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))))
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.torture.{module}", msgspec.json.encode(task).decode()],
+        stdout=subprocess.PIPE,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path},
+        check=True,
+    )
+    return msgspec.json.decode(done.stdout, type=answer)
+
+
+def quick_folder() -> str | None:
+    """Where temporary files cost nothing: memory, where there is a file system in it."""
+    return "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A folder that is gone afterwards."""
+    return tempfile.TemporaryDirectory(prefix="holdfast-torture-", dir=quick_folder())
