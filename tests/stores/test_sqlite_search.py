@@ -67,7 +67,9 @@ async def test_a_search_finds_what_was_said_a_moment_ago_newest_first(
         ("100%", True),
         ("a\x00b", False),
         ("\U0001fae0", False),
-        ("a\U0001e900b", True),  # one word to us, two to the tokenizer
+        ("stra\u00dfe", True),
+        ("a\U0001e900b", True),  # letters that are younger than the tokenizer
+        ("a\u19b0b", True),  # one word to us, two to the tokenizer
         ("x" * 10_000, False),
         ("path " * 5_000, True),
     ],
@@ -79,7 +81,8 @@ async def test_what_people_type_is_never_taken_for_syntax(
     taps.forbidden = forbidden
     store = await open_at(connect=taps.connect, inline=True)
     lease = await begun(store)
-    text = "the text: it's in src/path_to-file.py, 100% caf\N{LATIN SMALL LETTER E WITH ACUTE} 日本 a\U0001e900b"
+    text = "the text: it's in src/path_to-file.py, 100% caf\N{LATIN SMALL LETTER E WITH ACUTE} 日本 "
+    text += "Stra\u00dfe a\U0001e900b a\u19b0b"
     await store.append(lease, 1, [said(text, 2)])
 
     assert [hit.seq for hit in await store.search(query)] == [2] * found

@@ -141,7 +141,11 @@ class _TapedFile(apsw.VFSFile):
 
     def xWrite(self, data: bytes, offset: int) -> None:
         with self._tape.lock:
-            self._files.check("write", self._path)
+            try:
+                self._files.check("write", self._path)
+            except apsw.FullError:
+                super().xWrite(data[: len(data) // 2], offset)
+                raise
             super().xWrite(data, offset)
             self._tape.wrote(self._file, offset, bytes(data))
 

@@ -12,7 +12,6 @@ it with another claim.
 """
 
 import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,7 +29,6 @@ from holdfast.vocab.specs import Lease, Owner
 
 IsDead = Callable[[Owner], bool]
 """Whether an owner certainly lives no more."""
-_NAME: Final = re.compile(r"(\d{8,})\.(jsonl|released)")
 _LABEL: Final = 200
 """Characters of an owner's label that a claim keeps."""
 
@@ -51,14 +49,13 @@ class Names:
 
 def names_in(folder: Path) -> Names:
     """Read the names in a session's folder; a missing folder is an empty one."""
-    found: dict[str, set[int]] = {"jsonl": set(), "released": set()}
     try:
-        for name in os.listdir(folder):
-            if match := _NAME.fullmatch(name):
-                found[match[2]].add(int(match[1]))
+        names = [name.partition(".") for name in os.listdir(folder)]
     except FileNotFoundError:
-        pass
-    return Names(tuple(sorted(found["jsonl"])), frozenset(found["released"]))
+        names = []
+    segments = sorted(int(token) for token, _, kind in names if kind == "jsonl" and token.isdecimal())
+    released = frozenset(int(token) for token, _, kind in names if kind == "released" and token.isdecimal())
+    return Names(tuple(segments), released)
 
 
 def holds(folder: Path, lease: Lease) -> bool:

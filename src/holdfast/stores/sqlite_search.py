@@ -4,6 +4,7 @@ The index holds no text (`content=''`, `detail=none`: 8 MB for 78 MB of it), so 
 went in; each hit is checked against its event, which is read for the snippet anyway.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -24,6 +25,7 @@ BATCH: Final = 512
 """Events that one transaction indexes."""
 MOST_WORDS: Final = 32
 """Words of a query that count: a page pasted into a search is no reason to fail."""
+_WORD: Final = re.compile(r"[^\W_]+")
 _SCAN: Final = 1000
 _JOINED: Final = ", ".join(f"s.{column}" for column in META.split(", "))
 
@@ -66,17 +68,18 @@ def find(db: Db, text: str, limit: int) -> tuple[SearchHit, ...]:
     """The newest events that hold a word beginning with each word of `text`."""
     words = words_of(text)[:MOST_WORDS]
     hits: list[tuple[int, SearchHit]] = []
-    for row in _candidates(db, words, limit) if words and limit > 0 else ():
+    for row in _candidates(db, text, words, limit) if words and limit > 0 else ():
         hits += _hits(row, words)
         if len(hits) == _enough(limit):
             break
     return newest(hits, limit)
 
 
-def _candidates(db: Db, words: Sequence[str], limit: int) -> Iterator[Row]:
+def _candidates(db: Db, text: str, words: Sequence[str], limit: int) -> Iterator[Row]:
     indexed = value(db, "indexed") if value(db, "words") == WORDS else 0
     try:
-        quoted = " AND ".join(f'"{word}"*' for word in words)
+        # as typed: the index folds letters by rules of its own
+        quoted = " AND ".join(f'"{word}"*' for word in _WORD.findall(text)[:MOST_WORDS])
         known = db.execute(
             f"SELECT e.line, {_JOINED} FROM words w "
             "JOIN events e ON e.row = w.rowid JOIN sessions s ON s.num = e.session "

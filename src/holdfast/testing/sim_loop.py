@@ -7,6 +7,7 @@ ready. Two runs with the same seed are the same, step for step.
 
 import asyncio
 import heapq
+import math
 import random
 import threading
 from collections import deque
@@ -99,7 +100,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if self.threads is not None and self.threads.borrowed_tokens:
                 self._woken.wait(THREAD_PATIENCE_S)
                 self._woken.clear()
-            elif not self._scheduled:
+            elif not self._scheduled or self._scheduled[0].when() == math.inf:
                 raise Stuck("Every task waits for something that nobody will do.")
             else:
                 self._now = max(self._now, self._scheduled[0].when())

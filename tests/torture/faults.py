@@ -1,0 +1,193 @@
+"""The process behind `io_errors`: lets one turn meet a failing disk at the n-th call, for every n.
+
+`python -m tests.torture.faults '{"kind": "sqlite", "error": "EIO", "stays": false, "folder": "/tmp/x"}'` prints what it found as JSON.
+"""
+
+from tests.torture.tap import CountDown, Tap, Tape
+
+TAP = Tap()
+TAP.install()  # before anything of the library: it keeps functions of `os` by name
+
+import errno  # noqa: E402 - as above
+import itertools  # noqa: E402
+import random  # noqa: E402
+import shutil  # noqa: E402
+import sys  # noqa: E402
+from collections.abc import AsyncIterator, Sequence  # noqa: E402
+from contextlib import asynccontextmanager  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Final, Literal  # noqa: E402
+
+import anyio  # noqa: E402
+import msgspec  # noqa: E402
+
+from holdfast import shelf  # noqa: E402
+from holdfast.assemble import open_session  # noqa: E402
+from holdfast.ports import EventStore  # noqa: E402
+from holdfast.providers.scripted import ScriptedModel  # noqa: E402
+from holdfast.runtime.clock import SystemClock  # noqa: E402
+from holdfast.session import Session  # noqa: E402
+from holdfast.stores.jsonl import JsonlStore  # noqa: E402
+from holdfast.stores.sqlite import SqliteStore  # noqa: E402
+from holdfast.stores.trace import NoTrace  # noqa: E402
+from holdfast.vocab.errors import HoldfastError  # noqa: E402
+from holdfast.vocab.events import Recorded  # noqa: E402
+from tests.torture.apsw_db import TapedFiles, connector  # noqa: E402
+from tests.torture.judging import judge_log  # noqa: E402
+from tests.torture.lives import entries, make_tools  # noqa: E402
+from tests.torture.orders import Word  # noqa: E402
+from tests.torture.through import through  # noqa: E402
+
+VFS: Final = "taped"
+FILES: Final = TapedFiles(VFS)
+SESSION: Final = "s1"
+SCRIPT: Final[list[dict[str, object]]] = [
+    {"text": "first", "calls": [{"name": "charge", "args": {"number": 1}}, {"name": "look", "args": {"number": 7}}]},
+    {"text": "done"},
+    *({"text": f"more {number}"} for number in range(50)),
+]
+LIMIT_S: Final = 30.0
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What to do."""
+
+    kind: Literal["sqlite", "jsonl"]
+    error: Literal["EIO", "ENOSPC"]
+    stays: bool
+    """Whether every later call fails too, until somebody mends the disk."""
+    folder: str
+
+
+class Findings(msgspec.Struct, kw_only=True):
+    """What became of the turns."""
+
+    calls: int = 0
+    """Calls that were made to fail, one in each turn."""
+    shown: int = 0
+    """Turns that ended with an error which the caller saw."""
+    survived: int = 0
+    """Turns that were completed all the same."""
+    wrongs: dict[str, list[str]] = {}
+
+
+class Brisk(SystemClock):
+    """A clock that does not make a test wait."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait a hundredth of it."""
+        await anyio.sleep(seconds / 100)
+
+
+class Attempt:
+    """One turn on a disk that fails at one call."""
+
+    def __init__(self, task: Task, number: int) -> None:
+        self.task = task
+        self.root = Path(task.folder) / f"{number}"
+        self.fault = CountDown(number, getattr(errno, task.error), stays=task.stays)
+        self.acknowledged: list[Word] = []
+        self.wrongs: dict[str, list[str]] = {}
+        self.shown = ""
+
+    async def run(self) -> None:
+        """Let the turn meet the fault, mend the disk, and go on."""
+        (self.root / "disk").mkdir(parents=True)
+        (self.root / "elsewhere").mkdir()
+        TAP.tape = FILES.tape = Tape(self.root / "disk")
+        TAP.fault = FILES.fault = self.fault
+        try:
+            with anyio.fail_after(LIMIT_S):
+                async with self._session() as session:
+                    text = await session.run("go " + "y" * 40_000)
+                    if text != "done":
+                        self.wrongs["wrong answers"] = [text]
+        except HoldfastError as exc:
+            self.shown = f"{type(exc).__name__}: {exc}"
+        except (OSError, ExceptionGroup) as exc:
+            self.wrongs["errors that nobody explains"] = [repr(exc)]
+        TAP.fault = FILES.fault = None
+        await self._go_on()
+
+    async def _go_on(self) -> None:
+        """On the mended disk everything must work, with nothing lost."""
+        try:
+            with anyio.fail_after(LIMIT_S):
+                async with self._session() as session:
+                    await session.finish()
+                    await session.run("and now?")
+                    found = await self._judge(session)
+        except (HoldfastError, OSError, ExceptionGroup) as exc:
+            found = {"sessions that cannot go on": [f"{type(exc).__name__}: {exc}"]}
+        for name, wrong in found.items():
+            self.wrongs[name] = [*self.wrongs.get(name, []), *wrong]
+        TAP.tape = FILES.tape = None
+
+    async def _judge(self, session: Session) -> dict[str, list[str]]:
+        part = await session.store.read(SESSION)
+        wrong = judge_log(part.records, self.acknowledged, entries(self.root / "elsewhere" / "ledger"))
+        wrong["what verify finds"] = [
+            each for each in await shelf.verify(session.store, SESSION) if "never acknowledged" not in each
+        ]
+        return wrong
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Session]:
+        elsewhere = self.root / "elsewhere"
+        async with self._store() as store:
+            async with open_session(
+                model=ScriptedModel.of(SCRIPT),
+                store=through(store, after=self._acknowledge),
+                session_id=SESSION,
+                cwd=str(elsewhere),
+                tools=make_tools(elsewhere, random.Random(1)),
+                only_tools=True,
+                trace=NoTrace(),
+                patience_s=0.5,
+                clock=Brisk(),
+            ) as session:
+                yield session
+
+    @asynccontextmanager
+    async def _store(self) -> AsyncIterator[EventStore]:
+        path = self.root / "disk" / "data" / "store"
+        store: EventStore
+        if self.task.kind == "jsonl":
+            store = await JsonlStore.open(path, clock=SystemClock())
+        else:
+            store = await SqliteStore.open(path, clock=SystemClock(), connect=connector(VFS), inline=True)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    def _acknowledge(self, _: str, records: Sequence[Recorded]) -> None:
+        self.acknowledged += [
+            Word(life=1, kind="event", seq=record.seq, id=record.id, text=type(record.event).__name__)
+            for record in records
+        ]
+
+
+async def try_all(task: Task) -> Findings:
+    """Try every call of a turn."""
+    found = Findings()
+    for number in itertools.count(1):
+        attempt = Attempt(task, number)
+        await attempt.run()
+        for name, wrong in attempt.wrongs.items():
+            story = f"{task.kind} {task.error}{' from' if task.stays else ''} call {number} ({attempt.fault.hit}), shown {attempt.shown!r}"
+            found.wrongs.setdefault(name, []).extend(f"{story}: {each}" for each in wrong)
+        if not attempt.fault.hit:
+            if attempt.shown:
+                found.wrongs.setdefault("errors without a fault", []).append(attempt.shown)
+            return found
+        shutil.rmtree(attempt.root)
+        found.calls += 1
+        found.shown += bool(attempt.shown)
+        found.survived += not attempt.shown
+    return found
+
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(msgspec.json.encode(anyio.run(try_all, msgspec.json.decode(sys.argv[1], type=Task))))
