@@ -77,7 +77,17 @@ class _Block:
             return session
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.__aexit__(None, None, None)
+        try:
+            await self._stack.__aexit__(None, None, None)
+        except BaseExceptionGroup as group:
+            raise _alone(group) from None
+
+
+def _alone(group: BaseException) -> BaseException:
+    """The one error that a task group wrapped, or the group when it holds several."""
+    while isinstance(group, BaseExceptionGroup) and len(group.exceptions) == 1:
+        group = group.exceptions[0]
+    return group
 
 
 async def _shielded(work: Callable[..., Awaitable[None]], *args: object) -> None:

@@ -12,13 +12,12 @@ from holdfast import shelf
 from holdfast.assemble import open_with
 from holdfast.options import DEFAULT, Options, default_store_url
 from holdfast.ports import EventStore
-from holdfast.providers.resolve import find_model, full_name
 from holdfast.stores.urls import open_store
 from holdfast.view.account import INTERRUPTED
 from holdfast.view.desk import Desk
 from holdfast.view.pipes import Outlet
 from holdfast.view.stopping import Stopping
-from holdfast.view.talk import Complain, Job, Talk
+from holdfast.view.talk import Complain, Job, Talk, check_model
 from holdfast.vocab.errors import BadId, HoldfastError, NoSession
 from holdfast.vocab.specs import SessionMeta
 from holdfast.workspaces.project import project_root
@@ -59,7 +58,7 @@ async def _run(job: Job, out: BinaryIO, descriptor: int, complain: Complain, sto
         desk = Desk() if job.lines else None
         options = replace(await _found(job, store), store=store, asker=desk.ask if desk else None)
         if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
-            find_model(_model_name(options), options.clock)
+            check_model(options)
         async with open_with(options) as session:
             talk = Talk(replace(job, options=options), session, Outlet(out), complain, desk)
             await talk.open()
@@ -84,13 +83,11 @@ async def _found(job: Job, store: EventStore) -> Options:
     """The options with the id of the session that is meant."""
     options = job.options
     if job.newest:
-        project = project_root(Path(options.cwd).expanduser().absolute())
-        return replace(options, resume=(await shelf.newest(store, str(project))).id)
+        return replace(options, resume=(await shelf.newest(store, _project(options))).id)
     if options.resume is not None:
         return replace(options, resume=(await find(store, options.resume)).id)
     return options
 
 
-def _model_name(options: Options) -> str:
-    name = options.model if options.model is None or isinstance(options.model, str) else options.model.name
-    return full_name(name or "", Path(options.cwd).expanduser().absolute())
+def _project(options: Options) -> str:
+    return str(project_root(Path(options.cwd).expanduser().absolute()))

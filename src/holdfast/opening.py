@@ -1,5 +1,6 @@
 """Gets a session ready to be driven: a new one is written down, an old one is read, checked and taken over."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_group
 from holdfast.version import VERSION
-from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, UserError
+from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, StoreError, UserError
 from holdfast.vocab.events import Draft, ModeChanged, ModelChanged, Opened, Recorded, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
 from holdfast.vocab.specs import Lease, Owner, SessionContext
@@ -73,7 +74,11 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     lease = await store.lease(session, owner, options.lease_ttl_s)
     nonce = _nonce(lease, options.clock)
     record = Recorded(seq=1, id=event_id(nonce, 1), at=options.clock.now(), by="user", event=started)
-    await store.append(lease, 0, (record,))
+    try:
+        await store.append(lease, 0, (record,))
+    except BaseException:
+        await _let_go(store, lease)
+        raise
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
     notices = state.apply(record)
@@ -91,9 +96,14 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
             raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail}")
         return await _take_over(options, loaded, lease, find)
     except BaseException:
-        with anyio.CancelScope(shield=True):
-            await store.release(lease)
+        await _let_go(store, lease)
         raise
+
+
+async def _let_go(store: EventStore, lease: Lease) -> None:
+    """Give a lease back after an error, which matters more than one of the release: the lease runs out by itself."""
+    with anyio.CancelScope(shield=True), suppress(StoreError):
+        await store.release(lease)
 
 
 async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease, find: FindModel) -> Prepared:

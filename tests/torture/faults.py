@@ -28,10 +28,12 @@ from holdfast.providers.scripted import ScriptedModel  # noqa: E402
 from holdfast.runtime.clock import SystemClock  # noqa: E402
 from holdfast.session import Session  # noqa: E402
 from holdfast.stores.jsonl import JsonlStore  # noqa: E402
+from holdfast.stores.owners import is_dead  # noqa: E402
 from holdfast.stores.sqlite import SqliteStore  # noqa: E402
 from holdfast.stores.trace import NoTrace  # noqa: E402
-from holdfast.vocab.errors import HoldfastError  # noqa: E402
+from holdfast.vocab.errors import HoldfastError, SessionBusy  # noqa: E402
 from holdfast.vocab.events import Recorded  # noqa: E402
+from holdfast.vocab.specs import Owner  # noqa: E402
 from tests.torture.apsw_db import TapedFiles, connector  # noqa: E402
 from tests.torture.judging import judge_log  # noqa: E402
 from tests.torture.lives import entries, make_tools  # noqa: E402
@@ -68,6 +70,8 @@ class Findings(msgspec.Struct, kw_only=True):
     """Turns that ended with an error which the caller saw."""
     survived: int = 0
     """Turns that were completed all the same."""
+    held: int = 0
+    """Turns after which the session stayed held: its lease could not be given back, and runs out by itself."""
     wrongs: dict[str, list[str]] = {}
 
 
@@ -89,6 +93,7 @@ class Attempt:
         self.acknowledged: list[Word] = []
         self.wrongs: dict[str, list[str]] = {}
         self.shown = ""
+        self.held = False
 
     async def run(self) -> None:
         """Let the turn meet the fault, mend the disk, and go on."""
@@ -113,15 +118,22 @@ class Attempt:
         """On the mended disk everything must work, with nothing lost."""
         try:
             with anyio.fail_after(LIMIT_S):
-                async with self._session() as session:
-                    await session.finish()
-                    await session.run("and now?")
-                    found = await self._judge(session)
+                try:
+                    found = await self._talk_on()
+                except SessionBusy:
+                    self.held = True
+                    found = await self._talk_on()
         except (HoldfastError, OSError, ExceptionGroup) as exc:
             found = {"sessions that cannot go on": [f"{type(exc).__name__}: {exc}"]}
         for name, wrong in found.items():
             self.wrongs[name] = [*self.wrongs.get(name, []), *wrong]
         TAP.tape = FILES.tape = None
+
+    async def _talk_on(self) -> dict[str, list[str]]:
+        async with self._session() as session:
+            await session.finish()
+            await session.run("and now?")
+            return await self._judge(session)
 
     async def _judge(self, session: Session) -> dict[str, list[str]]:
         part = await session.store.read(SESSION)
@@ -151,15 +163,20 @@ class Attempt:
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[EventStore]:
         path = self.root / "disk" / "data" / "store"
+        clock, gone = SystemClock(), self._is_dead
         store: EventStore
         if self.task.kind == "jsonl":
-            store = await JsonlStore.open(path, clock=SystemClock())
+            store = await JsonlStore.open(path, clock=clock, is_dead=gone)
         else:
-            store = await SqliteStore.open(path, clock=SystemClock(), connect=connector(VFS), inline=True)
+            store = await SqliteStore.open(path, clock=clock, is_dead=gone, connect=connector(VFS), inline=True)
         try:
             yield store
         finally:
             await store.close()
+
+    def _is_dead(self, owner: Owner) -> bool:
+        """A lease that was not given back is taken over as if its process had died."""
+        return self.held or is_dead(owner)
 
     def _acknowledge(self, _: str, records: Sequence[Recorded]) -> None:
         self.acknowledged += [
@@ -185,6 +202,7 @@ async def try_all(task: Task) -> Findings:
         found.calls += 1
         found.shown += bool(attempt.shown)
         found.survived += not attempt.shown
+        found.held += attempt.held
     return found
 
 

@@ -1,5 +1,6 @@
 """Standard output and input without ever holding up the event loop."""
 
+import contextlib
 import os
 from collections.abc import AsyncIterator, Iterable
 from typing import BinaryIO, Final
@@ -77,8 +78,6 @@ async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
 
 
 async def _piece(descriptor: int) -> bytes:
-    try:
+    with contextlib.suppress(PermissionError):  # a regular file: reading it never waits for anybody
         await anyio.wait_readable(descriptor)
-    except PermissionError:
-        pass  # a regular file: reading it never waits for anybody
     return os.read(descriptor, 65_536)

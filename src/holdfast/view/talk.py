@@ -54,6 +54,19 @@ class Job:
     drain_s: float = DRAIN_S
 
 
+def model_name(options: Options) -> str:
+    """The model that the options name, as the log would hold it; empty when they name none."""
+    if options.model is None or isinstance(options.model, str):
+        return full_name(options.model or "", Path(options.cwd).expanduser().absolute())
+    return options.model.name
+
+
+def check_model(options: Options, recorded: str = "") -> None:
+    """Raise `UserError` when there is no model: neither the one that is named nor the one that the log has."""
+    if options.model is None or isinstance(options.model, str):
+        find_model(model_name(options) or recorded, options.clock)
+
+
 class Talk:
     """One run of a session, from its first input to its close."""
 
@@ -69,6 +82,7 @@ class Talk:
         self._shown = session.seq
         self._all_shown = False
         self._moved = anyio.Event()
+        self._current = Account()
         self._accounts: dict[str, Account] = {}
 
     async def open(self) -> None:
@@ -78,7 +92,7 @@ class Talk:
         if report is not None and report.open_turn:
             self._complain(report.words())
         if self._needs_model():
-            find_model(self._model(), options.clock)
+            check_model(options, session.model)
         await self._outlet.put(self._format.opening(await self._about()))
         for item in session.opened:
             await self._print(item)
@@ -208,7 +222,7 @@ class Talk:
         return About(
             cwd=(await session.store.meta(session.id)).cwd,
             tools=(*default_tools().by_name, *(tool.spec.name for tool in options.tools or ())),
-            model=self._model(),
+            model=model_name(options) or session.model,
             mode=options.permission_mode or session.permission_mode,
             seq=session.seq,
         )
@@ -224,9 +238,8 @@ class Talk:
         await self._outlet.put(await self._format.show(item))
         if isinstance(item, Recorded):
             if isinstance(item.event, TurnStarted):
-                self._accounts[item.id] = Account()
-            for account in self._accounts.values():
-                account.apply(item)
+                self._current = self._accounts[item.id] = Account()
+            self._current.apply(item)
             self._shown = item.seq
             self._moved.set()
             self._moved = anyio.Event()
@@ -277,12 +290,6 @@ class Talk:
             report = self._session.report
             return bool(self._session.pending_inputs or (report is not None and report.open_turn))
         return self._job.input_id is None or not self._is_over(self._job.input_id)
-
-    def _model(self) -> str:
-        """The name of the model that will answer."""
-        options = self._job.options
-        given = options.model if options.model is None or isinstance(options.model, str) else options.model.name
-        return full_name(given, Path(options.cwd).expanduser().absolute()) if given else self._session.model
 
     def _call(self, call: str) -> ToolCall | None:
         for message in reversed(self._session.history):

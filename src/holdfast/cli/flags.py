@@ -1,0 +1,158 @@
+"""The flags of `holdfast` and `holdfast -p`, in groups."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
+
+MODES: Final = ("plan", "default", "acceptEdits", "dontAsk", "bypassPermissions")
+FORMATS: Final = ("text", "json", "stream-json", "events")
+
+SESSION: Final = "The session"
+MODEL: Final = "The model"
+PERMISSIONS: Final = "Permissions"
+OUTPUT: Final = "In and out"
+PLACE: Final = "Where"
+
+
+class Flag(click.Option):
+    """An option that stands under a heading of the help."""
+
+    def __init__(self, *declared: Any, heading: str = "", **settings: Any) -> None:  # Any: as click has it
+        super().__init__(*declared, **settings)
+        self.heading = heading
+
+
+def flag(*declared: str, heading: str, **settings: Any) -> Callable[[F], F]:  # Any: as click has it
+    """Declare a flag under a heading."""
+    return click.option(*declared, cls=Flag, heading=heading, **settings)
+
+
+def later(*declared: str, takes_value: bool = True) -> Callable[[F], F]:
+    """Declare a flag that is known and does nothing yet: whoever uses it is told, never ignored."""
+    return click.option(
+        *declared,
+        f"later_{declared[0].strip('-').replace('-', '_')}",
+        is_flag=not takes_value,
+        multiple=takes_value,
+        expose_value=False,
+        hidden=True,
+        callback=_refuse,
+    )
+
+
+def _refuse(ctx: click.Context, option: click.Parameter, given: object) -> None:
+    if given:
+        raise click.UsageError(f"{option.opts[0]} is not available yet.", ctx)
+
+
+_DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
+    flag(
+        "-p",
+        "--print",
+        "prompt",
+        metavar="PROMPT",
+        heading=OUTPUT,
+        help="One prompt, then exit; - reads it from standard input.",
+    ),
+    flag(
+        "--output-format", "output", type=click.Choice(FORMATS), default="text", heading=OUTPUT, help="What is printed."
+    ),
+    flag(
+        "--input-format",
+        type=click.Choice(("text", "stream-json")),
+        default="text",
+        heading=OUTPUT,
+        help="stream-json reads prompts, answers and interrupts as JSON lines.",
+    ),
+    flag(
+        "--include-partial-messages",
+        "partial",
+        is_flag=True,
+        heading=OUTPUT,
+        help="With stream-json: also the fragments.",
+    ),
+    flag("--verbose", is_flag=True, heading=OUTPUT, help="Accepted for compatibility; stream-json is always complete."),
+    flag(
+        "-c",
+        "--continue",
+        "newest",
+        is_flag=True,
+        heading=SESSION,
+        help="Go on with the newest session of this project.",
+    ),
+    flag("-r", "--resume", metavar="ID|NAME", heading=SESSION, help="Go on with this session."),
+    flag("--fork-session", "fork", is_flag=True, heading=SESSION, help="With -c or -r: go on in a copy."),
+    flag("--session-id", metavar="ID", heading=SESSION, help="Open the session of this id, or start it."),
+    flag("--name", metavar="NAME", heading=SESSION, help="Give the session a name."),
+    flag("--no-persist", "--no-session-persistence", "no_persist", is_flag=True, heading=SESSION, help="Keep nothing."),
+    flag(
+        "--on-crash",
+        type=click.Choice(("continue", "abandon")),
+        default="continue",
+        heading=SESSION,
+        help="What becomes of a turn that was open when the process died.",
+    ),
+    flag(
+        "--finish", is_flag=True, heading=SESSION, help="With -c or -r: finish the turn that was open, add no prompt."
+    ),
+    flag("--input-id", metavar="ID", heading=SESSION, help="The same input sent again under this id is taken once."),
+    flag("--model", metavar="PROVIDER:MODEL", heading=MODEL, help="Who answers, such as scripted:FILE."),
+    flag(
+        "--max-turns", type=click.IntRange(min=1), metavar="N", heading=MODEL, help="Model calls that the run may take."
+    ),
+    flag("--system-prompt", metavar="TEXT", heading=MODEL, help="Replace the system prompt."),
+    flag("--append-system-prompt", metavar="TEXT", default="", heading=MODEL, help="Add to the system prompt."),
+    flag("--permission-mode", "mode", type=click.Choice(MODES), heading=PERMISSIONS, help="How calls are judged."),
+    flag(
+        "--allow",
+        multiple=True,
+        metavar="RULE",
+        heading=PERMISSIONS,
+        help="Run these calls without asking: Read, Bash ...",
+    ),
+    flag("--ask", multiple=True, metavar="RULE", heading=PERMISSIONS, help="Always ask for these calls."),
+    flag("--deny", multiple=True, metavar="RULE", heading=PERMISSIONS, help="Never run these calls."),
+    flag(
+        "--allowedTools",
+        "--allowed-tools",
+        "allowed",
+        multiple=True,
+        metavar="RULES",
+        heading=PERMISSIONS,
+        help="Like --allow, for a list.",
+    ),
+    flag(
+        "--disallowedTools",
+        "--disallowed-tools",
+        "disallowed",
+        multiple=True,
+        metavar="RULES",
+        heading=PERMISSIONS,
+        help="Like --deny, for a list.",
+    ),
+    flag(
+        "--cwd", type=click.Path(exists=True, file_okay=False), metavar="DIR", heading=PLACE, help="The working folder."
+    ),
+    flag("--store", metavar="URL", heading=PLACE, help="Where sessions live: sqlite:///FILE, jsonl:///FOLDER."),
+    flag("--bare", is_flag=True, heading=PLACE, help="No settings, no extensions."),
+    later("--fallback-model"),
+    later("--effort"),
+    later("--scope"),
+    later("--trust", takes_value=False),
+    later("--max-budget-usd"),
+    later("--json-schema"),
+    later("--settings"),
+    later("--mcp-config"),
+    later("--agent"),
+    later("--add-dir"),
+)
+
+
+def prompt_flags(command: F) -> F:
+    """Give a command all the flags of a run."""
+    for declare in reversed(_DECLARED):
+        command = declare(command)
+    return command

@@ -1,0 +1,60 @@
+"""Where a command looks: the store and the folder, given before the command or after it."""
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from holdfast.ports import EventStore
+
+F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store's URL and a folder; None where the usual one is meant."""
+
+    store: str | None = None
+    cwd: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the store."""
+        from holdfast.options import default_store_url
+
+        return self.store or default_store_url()
+
+    @asynccontextmanager
+    async def opened(self, *, read_only: bool = False) -> "AsyncIterator[EventStore]":
+        """The store, open. Only the usual one is made when it is missing."""
+        import anyio
+
+        from holdfast.runtime.clock import SystemClock
+        from holdfast.stores.urls import open_store
+
+        create = self.store is None and not read_only
+        store = await open_store(self.url, clock=SystemClock(), read_only=read_only, create=create)
+        try:
+            yield store
+        finally:
+            with anyio.CancelScope(shield=True):
+                await store.close()
+
+
+def placed(command: F) -> F:
+    """Give a command `--store` and `--cwd`, and hand it the `Place` that they mean, also when they stood before it."""
+
+    @click.option("--store", metavar="URL", help="Where sessions live.")
+    @click.option("--cwd", type=click.Path(exists=True, file_okay=False), metavar="DIR", help="The working folder.")
+    @click.pass_context
+    @functools.wraps(command)
+    def with_place(ctx: click.Context, /, **given: Any) -> Any:  # Any: as the command has it
+        before = ctx.find_object(Place) or Place()
+        place = Place(store=given.pop("store") or before.store, cwd=given.pop("cwd") or before.cwd)
+        return command(place=place, **given)
+
+    return with_place  # type: ignore[return-value]  # click adds and removes parameters

@@ -1,0 +1,142 @@
+"""`holdfast -p`: from flags to a job."""
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import anyio
+import click
+
+from holdfast import headless
+from holdfast.cli import telling
+from holdfast.options import DEFAULT, Options
+from holdfast.view.talk import DRAIN_S, Job
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.ids import check_session_id
+from holdfast.vocab.rules import Rule
+
+LONGEST_PROMPT: Final = 10 * 1024 * 1024
+"""Bytes that are read from standard input as one prompt."""
+DRAIN: Final = "HOLDFAST_DRAIN_S"
+"""Environment: seconds that a turn may go on after SIGTERM or SIGHUP."""
+_HELLO: Final = """\
+The terminal interface is not here yet. What works:
+  holdfast -p "your prompt" --model scripted:FILE
+  holdfast demo
+  holdfast --help"""
+
+Given = Mapping[str, Any]  # Any: each flag has a type of its own
+
+
+def run_prompt(ctx: click.Context, given: Given) -> int:
+    """Run what the flags say and return the exit code."""
+    lines = given["input_format"] == "stream-json"
+    _check(ctx, given)
+    job = Job(
+        options=_options(ctx, given),
+        newest=given["newest"],
+        prompt=None if given["finish"] else _prompt(ctx, given["prompt"], lines=lines),
+        output=given["output"],
+        lines=lines,
+        finish=given["finish"],
+        input_id=given["input_id"],
+        partial=given["partial"],
+        drain_s=_drain_s(),
+    )
+    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), telling.complain)
+    return anyio.run(run)
+
+
+def _check(ctx: click.Context, given: Given) -> None:
+    """Refuse flags that contradict each other."""
+    goes_on = given["newest"] or given["resume"] is not None
+    wrong = {
+        "-c and -r cannot be used together.": given["newest"] and given["resume"] is not None,
+        "--fork-session needs -c or -r.": given["fork"] and not goes_on,
+        "--session-id with -c or -r needs --fork-session: it names the copy.": (
+            given["session_id"] is not None and goes_on and not given["fork"]
+        ),
+        "--finish needs -c, -r or --session-id.": given["finish"] and not goes_on and given["session_id"] is None,
+        "--finish adds no prompt: leave -p away.": given["finish"] and given["prompt"] is not None,
+        "--finish reads no input: leave --input-format away.": (
+            given["finish"] and given["input_format"] == "stream-json"
+        ),
+        "--input-id needs a prompt.": given["input_id"] is not None and given["finish"],
+        "--input-id is empty.": given["input_id"] == "",
+        "--no-persist keeps nothing, so there is nothing to go on with.": given["no_persist"] and goes_on,
+        "--no-persist and --store cannot be used together.": given["no_persist"] and given["store"] is not None,
+        "--include-partial-messages needs --output-format stream-json.": (
+            given["partial"] and given["output"] != "stream-json"
+        ),
+    }
+    for words, is_wrong in wrong.items():
+        if is_wrong:
+            raise click.UsageError(words, ctx)
+
+
+def _options(ctx: click.Context, given: Given) -> Options:
+    try:
+        rules = tuple(_rules(given))
+        session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
+    except UserError as exc:
+        raise click.UsageError(str(exc), ctx) from exc
+    return Options(
+        model=given["model"],
+        cwd=given["cwd"] or ".",
+        store=None if given["no_persist"] else given["store"] or DEFAULT,
+        resume=given["resume"],
+        session_id=session_id,
+        fork=given["fork"],
+        name=given["name"] or "",
+        permission_mode=given["mode"],
+        rules=rules,
+        system_prompt=given["system_prompt"],
+        append_system_prompt=given["append_system_prompt"],
+        on_crash=given["on_crash"],
+        max_rounds=given["max_turns"],
+    )
+
+
+def _rules(given: Given) -> Iterable[Rule]:
+    decisions: tuple[Literal["allow", "ask", "deny"], ...] = ("allow", "ask", "deny")
+    for decision in decisions:
+        for text in given[decision]:
+            yield Rule.parse(decision, text)
+    for text in given["allowed"]:
+        yield from (Rule.parse("allow", each) for each in split_rules(text))
+    for text in given["disallowed"]:
+        yield from (Rule.parse("deny", each) for each in split_rules(text))
+
+
+def split_rules(text: str) -> list[str]:
+    """The rules of a list, with commas or spaces between them; those inside parentheses belong to a rule."""
+    return re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text)
+
+
+def _prompt(ctx: click.Context, given: str | None, *, lines: bool) -> str | None:
+    if given is None and not lines and sys.stdin.isatty():
+        raise click.UsageError(_HELLO, ctx)
+    if given is None or given == "-":
+        if lines:
+            return None
+        given = _from_input(ctx)
+    if not given.strip():
+        raise click.UsageError("The prompt is empty. Say something.", ctx)
+    return given
+
+
+def _from_input(ctx: click.Context) -> str:
+    content = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
+    if len(content) > LONGEST_PROMPT:
+        raise click.UsageError(f"The prompt has more than {LONGEST_PROMPT} bytes. Put it into a file.", ctx)
+    return content.decode("utf-8", "replace")
+
+
+def _drain_s() -> float:
+    try:
+        return max(0.0, float(os.environ.get(DRAIN, DRAIN_S)))
+    except ValueError:
+        return DRAIN_S

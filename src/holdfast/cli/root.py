@@ -1,0 +1,118 @@
+"""`holdfast`: the flags of a run, and the commands, each loaded when it is used."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from holdfast.cli import telling
+from holdfast.cli.flags import Flag, prompt_flags
+from holdfast.cli.place import Place
+
+COMMANDS: Final = {"demo": "demonstration", "log": "log", "sessions": "sessions"}
+"""The commands and the modules that hold them."""
+LATER: Final = (
+    *("acp", "agents", "config", "doctor", "export", "hooks", "mcp", "memory"),
+    *("models", "permissions", "plugins", "run", "serve", "skills", "usage"),
+)
+"""Commands that are promised and not there yet."""
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return the exit code; every error becomes one or two plain lines."""
+    from holdfast.vocab.errors import HoldfastError
+
+    try:
+        code = root.main(args=list(arguments), prog_name="holdfast", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except click.ClickException as exc:
+        telling.complain(exc.format_message())
+        if isinstance(exc, click.UsageError):
+            command = exc.ctx.command_path if exc.ctx else "holdfast"
+            print(f"Try: {command} --help", file=sys.stderr)
+        return exc.exit_code
+    except HoldfastError as exc:
+        telling.complain(str(exc))
+        return telling.exit_code_of(exc)
+    except (click.Abort, KeyboardInterrupt):
+        return telling.INTERRUPTED
+    except BrokenPipeError:
+        telling.forget_output()
+        return telling.COULD_NOT
+
+
+class Commands(click.Group):
+    """Commands that load when they are used, and flags under headings."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        found: click.Command = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name]}").command
+        return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that `args` begin with, or say what to type instead."""
+        name = args[0]
+        if name in LATER:
+            ctx.fail(f"The command {name!r} is not available yet.")
+        if name not in COMMANDS:
+            ctx.fail(f"There is no command {name!r}. A prompt is given with -p: holdfast -p {name!r}")
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the flags under their headings, then the commands."""
+        headings: dict[str, list[tuple[str, str]]] = {}
+        for option in self.get_params(ctx):
+            line = option.get_help_record(ctx)
+            if line is not None:
+                heading = option.heading if isinstance(option, Flag) else "Other"
+                headings.setdefault(heading, []).append(line)
+        for heading, lines in headings.items():
+            with formatter.section(heading):
+                formatter.write_dl(lines)
+        self.format_commands(ctx, formatter)
+
+
+@click.group(cls=Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@prompt_flags
+@click.option("--version", is_flag=True, help="Show the version.")
+@click.pass_context
+def root(ctx: click.Context, /, version: bool, **given: Any) -> int:  # Any: each flag has a type of its own
+    """Run AI agent sessions that hold: every step is written down before it is done.
+
+    \b
+    holdfast -p "What is in this folder?" --model scripted:FILE
+    holdfast -c -p "And now?"            go on with the newest session here
+    holdfast sessions list               what there is
+    holdfast demo                        watch a session survive a crash
+    """
+    if version:
+        from holdfast.version import VERSION
+
+        telling.say(f"holdfast {VERSION}")
+        return 0
+    ctx.obj = Place(store=given["store"], cwd=given["cwd"])
+    if ctx.invoked_subcommand is not None:
+        _refuse_run_flags(ctx)
+        return 0
+    from holdfast.cli.prompt import run_prompt
+
+    return run_prompt(ctx, given)
+
+
+def _refuse_run_flags(ctx: click.Context) -> None:
+    for option in ctx.command.params:
+        name = option.name or ""
+        source = ctx.get_parameter_source(name)
+        if source is click.core.ParameterSource.COMMANDLINE and name not in ("store", "cwd"):
+            raise click.UsageError(f"{option.opts[0]} belongs to -p, not to a command.", ctx)

@@ -1,0 +1,118 @@
+"""`holdfast sessions`: what there is, and what can be done with it."""
+
+import functools
+from typing import Any
+
+import click
+
+from holdfast.cli.place import Place, placed
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+quiet_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+@click.group("sessions")
+def command() -> None:
+    """List, search, rename, fork, delete and move sessions."""
+
+
+@command.command("list")
+@click.option("--project", type=click.Path(), metavar="DIR", help="Only the sessions of the project that DIR is in.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many; 50 where a person reads.")
+@click.option("--all", "everything", is_flag=True, help="All of them, child sessions too.")
+@as_json
+@placed
+def list_sessions(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+    """List sessions, newest first."""
+    return _run("list_sessions", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@as_json
+@placed
+def show(place: Place, **given: Any) -> int:  # Any: as above
+    """Show one session: what it is, its turns and its messages."""
+    return _run("show", place, **given)
+
+
+@command.command()
+@click.argument("text")
+@click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="At most so many hits.")
+@as_json
+@placed
+def search(place: Place, **given: Any) -> int:  # Any: as above
+    """Find where something was said or shown, newest first."""
+    return _run("search", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@click.argument("name")
+@as_json
+@placed
+def rename(place: Place, **given: Any) -> int:  # Any: as above
+    """Give a session a name."""
+    return _run("rename", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@click.option("--at", default="", metavar="TURN", help="Copy up to the end of this turn.")
+@click.option("--name", default="", metavar="NAME", help="Name the copy.")
+@click.option("--session-id", metavar="ID", help="The id of the copy.")
+@as_json
+@placed
+def fork(place: Place, **given: Any) -> int:  # Any: as above
+    """Copy a session's conversation into a new session and print its id."""
+    return _run("fork", place, **given)
+
+
+@command.command()
+@click.argument("sessions", nargs=-1, required=True, metavar="SESSION...")
+@quiet_yes
+@as_json
+@placed
+def delete(place: Place, **given: Any) -> int:  # Any: as above
+    """Forget sessions. No other session is touched."""
+    return _run("delete", place, **given)
+
+
+@command.command()
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Those not used for so long.")
+@click.option("--empty", is_flag=True, help="Those in which nothing was ever said.")
+@click.option("--dry-run", is_flag=True, help="Only say which.")
+@quiet_yes
+@as_json
+@placed
+def prune(place: Place, **given: Any) -> int:  # Any: as above
+    """Forget old or empty sessions; one that somebody has open stays."""
+    return _run("prune", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@click.argument("target", metavar="STORE_URL")
+@as_json
+@placed
+def move(place: Place, **given: Any) -> int:  # Any: as above
+    """Bring a session into another store, with everything it needs."""
+    return _run("move", place, **given)
+
+
+@command.command()
+@click.argument("sessions", nargs=-1, metavar="[SESSION]...")
+@as_json
+@placed
+def verify(place: Place, **given: Any) -> int:  # Any: as above
+    """Read sessions back and say what is wrong; all of them when none is named."""
+    return _run("verify", place, **given)
+
+
+def _run(name: str, place: Place, **given: Any) -> int:  # Any: as above
+    import anyio
+
+    from holdfast.cli import shelving
+
+    code: int = anyio.run(functools.partial(getattr(shelving, name), place, **given))
+    return code

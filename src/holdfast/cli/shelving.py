@@ -1,0 +1,240 @@
+"""What the `sessions` commands do."""
+
+import sys
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from holdfast import shelf
+from holdfast.cli.place import Place
+from holdfast.cli.telling import COULD_NOT, complain, say, say_json, say_table
+from holdfast.headless import find
+from holdfast.logic.state import state_of
+from holdfast.ports import EventStore, SessionQuery
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.urls import open_store
+from holdfast.vocab.errors import HoldfastError, UserError
+from holdfast.vocab.messages import MediaRef, Reasoning, Text, TextRef, ToolCall, ToolResult, iso
+from holdfast.vocab.specs import Lease, SessionMeta
+from holdfast.workspaces.project import project_root
+
+SHOWN: Final = 50
+"""Sessions that a person is shown without asking for more."""
+
+
+async def list_sessions(
+    place: Place, *, project: str | None, limit: int | None, everything: bool, as_json: bool
+) -> int:
+    """List sessions, newest first."""
+    shown = limit if limit or as_json or everything else SHOWN
+    query = SessionQuery(project=_project(place, project), include_children=everything, limit=shown)
+    async with place.opened() as store:
+        found = await store.list(query)
+    if as_json:
+        say_json([plain(meta) for meta in found])
+    elif not found:
+        say("There are no sessions here yet.")
+    else:
+        say_table(("ID", "LAST USED", "TURNS", "NAME OR PROMPT"), [_row(meta) for meta in found])
+        if limit is None and shown is not None and len(found) == shown:
+            complain(f"The newest {shown} are shown. --all shows all of them.")
+    return 0
+
+
+async def show(place: Place, *, session: str, as_json: bool) -> int:
+    """Show one session."""
+    async with place.opened() as store:
+        meta = await find(store, session)
+        part = await store.read(meta.id)
+        holder = await store.holder(meta.id)
+        state = state_of(meta.id, part.records)
+        record = msgspec.to_builtins(await shelf.record(store, meta.id))
+    trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
+    if as_json:
+        turns = msgspec.to_builtins(list(state.results.turns.values()))
+        extra = {"holder": _holder(holder), "trouble": trouble, "turns_in_log": turns}
+        say_json(plain(meta) | record | extra)
+        return 0
+    for title, words in _about(meta, holder, trouble):
+        say(f"{title + ':':<10} {words}")
+    for message in state.transcript.messages:
+        text = " ".join(_text(part) for part in message.content)
+        say(f"\n[{message.role}{', interrupted' if message.state == 'interrupted' else ''}] {text}")
+    return 0
+
+
+async def search(place: Place, *, text: str, limit: int, as_json: bool) -> int:
+    """Find where something was said."""
+    async with place.opened() as store:
+        hits = await store.search(text, limit)
+    if as_json:
+        say_json([{"session": hit.session, "seq": hit.seq, "snippet": hit.snippet, "name": hit.meta.name} for hit in hits])
+    elif not hits:
+        say(f"{text!r} was not found.")
+    for hit in () if as_json else hits:
+        say(f"{hit.session}  {hit.seq}  {' '.join(hit.snippet.split())}")
+    return 0
+
+
+async def rename(place: Place, *, session: str, name: str, as_json: bool) -> int:
+    """Give a session a name."""
+    async with place.opened() as store:
+        meta = await find(store, session)
+        await shelf.rename(store, meta.id, name, clock=SystemClock())
+    _done({"id": meta.id, "name": name}, f"{meta.id} is now called {name!r}.", as_json=as_json)
+    return 0
+
+
+async def fork(place: Place, *, session: str, at: str, name: str, session_id: str | None, as_json: bool) -> int:
+    """Copy a session and print the copy's id."""
+    async with place.opened() as store:
+        meta = await find(store, session)
+        new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
+    _done({"id": new, "origin": meta.id}, new, as_json=as_json)
+    return 0
+
+
+async def delete(place: Place, *, sessions: Sequence[str], yes: bool, as_json: bool) -> int:
+    """Forget sessions."""
+    async with place.opened() as store:
+        found = [await find(store, session) for session in sessions]
+        _confirm(f"Delete {', '.join(meta.id for meta in found)}?", yes=yes)
+        for meta in found:
+            await shelf.delete(store, meta.id)
+    ids = [meta.id for meta in found]
+    _done({"deleted": ids}, "\n".join(f"{one} is deleted." for one in ids), as_json=as_json)
+    return 0
+
+
+async def prune(
+    place: Place, *, older_than: float | None, empty: bool, dry_run: bool, yes: bool, as_json: bool
+) -> int:
+    """Forget old or empty sessions."""
+    if older_than is None and not empty:
+        raise click.UsageError("Say what to prune: --older-than DAYS, --empty, or both.")
+    async with place.opened() as store:
+        clock = SystemClock()
+        gone = await shelf.prune(store, clock=clock, older_than_days=older_than, empty=empty, dry_run=True)
+        if gone and not dry_run:
+            _confirm(f"Delete {len(gone)} sessions?", yes=yes)
+            gone = await shelf.prune(store, clock=clock, older_than_days=older_than, empty=empty)
+    ids = [meta.id for meta in gone]
+    words = "would be deleted" if dry_run else "deleted"
+    _done({"deleted": ids, "dry_run": dry_run}, "\n".join((*ids, f"{len(ids)} {words}.")), as_json=as_json)
+    return 0
+
+
+async def move(place: Place, *, session: str, target: str, as_json: bool) -> int:
+    """Bring a session into another store."""
+    clock = SystemClock()
+    async with place.opened() as store:
+        meta = await find(store, session)
+        other = await open_store(target, clock=clock)
+        try:
+            if other.identity == store.identity:
+                raise UserError(f"Session {meta.id!r} is in {target!r} already.")
+            await shelf.move(store, other, meta.id, clock=clock)
+        finally:
+            await other.close()
+    _done({"id": meta.id, "store": target}, f"{meta.id} is now in {target}.", as_json=as_json)
+    return 0
+
+
+async def verify(place: Place, *, sessions: Sequence[str], as_json: bool) -> int:
+    """Read sessions back and say what is wrong."""
+    async with place.opened() as store:
+        named = [(await find(store, session)).id for session in sessions]
+        ids = named or [meta.id for meta in await store.list(SessionQuery(include_children=True))]
+        wrong = {session: await _troubles(store, session) for session in ids}
+    if as_json:
+        say_json([{"id": session, "ok": not found, "problems": list(found)} for session, found in wrong.items()])
+    else:
+        for session, found in wrong.items():
+            say(f"{session}  {'ok' if not found else 'NOT ok'}")
+            for words in found:
+                say(f"  {words}")
+    return COULD_NOT if any(wrong.values()) else 0
+
+
+def plain(meta: SessionMeta) -> dict[str, object]:
+    """What a list shows of a session, as JSON has it: times are texts."""
+    found: dict[str, object] = {name: getattr(meta, name) for name in meta.__struct_fields__}
+    return found | {"created": iso(meta.created), "updated": iso(meta.updated), "empty": meta.empty}
+
+
+async def _troubles(store: EventStore, session: str) -> tuple[str, ...]:
+    try:
+        return await shelf.verify(store, session)
+    except HoldfastError as exc:
+        return (str(exc),)
+
+
+def _project(place: Place, given: str | None) -> str | None:
+    return None if given is None else str(project_root((Path(place.cwd or ".") / given).expanduser().absolute()))
+
+
+def _row(meta: SessionMeta) -> tuple[str, str, str, str]:
+    used = datetime.fromtimestamp(meta.updated / 1_000_000).astimezone()
+    words = meta.name or meta.prompt or "(empty)"
+    mark = "  (a turn is open)" if meta.open_turn else ""
+    return meta.id, f"{used:%Y-%m-%d %H:%M}", str(meta.turns), words[:70] + mark
+
+
+def _about(meta: SessionMeta, holder: Lease | None, trouble: str) -> list[tuple[str, str]]:
+    found = [
+        ("session", meta.id),
+        ("name", meta.name),
+        ("project", meta.project),
+        ("folder", meta.cwd),
+        ("created", iso(meta.created)),
+        ("last used", iso(meta.updated)),
+        ("model", meta.model),
+        ("mode", meta.mode),
+        ("turns", f"{meta.turns}{', one is open' if meta.open_turn else ''}"),
+        ("events", str(meta.seq)),
+        ("tokens", f"{meta.input_tokens} in, {meta.output_tokens} out"),
+        ("copy of", meta.origin),
+        ("child of", meta.parent),
+        ("held by", f"{holder.owner.label} (pid {holder.owner.pid} on {holder.owner.host})" if holder else ""),
+        ("trouble", trouble),
+    ]
+    return [(title, words) for title, words in found if words]
+
+
+def _holder(lease: Lease | None) -> dict[str, object] | None:
+    if lease is None:
+        return None
+    owner = lease.owner
+    return {"pid": owner.pid, "host": owner.host, "label": owner.label, "since": iso(lease.since)}
+
+
+def _text(part: object) -> str:
+    match part:
+        case Text() | Reasoning():
+            return part.text
+        case TextRef():
+            return f"{part.head}... ({part.chars} characters)"
+        case ToolCall():
+            return f"-> {part.name} {part.args}"
+        case ToolResult():
+            return ("(error) " if part.is_error else "") + " ".join(_text(each) for each in part.content)
+        case MediaRef():
+            return f"({part.media_type}, {part.size} bytes)"
+        case _:
+            return ""
+
+
+def _confirm(question: str, *, yes: bool) -> None:
+    if not yes and sys.stdin.isatty() and not click.confirm(question, err=True):
+        raise click.Abort
+
+
+def _done(content: dict[str, object], words: str, *, as_json: bool) -> None:
+    if as_json:
+        say_json(content)
+    else:
+        say(words)

@@ -1,0 +1,64 @@
+"""What the command line says to people: plain where it is read by programs, with rich on a terminal."""
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.vocab.errors import HoldfastError
+
+COULD_NOT = 1
+USAGE = 2
+INTERRUPTED = 130
+
+
+def complain(message: str) -> None:
+    """Say something on standard error, where it disturbs no format."""
+    with contextlib.suppress(OSError):  # nobody listens: then there is nobody to tell
+        print(f"holdfast: {message}", file=sys.stderr, flush=True)
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
+    sys.stdout.write("\n")
+
+
+def say_json(content: object) -> None:
+    """Print one JSON document, readable on a terminal and on one line otherwise."""
+    import msgspec
+
+    encoded = msgspec.json.encode(content)
+    say((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
+
+
+def say_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table: with lines and colours on a terminal, as aligned columns otherwise."""
+    if sys.stdout.isatty():
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(*titles, box=box.SIMPLE_HEAD, header_style="bold")
+        for row in rows:
+            table.add_row(*(Text(cell, overflow="ellipsis", no_wrap=len(cell) < 30) for cell in row))
+        Console().print(table)
+        return
+    widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+    for row in (titles, *rows):
+        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def exit_code_of(error: "HoldfastError") -> int:
+    """How to end after an error: 2 when the command was typed wrong, 1 otherwise."""
+    from holdfast.vocab.errors import BadId, InputConflict
+
+    return USAGE if isinstance(error, BadId | InputConflict) else COULD_NOT
+
+
+def forget_output() -> None:
+    """Let nothing more be written to a standard output that nobody reads."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,58 @@
+"""A model that looks at what it is asked: wraps another one and checks each request against the rules of every format.
+
+    model = CheckedModel(ScriptedModel.of([...]))
+    ... run a session on it ...
+    assert model.broken == []
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Final, cast
+
+from holdfast.logic.shapes import RULES, check_shape
+from holdfast.ports import Model, ModelReply, ModelRequest
+from holdfast.vocab.deltas import Delta
+
+FORMATS: Final = tuple(RULES)
+
+
+class CheckedModel:
+    """Passes every request on and collects what a provider would refuse."""
+
+    def __init__(self, inner: Model, *, formats: Sequence[str] = FORMATS) -> None:
+        self._inner = inner
+        self._formats = tuple(formats)
+        self.requests: list[ModelRequest] = []
+        """Everything that was asked, in order."""
+        self.broken: list[str] = []
+        """`format: rule: where` for each rule that a request broke."""
+
+    @property
+    def name(self) -> str:
+        """The name of the wrapped model."""
+        return self._inner.name
+
+    @property
+    def format(self) -> str:
+        """The wire format of the wrapped model."""
+        return self._inner.format
+
+    async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        """Check the request, then answer as the wrapped model does."""
+        self.look_at(request)
+        stream = self._inner.ask(request)
+        try:
+            async for item in stream:
+                yield item
+        finally:
+            if isinstance(stream, AsyncGenerator):
+                await stream.aclose()
+
+    def look_at(self, request: ModelRequest) -> None:
+        """Remember a request and what is wrong with it."""
+        self.requests.append(request)
+        for each in self._formats:
+            self.broken += [f"{each}: {wrong}" for wrong in check_shape(each, request.messages)]
+
+
+if TYPE_CHECKING:
+    _: Model = CheckedModel(cast("Model", None))

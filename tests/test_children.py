@@ -1,0 +1,68 @@
+"""Child sessions: a log of their own and two events in the parent."""
+
+import pytest
+
+from holdfast import open_session, open_store
+from holdfast.ports import ModelRequest, SessionQuery
+from holdfast.runtime.clock import SystemClock
+from holdfast.tools.spawn import child_tool
+from holdfast.vocab.events import ChildFinished, ChildStarted, Started
+from holdfast.vocab.messages import ToolResult, text_of
+from tests.contracts.kit import call, scripted
+
+
+class Family:
+    """A model that answers parent and child each from its own script."""
+
+    name, format = "family:1", "anthropic"
+
+    def __init__(self) -> None:
+        self.parent = scripted(call("delegate", prompt="count the files"), "the child counted three")
+        self.child = scripted({"text": "three", "usage": {"input": 10, "output": 2}})
+
+    def ask(self, request: ModelRequest):  # type: ignore[no-untyped-def]  # a stream, as the port says
+        first = request.messages[0].parts[0]
+        return (self.child if "count" in getattr(first, "text", "") else self.parent).ask(request)
+
+
+async def test_a_child_answers_in_its_own_log_and_the_parent_holds_two_events() -> None:
+    store = await open_store("memory:", clock=SystemClock())
+    async with open_session(model=Family(), store=store, session_id="p", tools=[child_tool()]) as session:
+        assert await session.run("how many?") == "the child counted three"
+        log = [r.event for r in await session.events()]
+        result = next(p for m in session.history for p in m.content if isinstance(p, ToolResult))
+        assert text_of(result.content) == "three"
+        assert session.usage.output >= 2
+    started = next(event for event in log if isinstance(event, ChildStarted))
+    finished = next(event for event in log if isinstance(event, ChildFinished))
+    assert (finished.child, finished.text, finished.outcome) == (started.child, "three", "completed")
+    child = (await store.read(started.child)).records
+    beginning = child[0].event
+    assert isinstance(beginning, Started)
+    assert beginning.parent == "p"
+    assert [meta.id for meta in await store.list(SessionQuery())] == ["p"]
+    assert {meta.id for meta in await store.list(SessionQuery(include_children=True))} == {"p", started.child}
+
+
+async def test_a_child_cannot_have_children() -> None:
+    nested = scripted(call("delegate", prompt="count"), "done")
+
+    class Nested(Family):
+        def __init__(self) -> None:
+            super().__init__()
+            self.child = nested
+
+    async with open_session(model=Nested(), store=None, tools=[child_tool()]) as session:
+        await session.run("go")
+        result = next(p for m in session.history for p in m.content if isinstance(p, ToolResult))
+        assert text_of(result.content) == "done"
+
+
+def test_a_child_tool_needs_a_prompt() -> None:
+    assert child_tool().problem({}) != ""
+    assert child_tool().problem({"prompt": "x"}) == ""
+
+
+@pytest.mark.parametrize("args", [{"prompt": ""}, {"prompt": 3}])
+def test_a_child_tool_refuses_what_is_not_a_prompt(args: dict[str, object]) -> None:
+    assert child_tool().problem(args) != ""

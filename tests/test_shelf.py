@@ -1,0 +1,197 @@
+"""The sessions of a store: found, forked, pruned, moved, verified."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from holdfast import SessionBusy, UserError, open_session, open_store, shelf, tool
+from holdfast.ports import EventStore
+from holdfast.replay import replay
+from holdfast.runtime.clock import SystemClock
+from holdfast.vocab.errors import BadId, NoSession
+from holdfast.vocab.events import Rewound, Started, StoreChanged, TurnCompleted
+from holdfast.vocab.messages import text_of
+from tests.contracts.kit import Till, call, calls, look, scripted, stream, talk
+
+CLOCK = SystemClock()
+
+
+async def talked(store: EventStore, name: str, *replies: str, cwd: Path | str = ".") -> None:
+    async with open_session(model=scripted(*replies), store=store, session_id=name, cwd=cwd) as session:
+        for number in range(len(replies)):
+            await session.run(f"{name} {number}")
+
+
+async def test_a_session_is_found_by_id_or_name_and_a_missing_one_says_what_to_do() -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    await talked(store, "one", "x")
+    await shelf.rename(store, "one", "my talk", clock=CLOCK)
+    assert (await shelf.find(store, "one")).id == "one"
+    assert (await shelf.find(store, "my talk")).id == "one"
+    with pytest.raises(NoSession, match="sessions list"):
+        await shelf.find(store, "two")
+    with pytest.raises(BadId, match="not a session id"):
+        async with open_session(model=scripted("x"), store=store, resume="../etc"):
+            pytest.fail("must not open")
+
+
+async def test_the_newest_session_of_a_project_is_one_in_which_something_was_said(tmp_path: Path) -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    await talked(store, "first", "x", cwd=tmp_path / "a")
+    await talked(store, "other", "x", cwd=tmp_path / "b")
+    await talked(store, "empty", cwd=tmp_path / "a")
+    assert (await shelf.newest(store, str(tmp_path / "a"))).id == "first"
+    with pytest.raises(NoSession):
+        await shelf.newest(store, str(tmp_path))
+
+
+async def test_renaming_a_crashed_session_does_not_set_it_going(tmp_path: Path) -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    async with open_session(model=scripted("x"), store=store, session_id="s") as session:
+        await session.run("a")
+        with pytest.raises(SessionBusy, match=r"this process|pid"):
+            await shelf.rename(store, "s", "busy", clock=CLOCK)
+    await shelf.rename(store, "s", "later", clock=CLOCK)
+    assert (await store.meta("s")).name == "later"
+    assert (await store.meta("s")).turns == 1
+
+
+async def test_a_fork_copies_the_path_and_leaves_what_was_rewound() -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    till = Till()
+    replies = (call("charge", amount=1), "paid", "second", "third")
+    async with open_session(model=scripted(*replies), tools=[till.tool], store=store, session_id="s") as session:
+        await session.run("pay")
+        await session.run("left behind")
+        await session.rewind(to=session.turns[0].turn)
+        await session.run("kept")
+        fork = await session.fork()
+        early = await session.fork(at=session.turns[0].turn)
+        with pytest.raises(UserError, match="no turn"):
+            await session.fork(at="nowhere")
+    assert till.charged == [1]
+    copied = (await store.read(fork)).records
+    assert [record.seq for record in copied] == list(range(1, len(copied) + 1))
+    assert not any(isinstance(record.event, Rewound) for record in copied)
+    beginning = copied[0].event
+    assert isinstance(beginning, Started)
+    assert beginning.origin is not None
+    assert beginning.origin.session == "s"
+    told = [text_of(m.content) for m in session.history]
+    async with open_session(model=scripted(*replies, "more"), store=store, resume=fork) as again:
+        assert [text_of(m.content) for m in again.history] == told
+        assert again.turns[-1].number == 2
+    async with open_session(model=scripted(*replies), store=store, resume=early) as again:
+        assert [m.role for m in again.history] == ["user", "assistant", "tool", "assistant"]
+    assert await shelf.verify(store, fork) == ()
+    await shelf.delete(store, "s")
+    assert await shelf.verify(store, fork) == ()  # it stands on its own
+
+
+async def test_a_fork_of_a_running_turn_ends_it_at_the_last_point_without_an_open_call() -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    till = Till()
+    script = (call("look", at="a"), calls(("look", {"at": "b"}), ("charge", {"amount": 2}), ("wait", {})), "done")
+    reached, release = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        reached.set()
+        await release.wait()
+        return "waited"
+
+    async with (
+        open_session(model=scripted(*script), tools=[look, till.tool, wait], store=store) as session,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(session.run, "go")
+        await reached.wait()
+        fork = await session.fork()
+        release.set()
+    records = (await store.read(fork)).records
+    ended = [record.event for record in records if isinstance(record.event, TurnCompleted)]
+    assert [(event.outcome, event.stop_reason) for event in ended] == [("interrupted", "forked")]
+    async with open_session(model=scripted("a", "fresh"), store=store, resume=fork, tools=[look]) as again:
+        assert [message.role for message in again.history] == ["user", "assistant", "tool"]
+        assert await again.run("on") == "fresh"
+    assert till.charged == [2]
+
+
+async def test_rewinding_goes_back_and_forward_again() -> None:
+    async with talk("one", "two", "three", "four") as session:
+        for prompt in ("a", "b", "c"):
+            await session.run(prompt)
+        first, second, third = session.turns
+        await session.rewind(to=first.turn)
+        assert len(session.history) == 2
+        await session.rewind(to=third.turn)
+        assert len(session.history) == 6
+        await session.rewind(before=second.turn)
+        assert len(session.history) == 2
+        assert await session.run("d") == "four"
+        assert session.turns[-1].number == 2
+        assert [text_of(m.content) for m in session.history] == ["a", "one", "d", "four"]
+        await session.rewind(before=first.turn)
+        assert session.history == ()
+        with pytest.raises(UserError):
+            await session.rewind()
+
+
+async def test_pruning_takes_old_and_empty_sessions_and_leaves_open_ones() -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    await talked(store, "said", "x")
+    await talked(store, "empty")
+    async with open_session(model=scripted("x"), store=store, session_id="open"):
+        assert [meta.id for meta in await shelf.prune(store, clock=CLOCK, empty=True, dry_run=True)] == ["empty"]
+        assert [meta.id for meta in await shelf.prune(store, clock=CLOCK, empty=True)] == ["empty"]
+        gone = await shelf.prune(store, clock=CLOCK, older_than_days=-1)
+        assert [meta.id for meta in gone] == ["said"]
+    with pytest.raises(UserError, match="what to prune"):
+        await shelf.prune(store, clock=CLOCK)
+
+
+async def test_a_session_moves_to_another_store_whole_and_goes_on_there(tmp_path: Path) -> None:
+    source = await open_store(f"sqlite:///{tmp_path}/a.db", clock=CLOCK)
+    target = await open_store(f"jsonl:///{tmp_path}/b", clock=CLOCK)
+    long = "x" * 50_000
+    async with open_session(model=scripted("one", "two"), store=source, session_id="s") as session:
+        await session.run(long)
+    before = (await source.read("s")).records
+    await shelf.move(source, target, "s", clock=CLOCK)
+    with pytest.raises(NoSession):
+        await source.meta("s")
+    after = (await target.read("s")).records
+    assert after[: len(before)] == before
+    assert isinstance(after[-1].event, StoreChanged)
+    assert await shelf.verify(target, "s") == ()
+    async with open_session(model=scripted("one", "two"), store=target, resume="s") as again:
+        assert await again.run("still there?") == "two"
+    await talked(source, "s", "x")
+    with pytest.raises(UserError, match="already"):
+        await shelf.move(source, target, "s", clock=CLOCK)
+    await source.close()
+    await target.close()
+
+
+async def test_a_replay_of_a_prefix_shows_the_session_as_it_was_and_runs_nothing() -> None:
+    store = await open_store("memory:", clock=CLOCK)
+    till = Till()
+    async with open_session(
+        model=scripted(call("charge", amount=1), "paid"), tools=[till.tool], store=store
+    ) as session:
+        states = {0: await replay(store, session.id, 0)}
+        items = await stream(session, "pay")
+        assert items
+        end = session.plain_state()
+        seq = session.seq
+    for at in range(1, seq + 1):
+        states[at] = await replay(store, session.id, at)
+    assert states[seq] == end
+    assert states[0]["lifecycle"] is None
+    assert till.charged == [1]
+    with pytest.raises(UserError, match="position"):
+        await replay(store, session.id, -1)

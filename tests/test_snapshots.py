@@ -1,0 +1,73 @@
+"""Fold snapshots: a cache that changes nothing but time."""
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast import open_session, open_store
+from holdfast import replay as replaying
+from holdfast.ports import EventStore, FoldSnapshot
+from holdfast.replay import code_digest, load, remember, replay
+from holdfast.runtime.clock import SystemClock
+from tests.contracts.kit import Till, call, scripted
+
+SCRIPT = (call("charge", amount=1), "paid", "two", "three", "four", "five")
+
+
+@pytest.fixture
+async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]  # a fixture
+    monkeypatch.setattr(replaying, "WORTH_A_SNAPSHOT", 1)
+    opened = await open_store(f"sqlite:///{tmp_path}/s.db", clock=SystemClock())
+    async with open_session(model=scripted(*SCRIPT), tools=[Till().tool], store=opened, session_id="s") as session:
+        for prompt in ("pay", "b", "c"):
+            await session.run(prompt)
+    yield opened
+    await opened.close()
+
+
+async def test_a_session_opened_from_a_snapshot_is_the_same(store: EventStore) -> None:
+    kept = await store.snapshot("s", code_digest())
+    assert kept is not None
+    quick, whole = await load(store, "s"), await load(store, "s", whole=True)
+    assert quick.folded == 0
+    assert whole.folded == kept.seq
+    assert quick.state.plain() == whole.state.plain()
+
+
+async def test_a_session_goes_on_from_a_snapshot_and_still_equals_its_replay(store: EventStore) -> None:
+    async with open_session(model=scripted(*SCRIPT), tools=[Till().tool], store=store, resume="s") as session:
+        assert await session.run("d") == "four"
+        await session.rewind(to=session.turns[0].turn)  # needs a path that the snapshot does not hold
+        assert [message.role for message in session.history] == ["user", "assistant", "tool", "assistant"]
+        assert len(await session.full_history()) == 6
+        live, seq = session.plain_state(), session.seq
+    assert await replay(store, "s", seq) == live
+    async with open_session(model=scripted(*SCRIPT), tools=[Till().tool], store=store, resume="s") as session:
+        assert await session.run("e") == "five"
+
+
+@pytest.mark.parametrize("spoil", ["digest", "tip", "content", "seq"])
+async def test_a_snapshot_that_does_not_fit_is_ignored(store: EventStore, spoil: str) -> None:
+    kept = await store.snapshot("s", code_digest())
+    assert kept is not None
+    wrong: dict[str, FoldSnapshot] = {
+        "digest": replace(kept, digest="other"),
+        "tip": replace(kept, tip="other"),
+        "content": replace(kept, content=b"garbage"),
+        "seq": replace(kept, seq=kept.seq + 5),
+    }
+    await store.keep_snapshot("s", wrong[spoil])
+    loaded = await load(store, "s")
+    assert loaded.folded == kept.seq
+    assert loaded.state.plain() == await replay(store, "s")
+
+
+async def test_no_snapshot_is_kept_of_a_small_or_unfinished_session(
+    store: EventStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replaying, "WORTH_A_SNAPSHOT", 10_000)
+    async with open_session(model=scripted("x"), store=store, session_id="small") as session:
+        await session.run("a")
+        await remember(store, session._world.state)
+    assert await store.snapshot("small", code_digest()) is None
