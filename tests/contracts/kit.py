@@ -1,6 +1,8 @@
 """What the contract tests share: scripted sessions, tools that count, and an order of events to look at."""
 
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 from holdfast import Session, open_session, tool
 from holdfast.providers.scripted import ScriptedModel
@@ -9,7 +11,7 @@ from holdfast.vocab.deltas import Notice
 from holdfast.vocab.events import Recorded
 from holdfast.wire.names import NAME_OF
 
-Reply = dict[str, object]
+Reply = Mapping[str, object]
 
 
 def scripted(*replies: Reply | str) -> ScriptedModel:
@@ -17,8 +19,8 @@ def scripted(*replies: Reply | str) -> ScriptedModel:
     return ScriptedModel.of([{"text": reply} if isinstance(reply, str) else reply for reply in replies])
 
 
-def talk(*replies: Reply | str, **options: object) -> AbstractAsyncContextManager[Session]:
-    """A session with a scripted model, kept nowhere unless a store is named."""
+def talk(*replies: Reply | str, **options: Any) -> AbstractAsyncContextManager[Session]:
+    """A session with a scripted model, kept nowhere unless a store is named; the options are those of `open_session`."""
     return open_session(**{"store": None, "model": scripted(*replies), **options})
 
 
@@ -27,12 +29,12 @@ def call(name: str, **args: object) -> Reply:
     return {"calls": [{"name": name, "args": args}]}
 
 
-def calls(*wanted: tuple[str, dict[str, object]]) -> Reply:
+def calls(*wanted: tuple[str, Mapping[str, object]]) -> Reply:
     """A reply that calls several tools."""
     return {"calls": [{"name": name, "args": args} for name, args in wanted]}
 
 
-def kinds(items: list[Item]) -> list[str]:
+def kinds(items: Iterable[object]) -> list[str]:
     """The names of events and notices, in order; deltas are left out."""
     names: list[str] = []
     for item in items:

@@ -254,10 +254,10 @@ async def test_a_failed_turn_goes_back_to_the_state_before_it_without_persisted(
 async def test_what_is_not_in_the_table_is_illegal() -> None:
     for state in ("Idle", "Active", "Persisted", "Resumed", "Closed"):
         for trigger in ("launch", "resume", "turn", "recover", "complete", "fail", "close"):
-            life = Lifecycle(state=state)  # type: ignore[arg-type]  # each name is one of the five
+            life = Lifecycle(state=state)
             if (state, trigger) not in TABLE:
                 with pytest.raises(IllegalTransition, match=state):
-                    move(life, trigger)  # type: ignore[arg-type]  # likewise
+                    move(life, trigger)
     closed = Lifecycle(state="Closed")
     started = Recorded(seq=1, id="a", at=1, by="system", event=TurnStarted(number=1))
     with pytest.raises(IllegalTransition):
