@@ -156,7 +156,7 @@ async def test_clearing_the_history_also_clears_the_token_count() -> None:
         await session.run("a")
         assert session.context_state.used == 520
         await session.clear_history()
-        assert len(session.history) == 0
+        assert list(session.history) == []
         assert session.context_state.used == 0
         await session.run("b")
         assert [text_of(message.content) for message in session.history] == ["b", "two"]

@@ -145,6 +145,21 @@ async def test_two_openings_with_one_lease_never_write_the_same_place(tmp_path: 
         assert (await two.read("s1")).records == (*opening("s1"), say("two", 2), say("one", 3))
 
 
+def test_a_writer_that_is_overtaken_while_it_syncs_does_not_acknowledge(tmp_path: Path) -> None:
+    knowledge, claims, pen = parts(tmp_path)
+    lease = pen.take("s1", owner(), 0)
+    pen.append(lease, 0, opening("s1"), {})
+
+    def overtake(_: int) -> None:
+        pen.take("s1", owner("two"), 0)
+
+    overtaken = Pen(knowledge, claims, BlobFolder(tmp_path / "blobs"), sync=overtake)
+    with pytest.raises(LeaseLost):
+        overtaken.append(lease, 1, (say("late", 2),), {})
+    found = knowledge.look("s1", trust=False).reading
+    assert (found.records, found.flaw) == ((*opening("s1"), say("late", 2)), None)
+
+
 def test_after_a_failed_sync_a_lease_takes_no_more_writes(tmp_path: Path) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "the disk is dying")

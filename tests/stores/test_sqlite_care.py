@@ -25,7 +25,7 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.events import Recorded, Renamed, ToolFinished
+from holdfast.vocab.events import Recorded, ToolFinished
 from holdfast.vocab.messages import TextRef
 from tests.stores.sqlite_kit import Clock, Open, Taps, beginning, begun, opening, owner, peek, said, tamper
 
@@ -232,28 +232,6 @@ async def test_a_large_blob_that_is_swept_up_meanwhile_is_written_again_with_the
         taps.gate.set()
 
     assert await store.blob(digest(LARGE)) == LARGE
-
-
-async def test_the_list_follows_sessions_from_minute_to_minute(open_at: Open) -> None:
-    store = await open_at()
-    order = []
-    for number, at in enumerate((5, 3, 65_000_000, 64_000_000, 900_000_000, 900_000_001, 62_000_000)):
-        session = f"s{number % 3}"
-        seq = number // 3
-        lease = await store.lease(session, owner(f"o{number}"))
-        await store.append(lease, seq, [recorded(Renamed(name=str(at)), seq + 1, at=at)])
-        await store.release(lease)
-        order.append([int(meta.name) for meta in await store.list()])
-
-    assert order == [
-        [5],
-        [5, 3],
-        [65_000_000, 5, 3],
-        [65_000_000, 64_000_000, 3],
-        [900_000_000, 65_000_000, 64_000_000],
-        [900_000_001, 900_000_000, 64_000_000],
-        [900_000_001, 900_000_000, 62_000_000],
-    ]
 
 
 @pytest.mark.parametrize("name", ["", "zz", "../../etc/passwd", "A" * 64, digest(b"never stored")])

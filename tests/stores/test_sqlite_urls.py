@@ -51,3 +51,16 @@ async def test_any_other_address_is_an_error_that_lists_the_forms(url: str, said
 
     assert "memory:NAME" in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+async def test_the_other_kinds_of_store_open_by_their_address_too(tmp_path: Path) -> None:
+    clock = Clock()
+    lines = await open_store(f"jsonl://{tmp_path}/lines", clock=clock)
+    again = await open_store(lines.url, clock=clock, create=False)
+    shared, same = await open_store("memory:shared", clock=clock), await open_store("memory:shared", clock=clock)
+    alone = await open_store("memory:", clock=clock)
+    for store in (lines, again, shared, same, alone):
+        await store.close()
+
+    assert lines.identity == again.identity
+    assert shared.identity == same.identity != alone.identity

@@ -35,7 +35,7 @@ from holdfast.vocab.errors import HoldfastError, SessionBusy  # noqa: E402
 from holdfast.vocab.events import Recorded  # noqa: E402
 from holdfast.vocab.specs import Owner  # noqa: E402
 from tests.torture.apsw_db import TapedFiles, connector  # noqa: E402
-from tests.torture.judging import judge_log  # noqa: E402
+from tests.torture.judging import damage, judge_log  # noqa: E402
 from tests.torture.lives import entries, make_tools  # noqa: E402
 from tests.torture.orders import Word  # noqa: E402
 from tests.torture.through import through  # noqa: E402
@@ -138,9 +138,7 @@ class Attempt:
     async def _judge(self, session: Session) -> dict[str, list[str]]:
         part = await session.store.read(SESSION)
         wrong = judge_log(part.records, self.acknowledged, entries(self.root / "elsewhere" / "ledger"))
-        wrong["what verify finds"] = [
-            each for each in await shelf.verify(session.store, SESSION) if "never acknowledged" not in each
-        ]
+        wrong["what verify finds"] = damage(await shelf.verify(session.store, SESSION))
         return wrong
 
     @asynccontextmanager

@@ -17,7 +17,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
 from holdfast.vocab.events import Recorded
 from tests.torture.forks import Forks
-from tests.torture.judging import Wrongs, judge_log
+from tests.torture.judging import Wrongs, damage, judge_log
 from tests.torture.lives import entries
 from tests.torture.orders import Order, Word
 from tests.torture.progress import Progress
@@ -28,8 +28,6 @@ KILLS: Final = 1000
 CHAIN: Final = 20
 """Kills in one session before it is left to finish and judged."""
 SESSIONS_IN_A_STORE: Final = 5
-TORN: Final = "were never acknowledged and are ignored"
-"""What `verify` says of the half batch that a killed writer left: not damage."""
 
 
 def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, state_dir: Path) -> bool:
@@ -169,8 +167,9 @@ class Chain:
             found = await shelf.verify(store, self.session)
         finally:
             await store.close()
-        self.torn = sum(TORN in each for each in found)
-        return {**wrong, "what verify finds": [each for each in found if TORN not in each], "troubles": self.troubles}
+        damaged = damage(found)
+        self.torn = len(found) - len(damaged)
+        return {**wrong, "what verify finds": damaged, "troubles": self.troubles}
 
 
 def _tell(progress: Progress, kind: StoreKind, chain: Chain) -> None:

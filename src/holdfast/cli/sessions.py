@@ -109,7 +109,7 @@ def verify(place: Place, **given: Any) -> int:  # Any: as above
     return _run("verify", place, **given)
 
 
-def _run(name: str, place: Place, **given: Any) -> int:  # Any: as above
+def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
     import anyio
 
     from holdfast.cli import shelving

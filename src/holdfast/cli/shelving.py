@@ -56,7 +56,7 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
     trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
     if as_json:
         turns = msgspec.to_builtins(list(state.results.turns.values()))
-        extra = {"holder": _holder(holder), "trouble": trouble, "turns_in_log": turns}
+        extra = {"holder": _holder(holder), "trouble": trouble, "turn_results": turns}
         say_json(plain(meta) | record | extra)
         return 0
     for title, words in _about(meta, holder, trouble):
@@ -72,7 +72,9 @@ async def search(place: Place, *, text: str, limit: int, as_json: bool) -> int:
     async with place.opened() as store:
         hits = await store.search(text, limit)
     if as_json:
-        say_json([{"session": hit.session, "seq": hit.seq, "snippet": hit.snippet, "name": hit.meta.name} for hit in hits])
+        say_json(
+            [{"session": hit.session, "seq": hit.seq, "snippet": hit.snippet, "name": hit.meta.name} for hit in hits]
+        )
     elif not hits:
         say(f"{text!r} was not found.")
     for hit in () if as_json else hits:
@@ -110,9 +112,7 @@ async def delete(place: Place, *, sessions: Sequence[str], yes: bool, as_json: b
     return 0
 
 
-async def prune(
-    place: Place, *, older_than: float | None, empty: bool, dry_run: bool, yes: bool, as_json: bool
-) -> int:
+async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run: bool, yes: bool, as_json: bool) -> int:
     """Forget old or empty sessions."""
     if older_than is None and not empty:
         raise click.UsageError("Say what to prune: --older-than DAYS, --empty, or both.")

@@ -33,7 +33,7 @@ class BlobFolder:
             raise UserError(f"{sha256!r} is not the SHA-256 of the blob given under that name.")
         path = self._path(sha256)
         make_folder(path.parent)
-        if not path.exists():
+        if not path.exists() or path.stat().st_size != len(content):
             replace_file(path, content)
         while keeper is not None and not self.keep((sha256,), keeper):
             replace_file(path, content)  # the last session that cited it was deleted between the two steps
@@ -65,12 +65,11 @@ class BlobFolder:
 
     def drop(self, keeper: Path) -> None:
         """Remove the links in the folder `keeper`, and the blobs that no other folder has a link to."""
-        for link in tuple(keeper.iterdir()) if keeper.is_dir() else ():
-            link.unlink(missing_ok=True)
-            if _NAME.fullmatch(link.name):
-                self._remove_unused(self._path(link.name))
-        if keeper.is_dir():
-            keeper.rmdir()
+        for name in os.listdir(keeper):
+            (keeper / name).unlink(missing_ok=True)
+            if _NAME.fullmatch(name):
+                self._remove_unused(self._path(name))
+        keeper.rmdir()
 
     def _path(self, sha256: str) -> Path:
         return self._root / sha256[:2] / sha256

@@ -115,7 +115,7 @@ class Knowledge:
     def current(self, session: str) -> Known:
         """A session as it is now."""
         known = self._known.get(session)
-        if known is not None and self._is_current(session, known.stamp):
+        if known is not None and known.trouble is None and self._is_current(session, known.stamp):
             return known
         look = self.look(session, known.meta.seq if known and known.trouble is None else 0)
         if look.base is None:

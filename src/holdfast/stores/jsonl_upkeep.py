@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -81,12 +82,13 @@ class Upkeep:
         """Remove what tokens below `below` left behind, segments in ascending order."""
         named = [path for path in (*folder.iterdir(), *folder.glob(f"{ASIDE}/*")) if path.name[:8].isdigit()]
         for path in sorted((path for path in named if _token_of(path) < below), key=_token_of):
-            if path.suffix == ".blobs":
-                self.blobs.drop(path)
-            elif path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):  # somebody else deletes it too
+                if path.suffix == ".blobs":
+                    self.blobs.drop(path)
+                elif path.is_dir():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
         sync_folder(folder)
 
     def _blob_troubles(self, records: tuple[Recorded, ...]) -> Iterator[str]:

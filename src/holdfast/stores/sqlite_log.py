@@ -26,8 +26,6 @@ from holdfast.wire import codec
 
 CHUNK: Final = 8192
 """Events that one read transaction fetches at most."""
-MINUTE: Final = 60_000_000
-"""Microseconds."""
 META: Final = "id, seq, updated, name, project, parent, meta"
 """The columns that `meta_of` reads."""
 _meta_decoder: Final = msgspec.json.Decoder(SessionMeta)
@@ -58,10 +56,10 @@ class Append:
         """Check that the writer may write and is where it thinks it is, then write."""
         session = self._lease.session
         self._lines = self._lines or _encode(session, self._expected, self._records)
-        rows = db.execute(f"SELECT num, token, minute, {META} FROM sessions WHERE id = ?", (session,))
+        rows = db.execute(f"SELECT num, token, {META} FROM sessions WHERE id = ?", (session,))
         if not rows or rows[0][1] != self._lease.token:
             raise _lease_lost(self._lease, rows)
-        num, _, minute, _, seq, *_ = rows[0]
+        num, _, _, seq, *_ = rows[0]
         if seq != self._expected:
             if not self._doubtful.isdisjoint(record.id for record in self._records) and self.landed(db, None):
                 return
@@ -73,7 +71,7 @@ class Append:
             "INSERT INTO events (session, seq, line) VALUES (?, ?, ?)",
             [(num, record.seq, line) for record, line in zip(self._records, self._lines, strict=True)],
         )
-        put_meta(db, num, project(_sound_meta(rows[0][3:]), self._records), minute)
+        put_meta(db, num, project(_sound_meta(rows[0][2:]), self._records))
 
     def landed(self, db: Db, _: None) -> bool:
         """Whether exactly these events stand in the log."""
@@ -154,16 +152,13 @@ def decode_lines(rows: Iterable[Row], after: int) -> LogSlice:
     return LogSlice(records=tuple(records))
 
 
-def put_meta(db: Db, num: int, meta: SessionMeta, minute: int | None = None) -> None:
-    """Replace the metadata of a session, whose last event was of `minute`."""
-    now = meta.updated // MINUTE if meta.seq else None
+def put_meta(db: Db, num: int, meta: SessionMeta) -> None:
+    """Replace the metadata of a session."""
     db.execute(
         "UPDATE sessions SET seq = ?, updated = ?, name = ?, project = ?, parent = ?, empty = ?, meta = ? "
         "WHERE num = ?",
         (meta.seq, meta.updated, meta.name, meta.project, meta.parent, meta.empty, msgspec.json.encode(meta), num),
     )
-    if now != minute:  # SQLite writes an index whenever its column is named, changed or not
-        db.execute("UPDATE sessions SET minute = ? WHERE num = ?", (now, num))
 
 
 def meta_of(row: Row) -> SessionMeta:
@@ -183,7 +178,7 @@ def one_meta(db: Db, session: str) -> SessionMeta:
 
 def list_metas(db: Db, query: SessionQuery) -> tuple[SessionMeta, ...]:
     """Sessions, newest first."""
-    where, args = ["minute IS NOT NULL", "id IS NOT NULL"], list[Value]()
+    where, args = ["seq > 0", "id IS NOT NULL"], list[Value]()
     for column, wanted in (("project", query.project), ("name", query.name)):
         if wanted is not None:
             where.append(f"{column} = ?")
@@ -194,7 +189,7 @@ def list_metas(db: Db, query: SessionQuery) -> tuple[SessionMeta, ...]:
         where.append("parent = ''")
     args.append(-1 if query.limit is None else query.limit)
     rows = db.execute(
-        f"SELECT {META} FROM sessions WHERE {' AND '.join(where)} ORDER BY minute DESC, updated DESC, num DESC LIMIT ?",
+        f"SELECT {META} FROM sessions WHERE {' AND '.join(where)} ORDER BY updated DESC, num DESC LIMIT ?",
         args,
     )
     return tuple(map(meta_of, rows))

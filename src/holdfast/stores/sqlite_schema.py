@@ -20,13 +20,12 @@ _TABLES: Final = (
         owner TEXT,
         since INTEGER NOT NULL DEFAULT 0,
         updated INTEGER NOT NULL DEFAULT 0,
-        minute INTEGER,
         name TEXT NOT NULL DEFAULT '',
         project TEXT NOT NULL DEFAULT '',
         parent TEXT NOT NULL DEFAULT '',
         empty INTEGER NOT NULL DEFAULT 1,
         meta BLOB)""",
-    "CREATE INDEX sessions_by_minute ON sessions (minute) WHERE minute IS NOT NULL",
+    "CREATE INDEX sessions_by_update ON sessions (updated) WHERE seq > 0",
     "CREATE INDEX sessions_by_owner ON sessions (owner) WHERE owner IS NOT NULL",
     """CREATE TABLE owners (
         id TEXT PRIMARY KEY,
@@ -45,10 +44,7 @@ _TABLES: Final = (
         digest TEXT NOT NULL,
         content BLOB NOT NULL)""",
 )
-"""A session without an `id` was deleted and waits to be swept up; in one whose `seq` is 0 nothing was written yet.
-
-The list is ordered by the minute first: an index on the very time would cost every commit one more page to write.
-"""
+"""A session without an `id` was deleted and waits to be swept up; in one whose `seq` is 0 nothing was written yet."""
 
 
 def set_up(db: Db, identity: str) -> None:

@@ -57,7 +57,7 @@ def repair(db: Db, session: str, path: Path) -> str:
             break
     if at == last and meta == meta_of(stored):
         return f"Session {session!r} needs no repair: all its {last} events can be read."
-    put_meta(db, num, meta, minute=-1)
+    put_meta(db, num, meta)
     db.execute("UPDATE sessions SET token = token + 1, owner = NULL WHERE num = ?", (num,))
     if at == last:
         return f"The metadata of session {session!r} was rebuilt from its {last} events."
@@ -79,7 +79,7 @@ def bury(db: Db, session: str, path: Path) -> int | None:
     num, token = rows[0]
     set_value(db, "floor", max(token, value(db, "floor")))
     db.execute(
-        "UPDATE sessions SET id = NULL, owner = NULL, seq = 0, minute = NULL, name = '', meta = NULL WHERE num = ?",
+        "UPDATE sessions SET id = NULL, owner = NULL, seq = 0, name = '', meta = NULL WHERE num = ?",
         (num,),
     )
     db.execute("DELETE FROM snapshots WHERE session = ?", (num,))

@@ -3,32 +3,36 @@
 import heapq
 import math
 import random
-from itertools import count
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import anyio.lowlevel
 
 from holdfast.ports import Clock
 from holdfast.vocab.ids import base36
 
 START: Final = 1_767_225_600_000_000
 """When it begins unless told otherwise: 2026-01-01, in microseconds."""
+_ROUNDS: Final = 10
+"""Turns that others get before anybody looks whether all of them wait."""
 
 
 class ObedientClock:
     """Time that stands still.
 
-    `advance` moves it and wakes whoever is due, in order. With `hurries=True` it moves by itself: whenever everybody
-    waits, it jumps to the first who sleeps, so that nothing takes time. Worker threads count as waiting; give a clock
-    that hurries to tests whose store is in memory, or whose times do not matter.
+    `advance` moves it and wakes whoever is due. With `hurries=True` it moves by itself: whenever everybody waits, it
+    jumps to the first who sleeps, so that nothing takes time. Whoever waits for a thread counts as waiting: a clock that
+    hurries is for stores in memory, and for tests in which times do not matter.
     """
 
     def __init__(self, *, start: int = START, seed: int = 0, hurries: bool = False) -> None:
         self._now = start
         self._chance = random.Random(f"clock {seed}")
         self._hurries = hurries
-        self._order = count()
-        self._sleepers: list[tuple[int, int, anyio.Event]] = []
+        self._hurrying = False
+        self._sleepers: list[_Sleeper] = []
+        self._slept = 0
 
     def now(self) -> int:
         """Microseconds since 1970."""
@@ -40,21 +44,15 @@ class ObedientClock:
 
     async def sleep(self, seconds: float) -> None:
         """Wait until the time has moved so far."""
-        if seconds <= 0:
-            await anyio.lowlevel.checkpoint()
+        if seconds <= 0 or math.isinf(seconds):
+            await (anyio.lowlevel.checkpoint() if seconds <= 0 else anyio.sleep_forever())
             return
-        if math.isinf(seconds):
-            await anyio.sleep_forever()
-        sleeper = (self._now + max(1, round(seconds * 1_000_000)), next(self._order), anyio.Event())
+        self._slept += 1
+        sleeper = _Sleeper(self._now + max(1, round(seconds * 1_000_000)), self._slept)
         heapq.heappush(self._sleepers, sleeper)
         try:
-            while self._hurries and not sleeper[2].is_set():
-                await anyio.wait_all_tasks_blocked()
-                if self._sleepers and self._sleepers[0] is sleeper:
-                    self._wake_until(sleeper[0])
-                elif not sleeper[2].is_set():
-                    await sleeper[2].wait()
-            await sleeper[2].wait()
+            while sleeper.due > self._now:
+                await (self._hurry() if self._hurries and not self._hurrying else sleeper.rest())
         finally:
             if sleeper in self._sleepers:
                 self._sleepers.remove(sleeper)
@@ -66,20 +64,40 @@ class ObedientClock:
         return len(self._sleepers)
 
     def advance(self, seconds: float) -> None:
-        """Move the time on and wake whoever is due. Those it wakes run when the caller waits next."""
-        self._wake_until(self._now + round(seconds * 1_000_000))
+        """Move the time on and wake whoever is due. Those it wakes go on when the caller waits next."""
+        self._now += max(0, round(seconds * 1_000_000))
+        while self._sleepers and self._sleepers[0].due <= self._now:
+            heapq.heappop(self._sleepers).wake.set()
 
     def advance_to_next(self) -> bool:
-        """Move the time to the first sleeper; say whether there was one."""
+        """Move the time to the first who sleeps; say whether anybody did."""
         if not self._sleepers:
             return False
-        self._wake_until(self._sleepers[0][0])
+        self.advance((self._sleepers[0].due - self._now) / 1_000_000)
         return True
 
-    def _wake_until(self, moment: int) -> None:
-        self._now = max(self._now, moment)
-        while self._sleepers and self._sleepers[0][0] <= self._now:
-            heapq.heappop(self._sleepers)[2].set()
+    async def _hurry(self) -> None:
+        self._hurrying = True
+        try:
+            for _ in range(_ROUNDS):
+                await anyio.lowlevel.checkpoint()
+            await anyio.wait_all_tasks_blocked()
+            self.advance_to_next()
+        finally:
+            self._hurrying = False
+            if self._sleepers:
+                self._sleepers[0].wake.set()  # one of those who still sleep hurries from now on
+
+
+@dataclass(order=True)
+class _Sleeper:
+    due: int
+    number: int
+    wake: anyio.Event = field(default_factory=anyio.Event, compare=False)
+
+    async def rest(self) -> None:
+        await self.wake.wait()
+        self.wake = anyio.Event()
 
 
 if TYPE_CHECKING:

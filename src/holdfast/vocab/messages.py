@@ -12,7 +12,7 @@ import msgspec
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", gc=False):
     """A piece of a message."""
 
 
@@ -95,7 +95,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[InFlightPart, ...]
 
 
-class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """One message of a session's transcript: appended, never edited, never deleted."""
 
     id: str

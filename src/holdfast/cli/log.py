@@ -1,0 +1,77 @@
+"""`holdfast log`: the log of one session, as it is and as it grows."""
+
+import functools
+from typing import Any
+
+import click
+
+from holdfast.cli.place import Place, placed
+
+lines_as_json = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object a line, as the stream has it."
+)
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+seq = click.IntRange(min=0)
+
+
+@click.group("log")
+def command() -> None:
+    """Show, follow, replay, check and mend the log of a session."""
+
+
+@command.command()
+@click.argument("session")
+@click.option("--after", type=seq, default=0, metavar="SEQ", help="Only what came after this event.")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many events.")
+@lines_as_json
+@placed
+def show(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+    """Print the events of a session."""
+    return _run("show", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@click.option("--after", type=seq, metavar="SEQ", help="Begin after this event; the last ten when left out.")
+@lines_as_json
+@placed
+def tail(place: Place, **given: Any) -> int:  # Any: as above
+    """Follow a session while another process runs it, fragments included; end when nobody holds it."""
+    return _run("tail", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@click.option("--at", type=seq, metavar="SEQ", help="Only up to this event.")
+@click.option("--json", "as_json", is_flag=True, help="Accepted: the state is always JSON.")
+@placed
+def replay(place: Place, **given: Any) -> int:  # Any: as above
+    """Fold the log and print the state that it means. Runs nothing."""
+    return _run("replay", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@as_json
+@placed
+def validate(place: Place, **given: Any) -> int:  # Any: as above
+    """Check the log: bytes, numbers, pairs of intents and results, blobs. Exit 1 when something is wrong."""
+    return _run("validate", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@as_json
+@placed
+def repair(place: Place, **given: Any) -> int:  # Any: as above
+    """Make a damaged log writable again; the damaged bytes are kept aside."""
+    return _run("repair", place, **given)
+
+
+def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
+    import anyio
+
+    from holdfast.cli import logbook
+
+    code: int = anyio.run(functools.partial(getattr(logbook, name), place, **given))
+    return code

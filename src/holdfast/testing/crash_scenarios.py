@@ -1,0 +1,378 @@
+"""The scenarios of the crash matrix: everything that a session can be in the middle of."""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Final
+
+import anyio
+import anyio.lowlevel
+
+from holdfast.ports import Answer, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
+from holdfast.providers.scripted import ScriptedModel
+from holdfast.session import Session
+from holdfast.testing.crash_stage import Scenario, Stage
+from holdfast.tools.define import tool
+from holdfast.vocab.deltas import Delta, TextDelta
+from holdfast.vocab.errors import TurnError
+from holdfast.vocab.events import InputReceived, Recorded, ToolStarted
+from holdfast.vocab.messages import Text
+from holdfast.vocab.specs import ToolSpec
+
+Reply = Mapping[str, object]
+LONG: Final = "a long answer " * 3_000
+"""More than an event holds: it becomes a blob."""
+
+
+def rehearsed(replies: Sequence[Reply], stage: Stage) -> Model:
+    """A model that plays `replies` and has a last word for whatever comes after them.
+
+    Replies that hang do so only in the first process.
+    """
+    if stage.attempt:
+        replies = [{key: value for key, value in reply.items() if key != "hang"} for reply in replies]
+    return _Rehearsed(replies)
+
+
+def call(name: str, **args: object) -> Reply:
+    """A tool call of a reply."""
+    return {"name": name, "args": args}
+
+
+def tools_of(stage: Stage) -> list[Tool]:
+    """One tool of each effect, one that breaks, one that hangs until it is stopped, and one that opens a child session."""
+
+    @tool(effect="pure", concurrent=True)
+    async def look(n: int) -> str:
+        """Look at something."""
+        await anyio.lowlevel.checkpoint()
+        return LONG if n < 0 else f"saw {n}"
+
+    @tool(effect="pure", concurrent=False)
+    async def count(n: int) -> str:
+        """Count, alone."""
+        return f"counted {n}"
+
+    @tool(effect="idempotent")
+    async def put(n: int, context: ToolContext) -> str:
+        """Put something where it is."""
+        stage.did("put", context.key)
+        await anyio.lowlevel.checkpoint()
+        return f"put {n}"
+
+    async def booked(n: int, context: ToolContext) -> str | None:
+        return f"had booked {n}" if stage.happened("book", context.key) else None
+
+    @tool(effect="reconcilable", check=booked)
+    async def book(n: int, context: ToolContext) -> str:
+        """Book something that can be looked up."""
+        await anyio.lowlevel.checkpoint()
+        stage.did("book", context.key)
+        await anyio.lowlevel.checkpoint()
+        return f"booked {n}"
+
+    @tool(effect="once")
+    async def pay(n: int, context: ToolContext) -> str:
+        """Pay, once."""
+        context.show("paying ")
+        await anyio.lowlevel.checkpoint()
+        stage.did("pay", context.key)
+        await anyio.lowlevel.checkpoint()
+        return f"paid {n}"
+
+    @tool(effect="once", asks=True)
+    async def order(n: int, context: ToolContext) -> str:
+        """Order, once, when a person agrees."""
+        stage.did("order", context.key)
+        return f"ordered {n}"
+
+    @tool(effect="once")
+    async def ring(n: int, context: ToolContext) -> str:
+        """Ring until it is stopped."""
+        stage.did("ring", context.key)
+        context.show("ringing ")
+        if stage.attempt == 0:
+            await anyio.sleep_forever()
+        return f"rang {n}"
+
+    @tool(effect="once")
+    async def stumble(n: int, context: ToolContext) -> str:
+        """Break."""
+        stage.did("stumble", context.key)
+        raise ValueError(f"stumbled over {n}")
+
+    return [look, count, put, book, pay, order, ring, stumble, _Delegate()]
+
+
+class _Rehearsed:
+    def __init__(self, replies: Sequence[Reply]) -> None:
+        self._script = ScriptedModel.of(replies)
+        self._length = len(replies)
+
+    @property
+    def name(self) -> str:
+        return "scripted:rehearsed"
+
+    @property
+    def format(self) -> str:
+        return "anthropic"
+
+    async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
+        if request.position >= self._length:
+            await anyio.lowlevel.checkpoint()
+            yield TextDelta(text="That is all.")
+            yield ModelReply(parts=(Text(text="That is all."),))
+            return
+        async for item in self._script.ask(request):
+            yield item
+
+
+class _Delegate:
+    """A call of it is a child session."""
+
+    spec = ToolSpec(
+        name="delegate",
+        description="Let somebody else answer.",
+        schema={"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]},
+        child=True,
+    )
+
+    def problem(self, args: dict[str, object]) -> str:
+        return "" if isinstance(args.get("prompt"), str) else "A prompt is missing."
+
+    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
+        raise AssertionError("the child performer runs it")
+
+    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
+        return None
+
+
+# --- the scenarios ---------------------------------------------------------------------------------------------------
+
+
+def _options(replies: Sequence[Reply], asker: object = None) -> Callable[[Stage], Mapping[str, object]]:
+    return lambda stage: {"model": rehearsed(replies, stage), "tools": tools_of(stage), "asker": asker}
+
+
+async def _serial(stage: Stage) -> None:
+    async with stage.open(name="serial") as session:
+        await session.run("Do it all.")
+        await session.rename("done")
+        await session.set_permission_mode("acceptEdits")
+        await session.inject("assistant", "Something was said in between.")
+        await session.inject("system", "Be brief.")
+        async for item in session.send("Now the hard ones."):
+            if isinstance(item, Recorded) and isinstance(item.event, ToolStarted) and item.event.name == "stumble":
+                await anext(session.send("And then?", input_id="queued"))
+        await session.finish()
+
+
+SERIAL: Final = Scenario(
+    name="serial",
+    options=_options(
+        [
+            {"text": "First.", "calls": [call("count", n=1), call("pay", n=1)]},
+            {"reasoning": "Hm.", "text": "Then.", "calls": [call("put", n=2), call("book", n=2), call("pay", n=2)]},
+            {"text": "Done."},
+            {"text": "Hard.", "calls": [call("stumble", n=3), call("nothing", n=3), call("pay", n=3)]},
+            {"raw_args": {"name": "pay", "text": "{broken"}},
+            {"calls": [call("delegate", prompt="What do you think?"), call("pay", wrong=1)]},
+            {"text": "That was hard."},
+        ]
+    ),
+    act=_serial,
+)
+
+
+async def _parallel(stage: Stage) -> None:
+    async with stage.open() as session:
+        await session.run("Look around.")
+        await session.run("Again.")
+
+
+PARALLEL: Final = Scenario(
+    name="parallel",
+    options=_options(
+        [
+            {
+                "text": "Looking.",
+                "calls": [
+                    *(call("look", n=n) for n in (1, -2, 3, 4)),
+                    call("pay", n=5),
+                    call("look", n=6),
+                    call("look", n=7),
+                ],
+            },
+            {"reasoning": "Only a thought.", "calls": [call("look", n=n) for n in range(10)]},
+            {"text": LONG},
+            {"text": "Yes."},
+        ]
+    ),
+    act=_parallel,
+)
+
+
+async def _decide(question: Question) -> Answer:
+    await anyio.lowlevel.checkpoint()
+    match question.args.get("n"):
+        case 2:
+            return Answer(allowed=False, message="not today")
+        case 3:
+            return Answer(allowed=True, grant="session")
+        case 4:
+            raise RuntimeError("nobody is at home")
+        case _:
+            return Answer(allowed=True)
+
+
+async def _approval(stage: Stage) -> None:
+    async with stage.open() as session:
+        await session.run("Order.")
+        await session.run("Order more.")
+
+
+APPROVAL: Final = Scenario(
+    name="approval",
+    options=_options(
+        [
+            {"text": "May I?", "calls": [call("look", n=1), call("order", n=1), call("order", n=2), call("look", n=2)]},
+            {"calls": [call("order", n=3), call("order", n=4)]},
+            {"text": "Done."},
+            {"calls": [call("order", n=3), call("pay", n=1)]},
+            {"text": "Done again."},
+        ],
+        _decide,
+    ),
+    act=_approval,
+)
+
+
+async def _steered(stage: Stage) -> None:
+    async with stage.open() as session:
+        said = 0
+        async for item in session.send("Go."):
+            if isinstance(item, TextDelta) and not said:
+                said = 1
+                await session.steer("Wait, this first.")
+            if isinstance(item, Recorded) and isinstance(item.event, ToolStarted) and said == 1:
+                said = 2
+                await session.steer("And that.")
+                await session.steer("And that too.")
+                await anext(session.send("Later.", input_id="later"))
+        await session.finish()
+        await session.run("The end.")
+
+
+STEERED: Final = Scenario(
+    name="steered",
+    options=_options(
+        [
+            {"text": "I begin with a long sentence.", "chunk": 4, "calls": [call("look", n=1), call("pay", n=1)]},
+            {"text": "Then.", "calls": [call("put", n=1)]},
+            {"text": "Good."},
+            {"text": "Later it is."},
+        ]
+    ),
+    act=_steered,
+)
+
+
+async def _interrupted(stage: Stage) -> None:
+    async with stage.open() as session:
+        await _stop_at(session, "Talk.", lambda item: isinstance(item, TextDelta))
+        await _stop_at(session, "Ring.", lambda item: _starts(item, "ring"))
+        await _stop_at(session, "Ring again.", lambda item: isinstance(item, Recorded) and _received(item))
+        await session.run("Enough.")
+
+
+INTERRUPTED: Final = Scenario(
+    name="interrupted",
+    options=_options(
+        [
+            {"reasoning": "Hm, hm.", "text": "I was about to", "hang": True},
+            {"text": "Ringing.", "calls": [call("look", n=1), call("ring", n=1), call("pay", n=1)]},
+            {"text": "Ringing.", "calls": [call("pay", n=2)]},
+            {"text": "Quiet."},
+        ]
+    ),
+    act=_interrupted,
+)
+
+
+async def _forked(stage: Stage) -> None:
+    async with stage.open() as session:
+        await session.run("One.")
+        first = session.turns[0].turn
+        fork = await session.fork()
+        await session.run("Two.")
+        early = await session.fork(at=first)
+        async with stage.open(resume=fork) as other:
+            await other.run("Two, but differently.")
+        await session.run("Three.")
+    async with stage.open(resume=early) as other:
+        await other.run("Two, a third way.")
+
+
+FORKED: Final = Scenario(
+    name="forked",
+    options=_options(
+        [
+            {"text": "Paying.", "calls": [call("pay", n=1), call("look", n=1)]},
+            {"text": "Paid."},
+            {"calls": [call("put", n=2), call("pay", n=2)]},
+            {"text": "Again."},
+        ]
+    ),
+    act=_forked,
+)
+
+
+async def _rewound(stage: Stage) -> None:
+    async with stage.open() as session:
+        await session.run("One.")
+        await session.run("Two.")
+        await session.rewind(to=session.turns[0].turn)
+        await session.run("Two, better.")
+        await session.rewind(before=session.turns[0].turn)
+        await session.run("One, better.")
+        await session.rewind(to=session.turns[1].turn)
+        await session.run("Back to the first way.")
+        await session.clear_history()
+        await session.run("A clean table.")
+
+
+REWOUND: Final = Scenario(
+    name="rewound",
+    options=_options(
+        [
+            {"text": "Paying.", "calls": [call("pay", n=1), call("look", n=1)]},
+            {"text": "Paid."},
+            {"calls": [call("book", n=2)]},
+            {"text": "Booked."},
+            {"calls": [call("pay", n=3)]},
+            {"text": "Paid again."},
+        ]
+    ),
+    act=_rewound,
+)
+
+SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND)
+"""All of them."""
+
+
+async def _stop_at(session: Session, prompt: str, moment: Callable[[object], bool]) -> None:
+    """Say something and interrupt the turn at the first item that is the moment."""
+    stopped = False
+    try:
+        async for item in session.send(prompt):
+            if not stopped and moment(item):
+                stopped = True
+                await session.abort("enough")
+    except TurnError:
+        return
+
+
+def _starts(item: object, name: str) -> bool:
+    return isinstance(item, Recorded) and isinstance(item.event, ToolStarted) and item.event.name == name
+
+
+def _received(item: Recorded) -> bool:
+    return isinstance(item.event, InputReceived)

@@ -1,0 +1,154 @@
+"""The ways to go on after a crash, and what must be true afterwards."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast import replay, shelf
+from holdfast.logic.state import state_of
+from holdfast.ports import EventStore, SessionQuery
+from holdfast.session import Session
+from holdfast.testing.crash_checks import (
+    child_prompts,
+    dropped_from,
+    is_childs,
+    log_is_whole,
+    lost,
+    results_on_path,
+    wrong_with,
+)
+from holdfast.testing.crash_stage import SESSION, Stage, Trial
+from holdfast.vocab.errors import NoSession, TurnError
+from holdfast.vocab.events import Recorded, TurnCompleted, TurnStarted
+
+MESSAGE: Final = "Go on with this instead."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """A way to go on after a crash."""
+
+    name: str
+    act: Callable[[Stage], Awaitable[None]]
+    keeps_open_turn: bool = True
+    """Whether results of the turn that was open stay in the conversation."""
+    keeps_open_batch: bool = True
+    """Whether results of a reply stay whose other calls were open."""
+
+
+async def _resume(stage: Stage) -> None:
+    async with stage.open(**await _known(stage)) as session:
+        await _over(session.finish())
+        await compare(stage, session)
+
+
+async def _say_more(stage: Stage) -> None:
+    async with stage.open(**await _known(stage)) as session:
+        await _over(session.run(MESSAGE))
+        await _over(session.finish())
+        await compare(stage, session)
+
+
+async def _fork(stage: Stage) -> None:
+    async with stage.open(**await _known(stage, fork=True)) as session:
+        await _over(session.run(MESSAGE))
+        await compare(stage, session)
+
+
+async def _abandon(stage: Stage) -> None:
+    before = await log_of(stage.store, SESSION)
+    async with stage.open(**await _known(stage, on_crash="abandon")) as session:
+        await _over(session.finish())
+        earlier = state_of(SESSION, _without_open_turn(before)).transcript.messages
+        if list(session.history[: len(earlier)]) != earlier:
+            stage.wrong.append("the abandoned turn left something in the conversation, or took something from it")
+        await _over(session.run(MESSAGE))
+        await compare(stage, session)
+
+
+RESUME: Final = Way(name="resume", act=_resume)
+MORE: Final = Way(name="message", act=_say_more)
+FORK: Final = Way(name="fork", act=_fork, keeps_open_batch=False)
+ABANDON: Final = Way(name="abandon", act=_abandon, keeps_open_turn=False)
+WAYS: Final = (RESUME, MORE, FORK, ABANDON)
+"""Every way there is."""
+
+
+async def compare(stage: Stage, session: Session) -> None:
+    """Note it when a session that is at rest is not what its log says."""
+    live, replayed = session.plain_state(), await replay.replay(stage.store, session.id)
+    differing = [key for key in live if live[key] != replayed[key]]
+    if differing:
+        details = "; ".join(f"{key}: live {live[key]!r}, replayed {replayed[key]!r}" for key in differing)
+        stage.wrong.append(f"live and replayed state differ: {details:.2000}")
+
+
+async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: Way) -> None:
+    """Note every promise that was broken, after `recovery` went on from the log `before` in some way."""
+    await _sweep(trial)
+    results = results_on_path(before, whole_batches=not way.keeps_open_batch, open_turn=way.keeps_open_turn)
+    prompts = child_prompts(before)
+    for model in recovery.models:
+        for request in model.requests:
+            if not is_childs(request, prompts):
+                trial.wrong += dropped_from(request, results)
+    trial.wrong += [f"happened twice: {call}" for call in trial.ledger.doubled(trial.once)]
+    for meta in await trial.store.list(SessionQuery(include_children=True)):
+        log = await log_of(trial.store, meta.id)
+        found = [*wrong_with(log), *lost(trial.ledger.acknowledged[meta.id], log)]
+        found += await shelf.verify(trial.store, meta.id)
+        trial.wrong += [f"session {meta.id}: {wrong}" for wrong in found]
+
+
+async def judge_dead(trial: Trial) -> None:
+    """Note what a crash itself broke, before anybody went on."""
+    for session, acknowledged in trial.ledger.acknowledged.items():
+        log = await log_of(trial.store, session)
+        trial.wrong += [f"after the crash: {wrong}" for wrong in (*log_is_whole(log), *lost(acknowledged, log))]
+
+
+async def log_of(store: EventStore, session: str) -> tuple[Recorded, ...]:
+    """The whole log of a session; nothing when there is none."""
+    try:
+        return (await store.read(session)).records
+    except NoSession:
+        return ()
+
+
+async def _sweep(trial: Trial) -> None:
+    """Finish every other session that was left open: a fork, a child, the original of a fork."""
+
+    async def finish_all(stage: Stage) -> None:
+        for meta in await stage.store.list(SessionQuery(include_children=True)):
+            if meta.open_turn or _waits(await log_of(stage.store, meta.id)):
+                async with stage.open(resume=meta.id) as session:
+                    await _over(session.finish())
+                    await compare(stage, session)
+
+    await trial.run(finish_all)
+
+
+def _waits(log: Sequence[Recorded]) -> bool:
+    return bool(state_of("", log).progress.queue)
+
+
+async def _known(stage: Stage, **more: object) -> dict[str, object]:
+    """The arguments that open the session again, or anew when its very first event was lost."""
+    return {"resume": SESSION, **more} if await shelf.exists(stage.store, SESSION) else {}
+
+
+async def _over(turn: Awaitable[object]) -> None:
+    """Wait for the end of a turn, whichever it is."""
+    try:
+        await turn
+    except TurnError:
+        return
+
+
+def _without_open_turn(log: Sequence[Recorded]) -> Sequence[Recorded]:
+    for position in range(len(log), 0, -1):
+        if isinstance(log[position - 1].event, TurnCompleted):
+            return log
+        if isinstance(log[position - 1].event, TurnStarted):
+            return log[: position - 1]
+    return log

@@ -1,0 +1,55 @@
+"""T4: a small disk runs full before each event of a session, on both durable stores, and becomes read-only at the end."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from tests.torture.progress import Progress
+from tests.torture.separate import ask, scratch
+
+Kind = Literal["sqlite", "jsonl"]
+KINDS: Final[tuple[Kind, ...]] = ("sqlite", "jsonl")
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """What `full.py` is asked to do."""
+
+    kind: Kind
+    folder: str
+    restarts: tuple[bool, ...] = (False, True)
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What `full.py` answers; its fields are documented there."""
+
+    how: str
+    points: int
+    refused: int
+    waited: int
+    raised: int
+    wrongs: dict[str, list[str]]
+
+
+def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, state_dir: Path) -> bool:
+    """Fill the disk before every event; a small scale leaves out the restarts on a full disk."""
+    progress = Progress(state_dir, "disk_full", seed)
+    while (done := progress.done("stores")) < len(KINDS):
+        fill(KINDS[done], (False, True) if scale >= 1 else (False,), progress)
+        progress.count("stores")
+        progress.save()
+        report(progress.line())
+    progress.save(over=True)
+    return progress.sound
+
+
+def fill(kind: Kind, restarts: tuple[bool, ...], progress: Progress) -> None:
+    """Try every event of a session on one store, and count."""
+    with scratch() as folder:
+        found = ask("full", Task(kind=kind, folder=folder, restarts=restarts), Findings)
+    progress.count(f"{kind}: points, on {found.how}", found.points)
+    progress.count(f"{kind}: points without room", found.refused)
+    progress.count(f"{kind}: points that waited and said so", found.waited)
+    progress.count(f"{kind}: points where the caller was told", found.raised)
+    progress.faulted({f"{kind}: {name}": each for name, each in found.wrongs.items()}, "see above")
