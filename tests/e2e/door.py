@@ -52,7 +52,9 @@ class Door:
         path.write_text(json.dumps(replies), encoding="utf-8")
         return f"scripted:{path}"
 
-    def run(self, *arguments: str, text: str = "", cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Ran:
+    def run(
+        self, *arguments: str, text: str = "", cwd: Path | None = None, env: Mapping[str, str] | None = None
+    ) -> Ran:
         """Run a command to its end."""
         process = self.start(*arguments, cwd=cwd, env=env)
         out, err = process.communicate(text, timeout=50)

@@ -9,11 +9,14 @@ import pytest
 from holdfast.ports import LogSlice, SessionQuery
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.jsonl_append import Pen, begin
-from holdfast.stores.jsonl_claims import Claims, Owners
+from holdfast.stores.jsonl_claims import Claims, Owners, holds
 from holdfast.stores.jsonl_known import Knowledge
 from holdfast.stores.jsonl_lines import seal_batch
+from holdfast.stores.jsonl_upkeep import Upkeep
+from holdfast.testing.builders import START
 from holdfast.testing.store_examples import StepClock, opening, owner, say
 from holdfast.vocab.errors import LeaseLost, SeqConflict, StoreError, StoreUnavailable
+from holdfast.vocab.specs import Lease
 from tests.stores.jsonl_kit import jsonl, python, seqs, stop
 
 pytestmark = pytest.mark.anyio
@@ -158,6 +161,23 @@ def test_a_writer_that_is_overtaken_while_it_syncs_does_not_acknowledge(tmp_path
         overtaken.append(lease, 1, (say("late", 2),), {})
     found = knowledge.look("s1", trust=False).reading
     assert (found.records, found.flaw) == ((*opening("s1"), say("late", 2)), None)
+
+
+def test_a_claim_so_slow_that_its_token_was_used_and_removed_gets_another(tmp_path: Path) -> None:
+    knowledge, claims, pen = parts(tmp_path)
+    folder = knowledge.folder("s1")
+    pen.append(pen.take("s1", owner(), 0), 0, opening("s1"), {})
+    moments = iter(("the heartbeat", "the expiry", "the claim"))
+
+    def slow() -> int:
+        if next(moments, "") == "the claim":
+            pen.take("s1", owner("two"), 0)
+            Upkeep(knowledge, claims, BlobFolder(tmp_path / "blobs")).delete("s1")
+        return START
+
+    late = Claims(Owners(tmp_path / "owners"), lambda _: False, slow).take(folder, owner("late"), 0)
+    assert late.segment == 4
+    assert not holds(folder, Lease(session="s1", token=2, owner=owner("late"), since=START))
 
 
 def test_after_a_failed_sync_a_lease_takes_no_more_writes(tmp_path: Path) -> None:

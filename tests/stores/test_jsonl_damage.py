@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.ports import LogSlice
-from holdfast.stores.jsonl_lines import FORMAT, Beginning, Claim, seal, seal_batch, seal_struct
+from holdfast.stores.jsonl_lines import FORMAT, Beginning, Claim, read_lines, seal, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import HeldSegments, Place, read_log
 from holdfast.testing.store_examples import owner, say
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession
@@ -70,6 +70,15 @@ def test_a_line_is_the_event_as_it_goes_over_the_wire_with_a_checksum() -> None:
     first, *_, last = seal_batch(EVENTS[:3]).splitlines()
     assert first.startswith(encode(EVENTS[0])[:-1] + b',"left":2,"crc":"')
     assert last.startswith(encode(EVENTS[2])[:-1] + b',"crc":"')
+
+
+def test_a_line_missing_from_a_batch_is_found_without_decoding_anything() -> None:
+    first, second, third = seal_batch(EVENTS[:3]).splitlines(keepends=True)
+    for lines in (first + third, first + second + seal_batch(EVENTS[3:5]), first + first):
+        found = read_lines(lines, 0, 0, after=100)
+        assert found.flaw is not None
+        assert (found.end, found.seq) == (0, 0)
+    assert read_lines(second + third, 0, 1, after=100).flaw is None
 
 
 def test_a_gap_between_segments_and_a_missing_segment_are_damage() -> None:

@@ -20,7 +20,11 @@ _word: Final = msgspec.json.Decoder(Word)
 
 
 class Silent(Exception):
-    """No life said anything for a long time, or the worker is gone."""
+    """The worker is gone."""
+
+
+class Quiet(Silent):
+    """No life said anything for a long time."""
 
 
 class Forks:
@@ -76,6 +80,13 @@ class Forks:
             self._reap(word.life)
         return word
 
+    def hear(self, timeout: float) -> Word | None:
+        """The next word of any life, if one comes in time."""
+        try:
+            return self.next(timeout)
+        except Quiet:
+            return None
+
     def until_dead(self, life: int) -> Iterator[Word]:
         """Everything that a life still says, its death included."""
         while True:
@@ -94,7 +105,7 @@ class Forks:
         assert self._server.stdout is not None
         handle = self._server.stdout.fileno()
         if not select.select([handle], [], [], timeout)[0]:
-            raise Silent(f"No life said anything for {timeout:g} s.")
+            raise Quiet(f"No life said anything for {timeout:g} s.")
         heard = os.read(handle, 1 << 16)
         if not heard:
             raise Silent(f"The worker is gone with status {self._server.wait(PATIENCE_S)}; its error is printed above.")

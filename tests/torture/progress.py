@@ -66,9 +66,9 @@ class Progress:
         partial.replace(self._path)
 
     def line(self) -> str:
-        """Everything in one line."""
-        shown = [f"{name} {value:,.0f}" for name, value in (*self.figures.items(), *self.faults.items())]
-        return ", ".join(shown)
+        """The figures in one line, with everything that must stay zero in one sum."""
+        shown = [f"{name} {value:,.0f}" for name, value in self.figures.items()]
+        return ", ".join([*shown, f"wrong {sum(self.faults.values()):,.0f}"])
 
 
 def table(state_dir: Path, name: str) -> list[str]:

@@ -21,7 +21,7 @@ from holdfast.runtime.inbox import Post
 from holdfast.runtime.performers import PERFORMERS
 from holdfast.runtime.world import Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
-from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
+from holdfast.vocab.errors import HoldfastError, StoreError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.events import (
     Closed,
     Draft,
@@ -145,6 +145,8 @@ class Runner:
                 self.world.inbox.fail(posts, exc)
                 return
             self._publish(step)
+            if any(isinstance(record.event, ModelAsked) for record in step.records):
+                self.policy_blobs = {}  # they are in the store now
         for post in posts:
             post.answer()
         self._perform_intents(step, tasks)
@@ -166,15 +168,25 @@ class Runner:
                     await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
                 return
             except (StoreFull, StoreUnavailable) as exc:
+                if await self._landed(step):
+                    return
                 if waited >= self._patience_s or not patient:
                     raise
                 self.stream(StoreWaiting(problem=str(exc)))
             await self.world.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
+    async def _landed(self, step: Step) -> bool:
+        """Whether a step is in the log although its append failed: a commit can fail after it has happened."""
+        try:
+            tail = await self.world.store.read(self.world.session, self.world.state.progress.seq)
+        except StoreError:
+            return False
+        return tail.records == step.records
+
     def _blobs(self, posts: list[Post], step: Step) -> Mapping[str, bytes]:
         blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
-        if any(isinstance(record.event, ModelAsked) for record in step.records):
+        if self.policy_blobs and any(isinstance(record.event, ModelAsked) for record in step.records):
             blobs |= self.policy_blobs
         return blobs
 

@@ -2,6 +2,8 @@
 
     store.json                      format and identity
     sessions/<id>/<token>.jsonl     a segment: what the lease with that token wrote
+    sessions/<id>/<token>.blobs/    links to the blobs that it cites
+    sessions/<id>/damaged/          what repairs put aside
     blobs/ab/<sha256>               long texts and media
     owners/<id>.json                heartbeats
     cache/                          may be deleted at any time

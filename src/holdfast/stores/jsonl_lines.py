@@ -6,7 +6,6 @@ all bytes before it. An event that is not the last of its batch has `,"left":<n>
 lines of the batch that follow. So a batch counts when its last line is whole, and half a batch is nothing.
 """
 
-import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ from holdfast.wire.codec import decode, encode
 FORMAT: Final = 1
 """Of the folder and its segments; a higher one needs a newer Holdfast."""
 _SEAL: Final = len(b',"crc":"00000000"}')
-_LEFT: Final = re.compile(rb',"left":(\d+)')
+_LEFT: Final = b',"left":'
 _DIGITS: Final = frozenset(b"0123456789")
 
 
@@ -182,8 +181,8 @@ def _left(content: bytes, start: int, stop: int) -> int:
 
     An event ends with a bracket or a quote, so a digit can only be that number.
     """
-    found = _LEFT.fullmatch(content, content.rfind(b',"left":', start, stop), stop - _SEAL)
-    return int(found[1]) if found else 0
+    number = content.rfind(b":", start, stop - _SEAL) + 1
+    return int(content[number : stop - _SEAL]) if content[number - len(_LEFT) : number] == _LEFT else 0
 
 
 def _lost_its_end(content: bytes, position: int) -> bool:

@@ -101,7 +101,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 self._woken.wait(THREAD_PATIENCE_S)
                 self._woken.clear()
             elif not self._scheduled or self._scheduled[0].when() == math.inf:
-                raise Stuck("Every task waits for something that nobody will do.")
+                waiting = "".join(f"\n  {_where(task)}" for task in asyncio.all_tasks(self))
+                raise Stuck(f"Every task waits for something that nobody will do:{waiting}")
             else:
                 self._now = max(self._now, self._scheduled[0].when())
                 break
@@ -139,3 +140,15 @@ def _name(handle: asyncio.Handle) -> str:
 def _task(handle: asyncio.Handle) -> _Task[Any] | None:
     owner = getattr(handle._callback, "__self__", None)
     return owner if isinstance(owner, _Task) else None
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    """The name of a task and the places in which it waits, the innermost last."""
+    places: list[str] = []
+    inner: Any = task.get_coro()  # Any: whatever coroutines await in the end
+    while inner is not None:
+        frame = getattr(inner, "cr_frame", None) or getattr(inner, "ag_frame", None)
+        if frame is not None:
+            places.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+        inner = getattr(inner, "cr_await", None) or getattr(inner, "ag_await", None)
+    return f"{task.get_name()}: {' > '.join(places[-6:])}"

@@ -1,0 +1,97 @@
+"""`holdfast log`: shown, followed from another process, replayed, checked and mended."""
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.e2e.door import Door, finish, kinds, read_until
+
+ONE = {"text": "one", "calls": [{"name": "Read", "args": {"file_path": "a.txt"}}]}
+TWO = {"text": "two"}
+
+
+def test_a_log_is_shown_replayed_and_valid(door: Door) -> None:
+    live = door.run(
+        "-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--output-format", "events"
+    ).lines
+    events = [line for line in live if "seq" in line]
+
+    assert door.run("log", "show", "s1", "--after", "2", "--limit", "3", "--json").lines == events[2:5]
+    words = door.run("log", "show", "s1").out.splitlines()
+    assert len(words) == len(events)
+    assert words[0].split()[:4:3] == ["1", "started"]
+    state = door.run("log", "replay", "s1").json
+    assert [message["role"] for message in state["messages"]] == ["user", "assistant", "tool", "assistant"]
+    assert (state["lifecycle"], state["progress"]["seq"]) == ("Closed", len(events))
+    prefix = door.run("log", "replay", "s1", "--at", "4", "--json").json
+    assert (prefix["lifecycle"], prefix["progress"]["seq"], len(prefix["messages"])) == ("Active", 4, 1)
+    valid = door.run("log", "validate", "s1", "--json")
+    assert valid.code == 0
+    assert valid.json == {"session": "s1", "valid": True, "events": len(events), "problems": [], "notes": []}
+    assert "needs no repair" in door.run("log", "repair", "s1").out
+
+
+@pytest.mark.contract("RB-31", "RV-B2")
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+def test_a_running_session_is_followed_from_another_process(door: Door, kind: str) -> None:
+    store = f"{kind}://{door.folder / 'followed'}"
+    slow = {"text": "slowly but surely", "chunk": 4, "delay_ms": 150}
+    process = door.start(
+        *("-p", "hi", "--session-id", "s1", "--store", store, "--model", door.script(ONE, slow)),
+        *("--output-format", "events"),
+    )
+    live = list(read_until(process, "model_asked"))
+
+    tail = door.start("--store", store, "log", "tail", "s1", "--json", "--after", "0")
+    seen = list(read_until(tail, "text_delta"))
+    live += finish(process).lines
+    seen += finish(tail).lines
+
+    events = [line for line in live if "seq" in line]
+    assert [line for line in seen if "seq" in line] == events
+    said = [line for line in seen if line["type"] == "session:text_delta"]
+    assert "".join(line["data"]["text"] for line in said) == "oneslowly but surely"
+    asked = [line["seq"] for line in events if line["type"] == "session:model_asked"]
+    assert [line["after"] for line in said] == [asked[0], *[asked[1]] * 5]
+    place = kinds(seen).index("text_delta")
+    assert seen[place - 1]["seq"] == asked[0]
+
+
+def test_damage_is_named_the_rest_is_readable_and_repair_makes_it_whole(door: Door) -> None:
+    model = door.script(ONE, TWO, TWO)
+    door.run("-p", "hi", "--model", model, "--session-id", "s1")
+    with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db, db:
+        db.execute("UPDATE events SET line = X'00112233' WHERE seq = 6")
+
+    resumed = door.run("-r", "s1", "-p", "more")
+    shown = door.run("log", "show", "s1", "--json")
+    validated = door.run("log", "validate", "s1", "--json")
+    verified = door.run("sessions", "verify", "--json")
+    listed = door.run("sessions", "list", "--json")
+
+    assert (resumed.code, resumed.out) == (1, "")
+    assert "can only be read" in resumed.err
+    assert (shown.code, [line["seq"] for line in shown.lines]) == (1, [1, 2, 3, 4, 5])
+    assert "goes no further" in shown.err
+    assert (validated.code, validated.json["valid"]) == (1, False)
+    assert (verified.code, verified.json[0]["ok"]) == (1, False)
+    assert [one["id"] for one in listed.json] == ["s1"]
+    repaired = door.run("log", "repair", "s1", "--json")
+    assert repaired.code == 0
+    assert "now ends at event 5" in repaired.json["done"]
+    assert door.run("-r", "s1", "--finish").out == "one\n"
+
+
+def test_an_unmatched_call_makes_a_log_invalid(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1")
+    with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db, db:
+        db.execute(
+            "UPDATE events SET line = replace(CAST(line AS TEXT), '-0\"', '-9\"') WHERE line LIKE '%tool_finished%'"
+        )
+
+    ran = door.run("log", "validate", "s1")
+
+    assert ran.code == 1
+    assert "which is not open" in ran.out
+    assert "without a result" in ran.out

@@ -1,0 +1,109 @@
+"""Signals: the first interrupt stops the turn and keeps what was said; SIGTERM and SIGHUP let it finish in time."""
+
+import signal
+import subprocess
+
+import pytest
+
+from tests.e2e.door import Door, finish, kinds, read_until
+
+HANGS = {"text": "so far", "chunk": 20, "hang": True}
+SLOW = {"text": "slowly but surely", "chunk": 1, "delay_ms": 30}
+AFTER = {"text": "after"}
+
+
+def start(
+    door: Door, *replies: dict[str, object], flags: tuple[str, ...] = (), drain_s: str = "10"
+) -> "subprocess.Popen[str]":
+    """Start a run and wait until the model speaks."""
+    process = door.start(
+        *("-p", "go", "--session-id", "s1", "--model", door.script(*replies), "--output-format", "events", *flags),
+        env={"HOLDFAST_DRAIN_S": drain_s},
+    )
+    assert [line["type"] for line in read_until(process, "text_delta")][0] == "session:started"
+    return process
+
+
+@pytest.mark.contract("RB-43")
+def test_an_interrupt_ends_with_130_and_keeps_the_partial_text(door: Door) -> None:
+    ran = finish(start(door, HANGS, AFTER), signal.SIGINT)
+
+    reply = next(line for line in ran.lines if line["type"] == "session:model_replied")
+    over = next(line for line in ran.lines if line["type"] == "session:turn_completed")
+    assert (ran.code, over["data"]["outcome"]) == (130, "interrupted")
+    assert (reply["data"]["stop"], reply["data"]["parts"]) == ("interrupted", [{"type": "text", "text": "so far"}])
+    assert kinds(ran.lines)[-1] == "SessionClosed"
+    after = door.run("-r", "s1", "-p", "more", "--output-format", "json")
+    assert (after.code, after.json["result"]) == (0, "after")
+
+
+def test_an_interrupt_in_text_prints_what_was_said(door: Door) -> None:
+    process = door.start("-p", "go", "--session-id", "s1", "--model", door.script(HANGS))
+    tail = door.start("log", "tail", "s1", "--json")
+    while tail.poll() is not None:  # the session is not there yet
+        tail.communicate()
+        tail = door.start("log", "tail", "s1", "--json")
+    list(read_until(tail, "text_delta"))
+
+    ran = finish(process, signal.SIGINT)
+
+    assert (ran.code, ran.out) == (130, "so far\n")
+    assert finish(tail).code == 0
+
+
+@pytest.mark.contract("ST-12", "ST-30")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_turn_may_finish_after_the_process_was_told_to_end(door: Door, number: signal.Signals) -> None:
+    ran = finish(start(door, SLOW), number)
+
+    over = next(line for line in ran.lines if line["type"] == "session:turn_completed")
+    assert (ran.code, over["data"]["outcome"]) == (0, "completed")
+    assert kinds(ran.lines)[-4:] == ["SessionTurnEnd", "SessionPersisted", "closed", "SessionClosed"]
+
+
+def test_a_turn_that_does_not_finish_in_time_is_interrupted(door: Door) -> None:
+    ran = finish(start(door, HANGS, drain_s="0.1"), signal.SIGTERM)
+
+    interrupted = next(line for line in ran.lines if line["type"] == "session:interrupted")
+    assert ran.code == 130
+    assert "did not end within 0.1 seconds" in interrupted["data"]["reason"]
+
+
+def test_an_interrupt_also_stops_a_command_and_what_it_started(door: Door) -> None:
+    command = "echo begun; sleep 60 & sleep 60"
+    process = door.start(
+        *("-p", "go", "--session-id", "s1", "--output-format", "events", "--allow", "Bash"),
+        *("--model", door.script({"calls": [{"name": "Bash", "args": {"command": command}}]}, AFTER)),
+    )
+    list(read_until(process, "tool_output_delta"))
+
+    ran = finish(process, signal.SIGINT)
+
+    result = next(line for line in ran.lines if line["type"] == "session:tool_finished")
+    assert (ran.code, result["data"]["outcome"]) == (130, "interrupted")
+    assert "begun" in result["data"]["content"][0]["text"]
+    assert door.run("log", "validate", "s1").code == 0
+
+
+def test_no_more_input_is_taken_while_draining(door: Door) -> None:
+    process = start(door, SLOW, AFTER, flags=("--input-format", "stream-json"))
+
+    process.send_signal(signal.SIGTERM)
+    out, _ = process.communicate('{"type":"user","message":{"role":"user","content":"more"}}\n', timeout=50)
+
+    assert process.returncode == 0
+    assert out.count('"type":"session:turn_completed"') == 1
+
+
+def test_a_reader_that_goes_away_stops_the_turn(door: Door) -> None:
+    process = start(door, {"text": "x" * 400, "chunk": 1, "delay_ms": 20}, AFTER)
+    assert process.stdout is not None
+    process.stdout.close()
+
+    assert process.wait(timeout=50) == 130
+    assert process.stderr is not None
+    assert "Traceback" not in process.stderr.read()
+    process.stderr.close()
+    assert process.stdin is not None
+    process.stdin.close()
+    assert door.run("-r", "s1", "-p", "more").out == "after\n"

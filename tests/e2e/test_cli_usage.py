@@ -1,0 +1,164 @@
+"""What is typed wrong is said in a line or two, with exit code 2; what cannot start, with 1."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from holdfast.cli.prompt import split_rules
+from holdfast.cli.root import run
+from tests.e2e.door import Door
+
+PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("-p", ""), "prompt is empty"),
+        (("-p", " \n "), "prompt is empty"),
+        (("-p",), "requires an argument"),
+        (("--nope",), "No such option"),
+        ((*PROMPT, "--output-format", "xml"), "'xml' is not one of"),
+        ((*PROMPT, "--input-format", "xml"), "'xml' is not one of"),
+        ((*PROMPT, "--permission-mode", "yolo"), "'yolo' is not one of"),
+        ((*PROMPT, "--on-crash", "cry"), "'cry' is not one of"),
+        ((*PROMPT, "--max-turns", "0"), "'--max-turns'"),
+        ((*PROMPT, "--max-turns", "many"), "'--max-turns'"),
+        ((*PROMPT, "--allow", "((("), "not a permission rule"),
+        ((*PROMPT, "--session-id", "../x"), "'../x' is not a session id"),
+        ((*PROMPT, "--cwd", "/no/such/folder"), "does not exist"),
+        ((*PROMPT, "-c", "-r", "x"), "cannot be used together"),
+        ((*PROMPT, "--fork-session"), "needs -c or -r"),
+        ((*PROMPT, "-r", "x", "--session-id", "y"), "needs --fork-session"),
+        ((*PROMPT, "-c", "--finish"), "leave -p away"),
+        (("--finish",), "--finish needs"),
+        (("-c", "--finish", "--input-id", "k"), "--input-id needs a prompt"),
+        ((*PROMPT, "-c", "--no-persist"), "nothing to go on with"),
+        ((*PROMPT, "--no-persist", "--store", "memory:"), "cannot be used together"),
+        ((*PROMPT, "--include-partial-messages"), "needs --output-format stream-json"),
+        *(
+            ((*PROMPT, flag, "value"), f"{flag} is not available yet")
+            for flag in ("--fallback-model", "--effort", "--scope", "--max-budget-usd", "--json-schema")
+        ),
+        *(
+            ((*PROMPT, flag, "value"), f"{flag} is not available yet")
+            for flag in ("--settings", "--mcp-config", "--agent", "--add-dir")
+        ),
+        ((*PROMPT, "--trust"), "--trust is not available yet"),
+        (("serve",), "'serve' is not available yet"),
+        (("hello",), "holdfast -p 'hello'"),
+        (("--model", "x", "sessions", "list"), "--model belongs to -p"),
+        (("sessions", "frobnicate"), "No such command"),
+        (("sessions", "prune"), "--older-than"),
+        (("log", "export", "x"), "No such command"),
+        (("log", "replay", "x", "--at", "-1"), "--at"),
+    ],
+)
+def test_wrong_usage_exits_2_with_plain_words(
+    arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("holdfast: ")
+    assert words in said.err
+    assert len(said.err.splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("-p", "hi"), 1, "No model is configured. Give one with --model"),
+        (("-p", "hi", "--model", "nobody:x"), 1, "There is no model 'nobody:x'"),
+        (("-p", "hi", "--model", "scripted:missing.yaml"), 1, "cannot be read"),
+        (("-p", "hi", "--model", "scripted:good.json", "--store", "floppy:a"), 1, "'floppy:a' is not a store"),
+        (("-p", "hi", "-r", "missing"), 1, "There is no session with the id or name 'missing'"),
+        (("-p", "hi", "-r", "no such name"), 1, "There is no session with the id or name"),
+        (("-p", "hi", "-r", "../../etc/passwd"), 2, "neither the id nor the name"),
+        (("-p", "hi", "-c"), 1, "can be continued yet"),
+        (("sessions", "show", "missing"), 1, "There is no session"),
+        (("sessions", "delete", "missing"), 1, "There is no session"),
+        (("sessions", "move", "a/b", "memory:"), 2, "neither the id nor the name"),
+        (("log", "show", "missing"), 1, "There is no"),
+        (("sessions", "list", "--store", "sqlite:///no/such/store.db"), 1, "There is no store"),
+    ],
+)
+def test_what_cannot_start_says_why(
+    arguments: tuple[str, ...],
+    code: int,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "good.json").write_text('[{"text": "hi"}]', encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    with closing(open("/dev/null", encoding="utf-8")) as nothing, monkeypatch.context() as patched:
+        patched.setattr("sys.stdin", nothing)
+        assert run(arguments) == code
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert words in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+def test_nothing_is_created_for_a_run_that_cannot_start(door: Door) -> None:
+    ran = door.run("-p", "hi", "--model", "scripted:missing.yaml")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert door.run("sessions", "list", "--json").json == []
+
+
+@pytest.mark.contract("ST-20", "ST-27")
+def test_a_session_of_another_store_is_refused_by_name(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script({"text": "one"}, {"text": "two"}), "--session-id", "s1")
+    with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db, db:
+        db.execute("UPDATE store SET value = 'sqlite-another' WHERE key = 'identity'")
+
+    ran = door.run("-r", "s1", "-p", "more")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert "was written by the store" in ran.err
+    assert "holdfast sessions move" in ran.err
+
+
+def test_a_session_whose_script_is_gone_can_be_asked_what_it_said(door: Door) -> None:
+    flags = ("-p", "hi", "--session-id", "s1", "--input-id", "k1")
+    door.run(*flags, "--model", door.script({"text": "one"}))
+    (door.folder / "script.json").unlink()
+
+    recorded = door.run(*flags)
+    new = door.run("-r", "s1", "-p", "more")
+
+    assert (recorded.code, recorded.out) == (0, "one\n")
+    assert (new.code, new.out) == (1, "")
+    assert "cannot be read" in new.err
+
+
+def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
+    version = door.run("--version")
+    long = door.run("--version", "--bare")
+    shown = door.run("--help")
+    alone = door.run(text="")
+
+    assert (version.code, version.out) == (0, "holdfast 0.1.0\n")
+    assert long.out == version.out
+    assert shown.code == 0
+    for words in ("-p, --print PROMPT", "--output-format", "--on-crash", "sessions", "log", "demo", "Permissions:"):
+        assert words in shown.out
+    assert "--effort" not in shown.out
+    assert (alone.code, "prompt is empty" in alone.err) == (2, True)
+
+
+def test_a_list_of_rules_is_split_outside_parentheses() -> None:
+    assert split_rules("Read,Edit  Bash(git log *, git diff) Write") == [
+        "Read",
+        "Edit",
+        "Bash(git log *, git diff)",
+        "Write",
+    ]
