@@ -1,13 +1,13 @@
 """What a turn costs beyond its model and its tools, as the history grows."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
-from benchmarks.histories import MESSAGES_A_TURN, REPLIES_A_TURN, fill, look, past, script
+from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, REPLIES_A_TURN, fill, look, past, script
 from holdfast.assemble import open_session
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.state import State, state_of
@@ -84,22 +84,17 @@ def _requests(messages: int, times: int) -> tuple[Figure, Figure]:
     """The first request of a process, and each that follows a turn."""
     turns = messages // MESSAGES_A_TURN
     records = past("s1", turns + times)
-    cut = next(index for index, record in enumerate(records) if record.id == _turn_id(records, turns))
+    cut = 1 + turns * EVENTS_A_TURN
     first, following = [], []
     for _ in range(min(times, 7)):
         first.append(_build(Outgoing(), state_of("s1", records[:cut])))
     state, outgoing = state_of("s1", records[:cut]), Outgoing()
     _build(outgoing, state)
-    a_turn = (len(records) - cut) // times
-    for at in range(cut, len(records), a_turn):
-        for record in records[at : at + a_turn]:
+    for at in range(cut, len(records), EVENTS_A_TURN):
+        for record in records[at : at + EVENTS_A_TURN]:
             state.apply(record)
         following.append(_build(outgoing, state))
     return Figure(tuple(first), "ms"), Figure(tuple(following), "ms")
-
-
-def _turn_id(records: Sequence[object], number: int) -> str:
-    return state_of("s1", records).transcript.turn_ids[number]  # type: ignore[arg-type]  # records of a log
 
 
 def _build(outgoing: Outgoing, state: State) -> float:

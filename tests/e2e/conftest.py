@@ -8,6 +8,7 @@ from tests.e2e.door import Door
 
 
 @pytest.fixture
-def door(tmp_path: Path) -> Door:
+def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Door:
     """The command line in a folder of its own."""
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
     return Door(tmp_path)

@@ -14,13 +14,13 @@ DONE = {"text": "Done.", "usage": {"input": 10, "output": 2}}
 def test_text_is_the_final_text_and_nothing_else(door: Door) -> None:
     (door.work / "a.txt").write_text("hello\n", encoding="utf-8")
 
-    ran = door.run("-p", "hi", "--model", door.script(READS, DONE | {"expect": {"contains": "hello"}}))
+    ran = door.spawn("-p", "hi", "--model", door.script(READS, DONE | {"expect": {"contains": "hello"}}))
 
     assert (ran.code, ran.out, ran.err) == (0, "Done.\n", "")
 
 
 def test_json_is_one_result_object(door: Door) -> None:
-    ran = door.run("-p", "hi", "--model", door.script(DONE), "--output-format", "json", "--session-id", "s1")
+    ran = door.spawn("-p", "hi", "--model", door.script(DONE), "--output-format", "json", "--session-id", "s1")
 
     result = ran.json
     assert (ran.code, ran.err) == (0, "")
@@ -53,7 +53,7 @@ def test_stream_json_has_one_block_a_line_and_ends_with_the_result(door: Door) -
     (door.work / "a.txt").write_text("hello\n", encoding="utf-8")
     model = door.script(READS | {"reasoning": "hm"}, DONE)
 
-    ran = door.run("-p", "hi", "--model", model, "--output-format", "stream-json", "--verbose", "--session-id", "s1")
+    ran = door.spawn("-p", "hi", "--model", model, "--output-format", "stream-json", "--verbose", "--session-id", "s1")
 
     lines = ran.lines
     assert kinds(lines) == ["system/init", *["assistant"] * 3, "user", "assistant", "result/success"]
@@ -89,7 +89,7 @@ def test_partial_messages_add_up_to_the_message(door: Door) -> None:
     pieces: dict[int, str] = {}
     for event in first:
         if event["type"] == "content_block_delta":
-            piece: Any = [value for key, value in event["delta"].items() if key != "type"][0]
+            piece: Any = next(value for key, value in event["delta"].items() if key != "type")
             pieces[event["index"]] = pieces.get(event["index"], "") + piece
     assert pieces == {0: "hm", 1: "I look.", 2: '{"file_path":"a.txt"}'}
 
@@ -98,8 +98,8 @@ def test_partial_messages_add_up_to_the_message(door: Door) -> None:
 def test_events_are_the_whole_stream_without_gaps_over_restarts(door: Door) -> None:
     model = door.script(READS, DONE, DONE)
 
-    first = door.run("-p", "hi", "--model", model, "--output-format", "events", "--session-id", "s1").lines
-    second = door.run("-r", "s1", "-p", "more", "--output-format", "events").lines
+    first = door.spawn("-p", "hi", "--model", model, "--output-format", "events", "--session-id", "s1").lines
+    second = door.spawn("-r", "s1", "-p", "more", "--output-format", "events").lines
 
     sequence = [line["seq"] for line in (*first, *second) if "seq" in line]
     assert sequence == list(range(1, len(sequence) + 1))

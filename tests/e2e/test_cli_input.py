@@ -1,11 +1,10 @@
 """`--input-format stream-json`: prompts, answers and interrupts come in as lines."""
 
 import json
-import subprocess
 
 import pytest
 
-from tests.e2e.door import Door, Line, Ran, finish, kinds, read_until
+from tests.e2e.door import Door, Line, Ran, finish, kinds, read_until, send
 
 RUNS = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "echo ran >> b.txt"}}]}
 ONE = {"text": "one"}
@@ -17,16 +16,9 @@ def user(text: str, **more: object) -> Line:
     return {"type": "user", "message": {"role": "user", "content": text}, **more}
 
 
-def send(process: "subprocess.Popen[str]", *lines: Line) -> None:
-    assert process.stdin is not None
-    for line in lines:
-        process.stdin.write(json.dumps(line) + "\n")
-    process.stdin.flush()
-
-
 def run_lines(door: Door, *lines: Line, flags: tuple[str, ...] = ()) -> Ran:
     text = "".join(json.dumps(line) + "\n" for line in lines)
-    return door.run("--input-format", "stream-json", "--no-persist", *flags, text=text)
+    return door.spawn("--input-format", "stream-json", "--no-persist", *flags, text=text)
 
 
 @pytest.mark.contract("RV-B20")
@@ -160,7 +152,7 @@ def test_a_line_that_says_nothing_known_ends_the_input_with_2(door: Door, line: 
     text = "\n".join((json.dumps(user("go")), "", line, json.dumps(user("never read"))))
     model = door.script(ONE, TWO)
 
-    ran = door.run("--input-format", "stream-json", "--no-persist", "--model", model, text=text)
+    ran = door.spawn("--input-format", "stream-json", "--no-persist", "--model", model, text=text)
 
     assert (ran.code, ran.out) == (2, "one\n")
     assert ran.err.startswith("holdfast: Line 3 of the input: ")

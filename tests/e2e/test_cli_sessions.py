@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.e2e.door import Door, Ran, kinds
+from tests.e2e.door import Door, Ran, finish, kinds
 
 ONE = {"text": "one"}
 TWO = {"text": "two"}
@@ -20,7 +20,7 @@ def crash(door: Door, *more: str) -> str:
     """Let a session die in the middle of a command and return the model."""
     model = door.script(CRASHES, {"text": "It is known.", "expect": {"contains": "Outcome unknown"}}, ONE)
     flags = ("--model", model, "--session-id", "s1", "--permission-mode", "bypassPermissions", "--input-id", "k1")
-    assert door.run("-p", "go", *flags, *more).code == -9
+    assert door.spawn("-p", "go", *flags, *more).code == -9
     return model
 
 
@@ -69,9 +69,9 @@ def test_no_persist_keeps_nothing(door: Door) -> None:
 def test_a_pipe_is_a_prompt(door: Door) -> None:
     model = door.script({"text": "heard", "expect": {"contains": "from the pipe\n- a list"}})
 
-    piped = door.run("--model", model, "--no-persist", text="from the pipe\n- a list\n")
-    dashed = door.run("-p", "-", "--model", model, "--no-persist", text="from the pipe\n- a list\n")
-    empty = door.run("-p", "-", "--model", model, "--no-persist", text="  \n")
+    piped = door.spawn("--model", model, "--no-persist", text="from the pipe\n- a list\n")
+    dashed = door.spawn("-p", "-", "--model", model, "--no-persist", text="from the pipe\n- a list\n")
+    empty = door.spawn("-p", "-", "--model", model, "--no-persist", text="  \n")
 
     assert [(ran.code, ran.out) for ran in (piped, dashed, empty)] == [(0, "heard\n"), (0, "heard\n"), (2, "")]
 
@@ -202,7 +202,7 @@ def test_a_session_that_somebody_holds_is_refused_before_any_model_call(door: Do
     assert held["pid"] == holder.pid
     assert copied.json == {"id": "s2", "origin": "s1"}
     holder.kill()
-    holder.communicate()
+    finish(holder)
     taken_over = door.run("-r", "s1", "--finish", "--on-crash", "abandon")
     assert taken_over.code == 0
     assert door.run("-r", "s1", "-p", "x", "--model", door.script(ONE, name="new")).out == "one\n"

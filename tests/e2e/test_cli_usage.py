@@ -2,7 +2,6 @@
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -86,25 +85,14 @@ def test_wrong_usage_exits_2_with_plain_words(
         (("sessions", "list", "--store", "sqlite:///no/such/store.db"), 1, "There is no store"),
     ],
 )
-def test_what_cannot_start_says_why(
-    arguments: tuple[str, ...],
-    code: int,
-    words: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "good.json").write_text('[{"text": "hi"}]', encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
-    with closing(open("/dev/null", encoding="utf-8")) as nothing, monkeypatch.context() as patched:
-        patched.setattr("sys.stdin", nothing)
-        assert run(arguments) == code
+def test_what_cannot_start_says_why(door: Door, arguments: tuple[str, ...], code: int, words: str) -> None:
+    (door.work / "good.json").write_text('[{"text": "hi"}]', encoding="utf-8")
 
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert words in said.err
-    assert len(said.err.splitlines()) == 1
+    ran = door.run(*arguments)
+
+    assert (ran.code, ran.out) == (code, "")
+    assert words in ran.err
+    assert len(ran.err.splitlines()) == 1
 
 
 def test_nothing_is_created_for_a_run_that_cannot_start(door: Door) -> None:
@@ -141,10 +129,10 @@ def test_a_session_whose_script_is_gone_can_be_asked_what_it_said(door: Door) ->
 
 
 def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
-    version = door.run("--version")
+    version = door.spawn("--version")
     long = door.run("--version", "--bare")
     shown = door.run("--help")
-    alone = door.run(text="")
+    alone = door.run()
 
     assert (version.code, version.out) == (0, "holdfast 0.1.0\n")
     assert long.out == version.out

@@ -7,7 +7,7 @@ from tests.e2e.door import Door
 
 
 def test_the_demo_shows_a_crash_and_the_resume_and_leaves_nothing(door: Door) -> None:
-    ran = door.run("demo", "--fast", env={"TMPDIR": str(door.folder)})
+    ran = door.spawn("demo", "--fast", env={"TMPDIR": str(door.folder)})
 
     assert (ran.code, ran.err) == (0, "")
     for words in (
@@ -30,7 +30,7 @@ def test_the_demo_shows_a_crash_and_the_resume_and_leaves_nothing(door: Door) ->
 
 
 def test_the_demo_keeps_its_folder_when_asked(door: Door) -> None:
-    ran = door.run("demo", "--fast", "--keep", env={"TMPDIR": str(door.folder)})
+    ran = door.spawn("demo", "--fast", "--keep", env={"TMPDIR": str(door.folder)})
 
     (kept,) = door.folder.glob("holdfast-demo-*")
     store = f"sqlite://{kept / 'sessions.db'}"

@@ -1,5 +1,6 @@
 """Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox."""
 
+import math
 from collections.abc import Sequence
 
 import anyio
@@ -84,11 +85,11 @@ class AskModel:
     async def _stream(self, model: Model, request: ModelRequest) -> ModelReply:
         """Pass deltas on until the reply comes. Any sign of life moves the deadline."""
         reply: ModelReply | None = None
-        patience = self._world.idle_timeout_s
-        with anyio.CancelScope() as idle:
-            self._refresh(idle, patience)
+        patience = math.inf if self._world.idle_timeout_s is None else self._world.idle_timeout_s
+        with anyio.CancelScope(deadline=anyio.current_time() + patience) as idle:
             async for item in model.ask(request):
-                self._refresh(idle, patience)
+                if idle.deadline < (due := anyio.current_time() + patience):
+                    idle.deadline = due + patience / 100  # a little later, so that a burst does not move it every time
                 if isinstance(item, ModelReply):
                     reply = item
                 else:
@@ -98,11 +99,6 @@ class AskModel:
         if reply is None:
             raise ProviderError("transport", f"The stream of {model.name} ended without its final event: it was cut.")
         return reply
-
-    @staticmethod
-    def _refresh(idle: anyio.CancelScope, patience: float | None) -> None:
-        if patience is not None:
-            idle.deadline = anyio.current_time() + patience
 
     def _show(self, delta: Delta) -> None:
         if isinstance(delta, TextDelta):

@@ -24,7 +24,7 @@ class Subscription:
         self._bus = bus
         self._ring: deque[Item] = deque()
         self._capacity = capacity
-        self._wake = anyio.Event()
+        self._sleeping: anyio.Event | None = None
         self._seen = after
         self._missed = 0
         self._closed = False
@@ -38,8 +38,8 @@ class Subscription:
                 return item
             if self._closed:
                 raise StopAsyncIteration
-            self._wake = anyio.Event()
-            await self._wake.wait()
+            self._sleeping = anyio.Event()
+            await self._sleeping.wait()
 
     def take(self) -> Item | Lagged | None:
         """The next item if one is there; never waits."""
@@ -65,17 +65,24 @@ class Subscription:
         if len(self._ring) > self._capacity:
             self._missed += len(self._ring)
             self._ring.clear()
-        self._wake.set()
+        if self._sleeping is not None:
+            self._rouse(self._sleeping)
 
     def end(self) -> None:
         """Let the listener finish what it has and stop."""
         self._closed = True
-        self._wake.set()
+        if self._sleeping is not None:
+            self._rouse(self._sleeping)
 
     def close(self) -> None:
         """Stop listening."""
         self._bus.remove(self)
         self.end()
+
+    def _rouse(self, sleeping: anyio.Event) -> None:
+        """Wake the listener: once, however many items come before it runs."""
+        self._sleeping = None
+        sleeping.set()
 
 
 class Bus:

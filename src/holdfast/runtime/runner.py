@@ -73,6 +73,8 @@ class Runner:
         self._deltas = 0
         self._streamed: list[str] = []
         self._ended = anyio.Event()
+        self._taken: list[Post] = []
+        """What the step under way writes."""
         world.stream = self.stream
 
     async def drive(self) -> None:
@@ -88,7 +90,9 @@ class Runner:
         except* HoldfastError as group:
             self.failure = _first(group)
         finally:
-            self.world.inbox.close(self.failure or UserError(f"Session {self.world.session!r} is closed."))
+            error = self.failure or UserError(f"Session {self.world.session!r} is closed.")
+            self.world.inbox.fail(self._taken, error)
+            self.world.inbox.close(error)
             self.bus.close()
             self._ended.set()
 
@@ -134,7 +138,7 @@ class Runner:
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
     async def _step(self, tasks: TaskGroup) -> None:
-        posts = self.world.inbox.drain()
+        posts = self._taken = self.world.inbox.drain()
         step = self._settle(posts)
         if step.records:
             try:
@@ -143,12 +147,14 @@ class Runner:
                 if _holds_result(posts):
                     raise
                 self.world.inbox.fail(posts, exc)
+                self._taken = []
                 return
             self._publish(step)
             if any(isinstance(record.event, ModelAsked) for record in step.records):
                 self.policy_blobs = {}  # they are in the store now
         for post in posts:
             post.answer()
+        self._taken = []
         self._perform_intents(step, tasks)
 
     def _settle(self, posts: list[Post]) -> Step:

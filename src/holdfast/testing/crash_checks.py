@@ -87,7 +87,8 @@ def wrong_with(log: Sequence[Recorded], checks: Sequence[Check] = AT_REST) -> tu
 
 def lost(acknowledged: Sequence[Recorded], log: Sequence[Recorded]) -> Iterator[str]:
     """What was acknowledged and is not in the log, where it was."""
-    for known, found in zip(acknowledged, (*log, *[None] * len(acknowledged)), strict=False):
+    for known in acknowledged:
+        found = log[known.seq - 1] if known.seq <= len(log) else None
         if known != found:
             yield f"event {known.seq} ({type(known.event).__name__}) was acknowledged, and the log has {found!r:.200}"
             return

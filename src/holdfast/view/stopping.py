@@ -59,8 +59,10 @@ class Stopping:
         """Take no more input, let the turn finish in time, else interrupt it."""
         self.input.cancel()
         assert self._session is not None
-        await self._session.drop_queued()
-        await anyio.sleep(self._drain_s)
+        with anyio.move_on_after(self._drain_s):
+            while True:  # a line that was read just before may still become input
+                await self._session.drop_queued()
+                await anyio.sleep(_AGAIN_S)
         await self.interrupt(f"{name}, and the turn did not end within {self._drain_s:g} seconds")
 
 

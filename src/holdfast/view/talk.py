@@ -78,7 +78,9 @@ class Talk:
         self._desk = desk
         self._format = self._make_format()
         self._subscription = session.subscribe()
-        self._code = codes.DONE
+        self._codes: list[int] = []
+        """What came of each input, in the order in which they were sent."""
+        self._trouble = codes.DONE
         self._shown = session.seq
         self._all_shown = False
         self._moved = anyio.Event()
@@ -115,7 +117,7 @@ class Talk:
             await self._outlet.put(self._format.closing())
             await self._outlet.flush()
             tasks.cancel_scope.cancel()
-        return codes.INTERRUPTED if stopping.interrupted and self._code == codes.DONE else self._code
+        return self._exit_code() or (codes.INTERRUPTED if stopping.interrupted else codes.DONE)
 
     # --- input -------------------------------------------------------------------------------------------------------
 
@@ -137,7 +139,7 @@ class Talk:
                     await self._hear(parse(line), turns)
         except HoldfastError as exc:
             self._complain(f"Line {number} of the input: {exc} No more of it is read.")
-            self._note(codes.USAGE if isinstance(exc, UserError) else codes.FAILED)
+            self._trouble = codes.USAGE if isinstance(exc, UserError) else codes.FAILED
 
     async def _hear(self, spoken: Spoken, turns: TaskGroup) -> None:
         match spoken:
@@ -166,6 +168,8 @@ class Talk:
     async def _say(self, prompt: Prompt, input_id: str | None) -> None:
         """Send one prompt and print the result of its turn, or the recorded one when it was answered before."""
         session, clock = self._session, self._job.options.clock
+        place = len(self._codes)
+        self._codes.append(codes.DONE)
         name = input_id or f"{clock.nonce()}{clock.nonce()}"
         recorded = self._is_over(name)
         try:
@@ -174,12 +178,13 @@ class Talk:
             result = session.input_result(name) or _unanswered(str(exc), "interrupted")
         except (InputConflict, UserError) as exc:
             self._complain(str(exc))
-            self._note(codes.USAGE)
+            self._codes[place] = codes.USAGE
             return
         except HoldfastError as exc:
             result = _unanswered(str(exc), "failed")
         if recorded:
             await self._show_again(name, result.turn)
+        self._codes[place] = exit_code(result)
         await self._end(result)
 
     async def _finish(self) -> None:
@@ -193,6 +198,7 @@ class Talk:
         if result is None or result.outcome == "abandoned":
             self._complain("Nothing was open." if result is None else "The open turn was given up, as asked.")
             result = _unanswered("", "completed")
+        self._codes.append(exit_code(result))
         await self._end(result)
 
     async def _close(self, showing: TaskGroup) -> None:
@@ -200,7 +206,7 @@ class Talk:
             await self._session.close("done")
         except HoldfastError as exc:
             self._complain(f"The session could not be closed properly: {exc}")
-            self._note(codes.FAILED)
+            self._trouble = codes.FAILED
             showing.cancel_scope.cancel()
 
     # --- output ------------------------------------------------------------------------------------------------------
@@ -264,7 +270,6 @@ class Talk:
         for words in (*denials_in_words(result), result.message):
             if words:
                 self._complain(words)
-        self._note(exit_code(result))
 
     async def _caught_up(self, seq: int) -> None:
         while self._shown < seq and not self._all_shown:
@@ -276,10 +281,10 @@ class Talk:
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
-    def _note(self, code: int) -> None:
-        """The last turn decides about the exit code, but a good one does not hide that something was halted before."""
-        if code or self._code not in (codes.HALTED, codes.USAGE):
-            self._code = code
+    def _exit_code(self) -> int:
+        """The last input decides, but a good end does not hide that something was halted before."""
+        last = self._codes[-1] if self._codes else codes.DONE
+        return last or self._trouble or (codes.HALTED if codes.HALTED in self._codes else codes.DONE)
 
     def _is_over(self, name: str) -> bool:
         result = self._session.input_result(name)
