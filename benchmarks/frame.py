@@ -89,7 +89,7 @@ Benchmark = Callable[[Bench], Iterator[Row]]
 
 def repeat(times: int, work: Callable[[], object], unit: str = "ms") -> Figure:
     """Call `work` a few times; how long each call took."""
-    taken = []
+    taken: list[float] = []
     for _ in range(times):
         with clocked(taken):
             work()

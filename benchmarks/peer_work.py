@@ -7,29 +7,22 @@ whatever its runner does; `SqliteSaver` runs under the smallest graph with a mod
 import asyncio
 import json
 import sqlite3
-import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from agents import SQLiteSession
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.graph import END, START, MessagesState, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
 WORDS = "the quick brown fox jumps over the lazy dog and thinks of what it has seen on the way home "
 QUESTION, ANSWER, LOOKED = WORDS * 2, WORDS * 4, WORDS * 8
 AGENTS, GRAPH = "openai-agents SQLiteSession", "LangGraph SqliteSaver"
 Measured = dict[str, list[float]]
-
-
-def import_time(statement: str, times: int) -> Measured:
-    """What an import adds to a Python that does nothing."""
-    taken: dict[str, list[float]] = {"pass": [], statement: []}
-    for _ in range(times + 1):
-        for program, values in taken.items():
-            start = time.perf_counter()
-            subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-            values.append((time.perf_counter() - start) * 1000)
-    floor = statistics.median(taken["pass"])
-    return {"over": [value - floor for value in taken[statement][1:]]}
 
 
 def append_item(folder: str, times: int) -> Measured:
@@ -64,7 +57,6 @@ async def _read_back(path: Path, turns: int, times: int) -> Measured:
 
 def list_threads(folder: str, threads: int, times: int) -> Measured:
     """The newest 50 checkpoints over many threads: the nearest thing to a list of sessions."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
 
     path = str(Path(folder) / "graph-list.db")
     taken = []
@@ -90,7 +82,10 @@ def turns(folder: str, lengths: list[int], turns: int) -> Measured:
         ):
             next(one_turn)
             next(one_turn)
-            wall, cpu = measured.setdefault(f"wall@{length} {name}", []), measured.setdefault(f"cpu@{length} {name}", [])
+            wall, cpu = (
+                measured.setdefault(f"wall@{length} {name}", []),
+                measured.setdefault(f"cpu@{length} {name}", []),
+            )
             for _ in range(turns):
                 start, busy = time.perf_counter(), time.process_time()
                 next(one_turn)
@@ -117,9 +112,7 @@ def sizes(folder: str, turns: int) -> Measured:
     return measured
 
 
-def _session(path: Path):
-    from agents import SQLiteSession
-
+def _session(path: Path) -> SQLiteSession:
     return SQLiteSession("s1", str(path))
 
 
@@ -138,7 +131,7 @@ def _session_turns(path: Path, length: int) -> Iterator[None]:
         loop.close()
 
 
-async def _session_turn(session) -> None:
+async def _session_turn(session: SQLiteSession) -> None:
     question, *rest = _items(0)
     await session.get_items()
     await session.add_items([question])
@@ -169,7 +162,6 @@ def _items(number: int) -> list[dict[str, object]]:
 
 def _graph_turns(path: Path, length: int) -> Iterator[None]:
     """First the past, then a turn a step, through the graph."""
-    from langgraph.checkpoint.sqlite import SqliteSaver
 
     config = {"configurable": {"thread_id": "s1"}}
     with SqliteSaver.from_conn_string(str(path)) as saver:
@@ -185,8 +177,6 @@ def _graph_turns(path: Path, length: int) -> Iterator[None]:
 
 def _puts(path: Path, length: int) -> Iterator[None]:
     """One checkpoint a step, with the whole history in it: a turn with a tool writes four or five."""
-    from langgraph.checkpoint.base import empty_checkpoint
-    from langgraph.checkpoint.sqlite import SqliteSaver
 
     config = {"configurable": {"thread_id": "s1", "checkpoint_ns": ""}}
     messages = [message for number in range(max(1, length // 4)) for message in _messages(number)]
@@ -198,19 +188,17 @@ def _puts(path: Path, length: int) -> Iterator[None]:
             yield
 
 
-def _graph(saver):
+def _graph(saver: SqliteSaver) -> CompiledStateGraph:
     """A model that calls one tool and then answers, and the tool."""
-    from langchain_core.messages import ToolMessage
-    from langgraph.graph import END, START, MessagesState, StateGraph
 
-    def model(state):
+    def model(state: MessagesState) -> dict[str, object]:
         _, call, _, answer = _messages(len(state["messages"]))
         return {"messages": [answer if isinstance(state["messages"][-1], ToolMessage) else call]}
 
-    def look(state):
+    def look(state: MessagesState) -> dict[str, object]:
         return {"messages": [ToolMessage(LOOKED, tool_call_id=state["messages"][-1].tool_calls[0]["id"])]}
 
-    def after_model(state):
+    def after_model(state: MessagesState) -> str:
         return "look" if state["messages"][-1].tool_calls else END
 
     graph = StateGraph(MessagesState)
@@ -222,8 +210,7 @@ def _graph(saver):
     return graph.compile(checkpointer=saver)
 
 
-def _messages(number: int):
-    from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+def _messages(number: int) -> list[AnyMessage]:
 
     call = {"name": "look", "args": {"file_path": "a.txt"}, "id": f"call_{number}", "type": "tool_call"}
     return [
@@ -234,7 +221,7 @@ def _messages(number: int):
     ]
 
 
-TASKS = {task.__name__: task for task in (import_time, append_item, read_back, list_threads, turns, sizes)}
+TASKS = {task.__name__: task for task in (append_item, read_back, list_threads, turns, sizes)}
 
 if __name__ == "__main__":
     request = json.loads(sys.argv[1])

@@ -47,7 +47,9 @@ def set_up(say: Say) -> Peers:
     if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
         return Peers(python)
     try:
-        say(f"Setting up {VENV.name} with openai-agents and langgraph, pinned in {LOCK.name} (once, about a minute) ...")
+        say(
+            f"Setting up {VENV.name} with openai-agents and langgraph, pinned in {LOCK.name} (once, about a minute) ..."
+        )
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True, capture_output=True, text=True)
         (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
         _install(python, wanted.count("=="), say)
@@ -60,7 +62,16 @@ def set_up(say: Say) -> Peers:
 
 
 def _install(python: Path, packages: int, say: Say) -> None:
-    command = [str(python), "-m", "pip", "--disable-pip-version-check", "--no-input", "install", "--progress-bar", "off"]
+    command = [
+        str(python),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--no-input",
+        "install",
+        "--progress-bar",
+        "off",
+    ]
     pip = subprocess.Popen(
         [*command, "--require-hashes", "-r", str(LOCK)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )

@@ -30,7 +30,9 @@ def measure(bench: Bench) -> Iterator[Row]:
     total = Figure((sizes[few][1] / MIB,), "MiB")
     yield Row(what=f"store size of {few:,} turns, all of it", figure=total, beside=beside)
     slope = Figure(((store / many) / (sizes[few][1] / few),), "x")
-    yield Row(what=f"bytes a turn at {many:,} turns against {few:,}", figure=slope, aim=Aim(most=1.2), note="linear is 1")
+    yield Row(
+        what=f"bytes a turn at {many:,} turns against {few:,}", figure=slope, aim=Aim(most=1.2), note="linear is 1"
+    )
 
 
 async def _live(folder: Path, turns: int) -> tuple[int, int, int]:

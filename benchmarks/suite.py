@@ -1,8 +1,8 @@
 """All benchmarks by name, each run in a folder and, if wanted, in a process of its own."""
 
 import tempfile
-from dataclasses import replace
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Final

@@ -49,7 +49,9 @@ async def _turns(folder: Path, messages: int, turns: int) -> tuple[Figure, Figur
     await fill(store, "s1", before, folder)
     cpu, wall, written = [], [], []
     model = script(turns + 1, after=before * REPLIES_A_TURN)
-    async with open_session(resume="s1", store=store, tools=[look], only_tools=True, model=model, cwd=folder) as session:
+    async with open_session(
+        resume="s1", store=store, tools=[look], only_tools=True, model=model, cwd=folder
+    ) as session:
         await session.run("The first turn warms up.")
         for number in range(turns):
             counted, busy, start = commits.count, time.process_time(), time.perf_counter()

@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from holdfast import open_session, tool
+from holdfast import Tool, open_session, tool
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.vocab.events import ToolFinished
 
@@ -38,7 +38,7 @@ async def sleep_for_ever() -> str:
 )
 async def test_a_bad_tool_is_a_recorded_result_and_the_session_goes_on(name: str, code: str, words: str) -> None:
     model = ScriptedModel.of([{"calls": [{"name": name}]}, {"text": "I see."}, {"text": "Still here."}])
-    tools = [explode, babble, sleep_for_ever]
+    tools: list[Tool] = [explode, babble, sleep_for_ever]
 
     async with open_session(model=model, tools=tools, store=None, tool_timeout_s=0.05) as session:
         assert await session.run("go") == "I see."

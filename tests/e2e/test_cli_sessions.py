@@ -91,6 +91,19 @@ def test_a_turn_that_was_cut_by_a_crash_is_finished(door: Door) -> None:
     assert door.run("log", "validate", "s1").code == 0
 
 
+def test_a_new_prompt_waits_for_the_turn_that_a_crash_cut(door: Door) -> None:
+    crash(door)
+
+    ran = door.run("-r", "s1", "-p", "next", "--output-format", "json")
+
+    assert (ran.code, ran.json["result"], ran.json["num_turns"]) == (0, "one", 1)
+    results = door.run("sessions", "show", "s1", "--json").json["turn_results"]
+    assert [(turn["outcome"], turn["text"]) for turn in results] == [
+        ("completed", "It is known."),
+        ("completed", "one"),
+    ]
+
+
 @pytest.mark.contract("ST-15")
 def test_a_turn_that_was_cut_by_a_crash_is_given_up_when_asked(door: Door) -> None:
     crash(door)
@@ -133,7 +146,7 @@ def test_the_recorded_result_of_a_failure_is_a_failure_again(door: Door) -> None
     assert (second.code, second.json) == (4, first.json)
 
 
-@pytest.mark.contract("RB-23", "RB-27")
+@pytest.mark.contract("RB-23")
 def test_the_commands_that_look_after_sessions(door: Door) -> None:
     model = door.script(ONE, TWO)
     door.run("-p", "the first prompt", "--model", model, "--session-id", "s1")

@@ -6,9 +6,9 @@ import pytest
 
 from tests.e2e.door import Door, Process, finish, kinds, read_until, send
 
-HANGS = {"text": "so far", "chunk": 20, "hang": True}
-SLOW = {"text": "slowly but surely", "chunk": 1, "delay_ms": 30}
-AFTER = {"text": "after"}
+HANGS: dict[str, object] = {"text": "so far", "chunk": 20, "hang": True}
+SLOW: dict[str, object] = {"text": "slowly but surely", "chunk": 1, "delay_ms": 30}
+AFTER: dict[str, object] = {"text": "after"}
 
 
 def start(door: Door, *replies: dict[str, object], flags: tuple[str, ...] = (), drain_s: str = "10") -> Process:

@@ -2,11 +2,15 @@
 
 import sqlite3
 from contextlib import closing
+from typing import get_args
 
 import pytest
 
+from holdfast.cli import flags
 from holdfast.cli.prompt import split_rules
 from holdfast.cli.root import run
+from holdfast.view.talk import OutputFormat
+from holdfast.vocab import specs
 from tests.e2e.door import Door
 
 PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
@@ -102,7 +106,7 @@ def test_nothing_is_created_for_a_run_that_cannot_start(door: Door) -> None:
     assert door.run("sessions", "list", "--json").json == []
 
 
-@pytest.mark.contract("ST-20", "ST-27")
+@pytest.mark.contract("ST-20")
 def test_a_session_of_another_store_is_refused_by_name(door: Door) -> None:
     door.run("-p", "hi", "--model", door.script({"text": "one"}, {"text": "two"}), "--session-id", "s1")
     with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db, db:
@@ -141,6 +145,11 @@ def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
         assert words in shown.out
     assert "--effort" not in shown.out
     assert (alone.code, "prompt is empty" in alone.err) == (2, True)
+
+
+def test_the_choices_of_the_flags_are_those_of_the_program() -> None:
+    assert flags.MODES == specs.MODES
+    assert get_args(OutputFormat) == flags.FORMATS
 
 
 def test_a_list_of_rules_is_split_outside_parentheses() -> None:

@@ -25,7 +25,9 @@ ROUNDS: Final = 500
 """On each store, at full size."""
 SIDE_BY_SIDE: Final = 10
 TTL_S: Final = 0.4
-LOCKED_S: Final = 4.0
+LIMIT_S: Final = 60.0
+"""No round takes so long."""
+LOCKED_S: Final = 2.5
 """After this long without a takeover the owner was stopped while it held the lock of the database file."""
 
 
@@ -90,12 +92,13 @@ class Round:
         self._until = self._chance.randint(2, 40)
         self._delay = self._chance.random() * 0.02
         self._stopped_at = 0.0
-        self._stop_at = 0.0
+        self._stop_at = self._limit = 0.0
         self._taken = self._woken = self._lost = False
         self._dead: set[int] = set()
 
     def begin(self) -> None:
         """Let the owner talk."""
+        self._limit = time.monotonic() + LIMIT_S
         self._start(self.owner, "hold", turns=500)
 
     def note(self, word: Word) -> None:
@@ -126,7 +129,12 @@ class Round:
         elif self._stopped_at and not self._taken and not self.locked and now > self._stopped_at + LOCKED_S:
             self.locked = True
             self.forks.signal(self.owner, signal.SIGKILL)
-        self.over = len(self._dead) == 2
+        elif now > self._limit:
+            self.troubles.append("somebody waits for ever")
+            self._limit = now + LIMIT_S
+            for life in (self.owner, self.taker):
+                self.forks.signal(life, signal.SIGKILL)
+        self.over = len(self._dead) == 2 or (not self._stopped_at and self.owner in self._dead)
 
     async def judge(self) -> Wrongs:
         """Look at the log, and at who wrote in it."""

@@ -10,6 +10,10 @@ def main() -> None:
 
         print(f"holdfast {VERSION}")
         return
-    from holdfast.cli.root import run
+    try:
+        from holdfast.cli.root import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before anything was begun
+        code = 130
+    sys.exit(code)

@@ -25,8 +25,7 @@ DRAIN: Final = "HOLDFAST_DRAIN_S"
 _HELLO: Final = """\
 The terminal interface is not here yet. What works:
   holdfast -p "your prompt" --model scripted:FILE
-  holdfast demo
-  holdfast --help"""
+  holdfast demo"""
 
 Given = Mapping[str, Any]  # Any: each flag has a type of its own
 

@@ -51,6 +51,10 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     turn_open: bool = False
 
 
+HEARS: Final = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
+"""The events that `advance` looks at."""
+
+
 def move(
     life: Lifecycle, trigger: Trigger, *, outcome: str = "", after: int = 0
 ) -> tuple[Lifecycle, tuple[Notice, ...]]:

@@ -25,6 +25,23 @@ from holdfast.vocab.specs import SessionMeta
 
 PREVIEW: Final = 160
 """Characters of a prompt or an answer that a list shows."""
+HEARS: Final = frozenset(
+    (
+        Started,
+        Opened,
+        Closed,
+        Renamed,
+        ModeChanged,
+        ModelChanged,
+        StoreChanged,
+        Exported,
+        InputReceived,
+        TurnStarted,
+        TurnCompleted,
+        ModelReplied,
+    )
+)
+"""The events that change more than the place and the time."""
 
 
 def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
@@ -32,17 +49,19 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
     changed: dict[str, object] = {}
     turns, sent, received = meta.turns, meta.input_tokens, meta.output_tokens
     prompt = meta.prompt
+    replies: list[ModelReplied] = []
     for record in records:
         event = record.event
         changed["seq"], changed["updated"] = record.seq, record.at
+        if type(event) not in HEARS:
+            continue
         match event:
             case InputReceived() if not prompt:
                 changed["prompt"] = prompt = preview(event.display or text_of(event.parts)) or "(media)"
             case ModelReplied():
+                replies.append(event)
                 if event.usage is not None:
                     sent, received = sent + event.usage.input, received + event.usage.output
-                if answer := preview(text_of(event.parts)):
-                    changed["answer"] = answer
             case TurnStarted():
                 changed["open_turn"] = True
             case TurnCompleted():
@@ -66,6 +85,8 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
                 changed |= _beginning(record.at, event)
             case _:
                 pass
+    answers = (preview(text_of(reply.parts)) for reply in reversed(replies))
+    changed["answer"] = next(filter(None, answers), meta.answer)
     return replace(meta, **changed, turns=turns, input_tokens=sent, output_tokens=received)
 
 

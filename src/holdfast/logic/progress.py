@@ -51,7 +51,7 @@ from holdfast.vocab.specs import Effect, Mode, OnCrash
 Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running"]
 
 
-class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
+class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A tool call that has no result yet."""
 
     id: str
@@ -71,14 +71,14 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
     """What it left running, perhaps."""
 
 
-class Queued(msgspec.Struct, frozen=True, kw_only=True):
+class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Input that waits."""
 
     input: str
     delivery: Delivery
 
 
-class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The turn that is going on."""
 
     id: str
@@ -92,7 +92,7 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True):
     """Error kind and message, when a model call failed."""
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a session stands."""
 
     seq: int = 0
@@ -128,11 +128,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 def fold(progress: Progress, record: Recorded) -> Progress:
     """`progress` after `record`."""
-    place = {"seq": record.seq, "at": record.at, "tip": record.id}
     change = _FOLDS.get(type(record.event))
-    return (
-        replace(progress, **place, **change(progress, record, record.event)) if change else replace(progress, **place)
-    )
+    changes = change(progress, record, record.event) if change else {}
+    return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
@@ -221,7 +219,7 @@ def _model_failed(p: Progress, _: Recorded, event: ModelFailed) -> Change:
 
 
 def _call(p: Progress, call: str, **changes: object) -> Change:
-    return {"calls": tuple(replace(c, **changes) if c.id == call else c for c in p.calls)}
+    return {"calls": tuple([replace(c, **changes) if c.id == call else c for c in p.calls])}
 
 
 def _call_proposed(p: Progress, record: Recorded, event: CallProposed) -> Change:
@@ -262,7 +260,7 @@ def _process_started(p: Progress, _: Recorded, event: ProcessStarted) -> Change:
 
 
 def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) -> Change:
-    return {"calls": tuple(call for call in p.calls if call.id != event.call)}
+    return {"calls": tuple([call for call in p.calls if call.id != event.call])}
 
 
 _FOLDS: Final[

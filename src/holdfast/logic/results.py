@@ -1,5 +1,7 @@
 """What became of each input and each turn, over the whole log: a rewind does not undo an answer that was given."""
 
+from typing import Final
+
 import msgspec
 from msgspec.structs import replace
 
@@ -22,8 +24,24 @@ from holdfast.vocab.events import (
 from holdfast.vocab.messages import InputPart, ToolCall, text_of
 from holdfast.vocab.specs import Usage
 
+HEARS: Final = frozenset(
+    (
+        InputReceived,
+        InputDropped,
+        InputTaken,
+        TurnStarted,
+        TurnCompleted,
+        ModelReplied,
+        CallJudged,
+        PermissionAnswered,
+        ToolFinished,
+        ChildFinished,
+    )
+)
+"""The events that results are made of."""
 
-class Denial(msgspec.Struct, frozen=True, kw_only=True):
+
+class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A call that was not allowed to run."""
 
     call: str
@@ -34,7 +52,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True):
     """Nobody could be asked."""
 
 
-class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One turn, as its caller sees it."""
 
     turn: str

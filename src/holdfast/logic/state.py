@@ -5,10 +5,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.logic import lifecycle
+from holdfast.logic import lifecycle, results, transcript, usage
 from holdfast.logic.lifecycle import Lifecycle
 from holdfast.logic.outline import project
-from holdfast.logic.progress import Progress, fold
+from holdfast.logic.progress import Progress, fold, fold_all
 from holdfast.logic.results import Inputs, Results, TurnResult
 from holdfast.logic.transcript import Transcript, TranscriptSnapshot
 from holdfast.logic.usage import UsageTotals
@@ -55,10 +55,16 @@ class State:
 
     def follow(self, record: Recorded) -> tuple[Notice, ...]:
         """Take an event in whose progress is known already."""
-        self.life, notices = lifecycle.advance(self.life, record)
-        self.usage.apply(record)
-        self.transcript.apply(record)
-        self.results.apply(record)
+        notices: tuple[Notice, ...] = ()
+        kind = type(record.event)
+        if kind in lifecycle.HEARS:
+            self.life, notices = lifecycle.advance(self.life, record)
+        if kind in usage.HEARS:
+            self.usage.apply(record)
+        if kind in transcript.HEARS:
+            self.transcript.apply(record)
+        if kind in results.HEARS:
+            self.results.apply(record)
         if isinstance(record.event, SlotWritten):
             self.slots[record.event.owner] = record.event
         return notices
@@ -102,8 +108,9 @@ def state_of(session: str, records: Iterable[Recorded], start: State | None = No
     if start is None:
         state.meta = SessionMeta(id=session)
     batch = tuple(records)
+    state.progress = fold_all(batch, state.progress)
     for record in batch:
-        state.apply(record)
+        state.follow(record)
     state.outline(batch)
     return state
 

@@ -6,11 +6,11 @@ those folds the log again.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
-from holdfast.logic.branches import Branches
+from holdfast.logic.branches import NODES, Branches
 from holdfast.vocab.events import (
     ChildFinished,
     EntryAdded,
@@ -21,12 +21,16 @@ from holdfast.vocab.events import (
     MessageInjected,
     ModelReplied,
     Recorded,
+    Rewound,
     Started,
     ToolFinished,
     TurnCompleted,
     TurnStarted,
 )
 from holdfast.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolCall, ToolResult, iso
+
+HEARS: Final = NODES | {InputReceived, Started, Rewound}
+"""The events that a transcript looks at."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,8 +173,10 @@ class Transcript:
         model: str = "",
         state: Literal["complete", "interrupted"] = "complete",
     ) -> SessionMessage | None:
-        if any(isinstance(part, Text) and not part.text for part in parts):
-            parts = tuple(part for part in parts if not (isinstance(part, Text) and not part.text))
+        for part in parts:
+            if isinstance(part, Text) and not part.text:
+                parts = tuple(part for part in parts if not isinstance(part, Text) or part.text)
+                break
         if not parts:
             return None
         return SessionMessage(

@@ -1,9 +1,14 @@
 """What a session used, over every event of its log: never rewound."""
 
+from typing import Final
+
 import msgspec
 
 from holdfast.vocab.events import ChildFinished, HistoryCleared, ModelReplied, Recorded, TurnCompleted
 from holdfast.vocab.specs import Usage
+
+HEARS: Final = frozenset((ModelReplied, ChildFinished, TurnCompleted, HistoryCleared))
+"""The events that count."""
 
 
 class UsageTotals(msgspec.Struct, kw_only=True):

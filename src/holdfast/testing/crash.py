@@ -1,6 +1,6 @@
 """The crash harness: kill a session's process at every append, go on, and see whether anything was lost or done twice.
 
-    scenario = Scenario(name="mine", options=lambda stage: {"model": ..., "tools": [...]}, act=act)
+    scenario = Scenario(name="mine", options=lambda stage: Options(model=..., tools=[...]), act=act)
     report = await crash_everywhere(scenario, folder=tmp_path)
     assert report.problems == (), report.words()
 

@@ -6,7 +6,7 @@ folds of the runtime where it can count by itself: a fold that is wrong must not
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.ports import ModelRequest
@@ -152,7 +152,7 @@ def is_childs(request: ModelRequest, prompts: frozenset[str]) -> bool:
     return first is not None and text_of(first.parts) in prompts
 
 
-def child_prompts(log: Sequence[Recorded]) -> frozenset[str]:
+def child_prompts(log: Iterable[Recorded]) -> frozenset[str]:
     """What the child sessions of a log were asked."""
     return frozenset(record.event.prompt for record in log if isinstance(record.event, ChildStarted))
 

@@ -6,7 +6,8 @@ from typing import Final
 import anyio
 import anyio.lowlevel
 
-from holdfast.ports import Answer, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
+from holdfast.options import Options
+from holdfast.ports import Answer, Asker, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.session import Session
 from holdfast.testing.crash_stage import Scenario, Stage
@@ -148,8 +149,8 @@ class _Delegate:
 # --- the scenarios ---------------------------------------------------------------------------------------------------
 
 
-def _options(replies: Sequence[Reply], asker: object = None) -> Callable[[Stage], Mapping[str, object]]:
-    return lambda stage: {"model": rehearsed(replies, stage), "tools": tools_of(stage), "asker": asker}
+def _options(replies: Sequence[Reply], asker: Asker | None = None) -> Callable[[Stage], Options]:
+    return lambda stage: Options(model=rehearsed(replies, stage), tools=tools_of(stage), asker=asker)
 
 
 async def _serial(stage: Stage) -> None:

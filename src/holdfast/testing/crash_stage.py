@@ -1,13 +1,15 @@
 """One trial of a scenario: a store, an outside world, and the processes that live and die on them."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import functools
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from holdfast.assemble import open_session
-from holdfast.ports import Clock, EventStore, Model, Tool
+from holdfast.assemble import open_with
+from holdfast.options import Options
+from holdfast.ports import Clock, EventStore, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
 from holdfast.stores.jsonl import JsonlStore
@@ -16,6 +18,7 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.trace import NoTrace
 from holdfast.testing.checked_model import CheckedModel
 from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
+from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Owner
 
 SESSION: Final = "crashed"
@@ -55,8 +58,8 @@ class Scenario:
     """Something that a session does, to be interrupted by crashes."""
 
     name: str
-    options: Callable[["Stage"], Mapping[str, object]]
-    """The arguments of `open_session`: `model` and `tools` at least. Called once in each process."""
+    options: Callable[["Stage"], Options]
+    """How sessions are opened: with a model object and all the tools there are. Called once in each process."""
     act: Callable[["Stage"], Awaitable[None]]
     """What the first process does: opens sessions with `stage.open()` and uses them."""
 
@@ -120,26 +123,32 @@ class Stage:
         """What the scenario itself found wrong."""
         self._trial = trial
 
-    def open(self, **more: object) -> AbstractAsyncContextManager[Session]:
-        """Open a session as the scenario says, with `more` arguments of `open_session`."""
-        options = {**self._trial.scenario.options(self), **more}
-        model, tools = options.get("model"), options.get("tools")
-        if not hasattr(model, "ask") or not isinstance(tools, Sequence):
-            raise TypeError("A scenario's options need a model object and a sequence of tools.")
-        options["model"] = self._checked(model)  # type: ignore[arg-type]  # it has `ask`, so it is meant to be one
-        options["tools"] = [MortalTool(each, self.process) for each in tools]
-        self.tools += tools
-        if not options.get("resume"):
-            options.setdefault("session_id", SESSION)
-        given: dict[str, object] = {
-            "only_tools": True,
-            "store": self.store,
-            "trace": NoTrace(),
-            "clock": self.clock,
-            "owner": self.process.owner,
-            "cwd": self._trial.folder,
-        }
-        return _Noted(self.sessions, open_session(**{**given, **options}))
+    def open(self, **more: Any) -> AbstractAsyncContextManager[Session]:  # Any: each field of `Options` has its own type
+        """Open a session as the scenario says, with `more` fields of `Options`."""
+        options = replace(self._options, **more)
+        if options.resume is None and options.session_id is None:
+            options = replace(options, session_id=SESSION)
+        return _Noted(self.sessions, open_with(options))
+
+    @functools.cached_property
+    def _options(self) -> Options:
+        options = self._trial.scenario.options(self)
+        if options.model is None or isinstance(options.model, str):
+            raise UserError(f"The scenario {self._trial.scenario.name!r} needs a model object in its options.")
+        checked = CheckedModel(options.model)
+        self.models.append(checked)
+        self.tools.extend(options.tools or ())
+        return replace(
+            options,
+            model=MortalModel(checked, self.process),
+            tools=[MortalTool(each, self.process) for each in self.tools],
+            only_tools=True,
+            store=self.store,
+            trace=NoTrace(),
+            clock=self.clock,
+            owner=self.process.owner,
+            cwd=self._trial.folder,
+        )
 
     def did(self, tool: str, key: str) -> None:
         """Enter into the ledger that a tool had its effect for the call with that key."""
@@ -153,11 +162,6 @@ class Stage:
     def refusals(self) -> list[str]:
         """What a provider would have refused."""
         return [wrong for model in self.models for wrong in model.broken]
-
-    def _checked(self, model: Model) -> Model:
-        checked = CheckedModel(model)
-        self.models.append(checked)
-        return MortalModel(checked, self.process)
 
 
 class _Noted:

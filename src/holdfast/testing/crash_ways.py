@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from holdfast import replay, shelf
 from holdfast.logic.state import state_of
@@ -22,6 +22,7 @@ from holdfast.vocab.errors import NoSession, TurnError
 from holdfast.vocab.events import Recorded, TurnCompleted, TurnStarted
 
 MESSAGE: Final = "Go on with this instead."
+_EVERYTHING: Final = SessionQuery(include_children=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,18 +87,17 @@ async def compare(stage: Stage, session: Session) -> None:
 async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: Way) -> None:
     """Note every promise that was broken, after `recovery` went on from the log `before` in some way."""
     await _sweep(trial)
+    logs = {meta.id: await log_of(trial.store, meta.id) for meta in await trial.store.list(_EVERYTHING)}
+    prompts = child_prompts(record for log in logs.values() for record in log)
     results = results_on_path(before, whole_batches=not way.keeps_open_batch, open_turn=way.keeps_open_turn)
-    prompts = child_prompts(before)
-    for model in recovery.models:
-        for request in model.requests:
-            if not is_childs(request, prompts):
-                trial.wrong += dropped_from(request, results)
+    for request in (request for model in recovery.models for request in model.requests):
+        if not is_childs(request, prompts):
+            trial.wrong += dropped_from(request, results)
     trial.wrong += [f"happened twice: {call}" for call in trial.ledger.doubled(trial.once)]
-    for meta in await trial.store.list(SessionQuery(include_children=True)):
-        log = await log_of(trial.store, meta.id)
-        found = [*wrong_with(log), *lost(trial.ledger.acknowledged[meta.id], log)]
-        found += await shelf.verify(trial.store, meta.id)
-        trial.wrong += [f"session {meta.id}: {wrong}" for wrong in found]
+    for session, log in logs.items():
+        found = [*wrong_with(log), *lost(trial.ledger.acknowledged[session], log)]
+        found += await shelf.verify(trial.store, session)
+        trial.wrong += [f"session {session}: {wrong}" for wrong in found]
 
 
 async def judge_dead(trial: Trial) -> None:
@@ -119,7 +119,7 @@ async def _sweep(trial: Trial) -> None:
     """Finish every other session that was left open: a fork, a child, the original of a fork."""
 
     async def finish_all(stage: Stage) -> None:
-        for meta in await stage.store.list(SessionQuery(include_children=True)):
+        for meta in await stage.store.list(_EVERYTHING):
             if meta.open_turn or _waits(await log_of(stage.store, meta.id)):
                 async with stage.open(resume=meta.id) as session:
                     await _over(session.finish())
@@ -132,7 +132,7 @@ def _waits(log: Sequence[Recorded]) -> bool:
     return bool(state_of("", log).progress.queue)
 
 
-async def _known(stage: Stage, **more: object) -> dict[str, object]:
+async def _known(stage: Stage, **more: Any) -> dict[str, Any]:  # Any: fields of `Options`
     """The arguments that open the session again, or anew when its very first event was lost."""
     return {"resume": SESSION, **more} if await shelf.exists(stage.store, SESSION) else {}
 

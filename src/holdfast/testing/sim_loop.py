@@ -2,26 +2,29 @@
 
 Time stands still while anything is ready and then jumps to the next deadline, so hours take milliseconds. With a seed,
 what is ready at the same moment runs in an order that the seed decides; without one, in the order in which it became
-ready. Two runs with the same seed are the same, step for step.
+ready. Work that anyio gives to a thread is waited for on the spot. So two runs with the same seed are the same, step
+for step.
 """
 
 import asyncio
+import contextvars
 import heapq
 import math
 import random
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 import anyio
 import anyio.to_thread
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 RESOLUTION_S: Final = 1e-6
 """Deadlines closer than this are the same moment."""
-THREAD_PATIENCE_S: Final = 30.0
+THREAD_PATIENCE_S: Final = 60.0
 """How long a worker thread may take, in real seconds."""
 
 Watch = Callable[[str], None]
@@ -47,20 +50,15 @@ def run_virtually(work: Callable[[], Awaitable[T]], *, seed: int | None = None, 
         return runner.run(main())
 
 
-class _Limiter(Protocol):
-    @property
-    def borrowed_tokens(self) -> float:
-        """How many threads are at work."""
-
-
 class VirtualLoop(asyncio.BaseEventLoop):
-    """The loop. It has no sockets, no signals and no subprocesses."""
+    """The loop. It has no sockets, no signals and no subprocesses; threads only through anyio's default limiter."""
 
-    threads: _Limiter | None = None
-    """Knows whether a worker thread is busy: then real time passes, and pretended time does not."""
+    threads: anyio.CapacityLimiter | None = None
+    """Knows which tasks wait for a thread."""
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
     _stopping: bool
+    _thread_id: int | None
 
     def __init__(self, seed: int | None = None, watch: Watch | None = None) -> None:
         super().__init__()
@@ -69,48 +67,70 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._chance = None if seed is None else random.Random(f"order {seed}")
         self._watch = watch
-        self._woken = threading.Event()
+        self._arrived: deque[asyncio.Handle] = deque()
+        self._arrival = threading.Event()
         self.set_task_factory(_numbered)
 
     def time(self) -> float:
         """Pretended seconds since the loop was made."""
         return self._now
 
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Take what a thread brings; it runs at the beginning of the next round."""
+        if threading.get_ident() == self._thread_id:
+            return self.call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        self._arrived.append(handle)
+        self._arrival.set()
+        return handle
+
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Say nothing of what the tasks of a killed process leave behind; what matters is raised where it is awaited."""
 
     def _run_once(self) -> None:
         """One round: everything that is ready now, in the order of the seed."""
-        self._pass_time()
+        brought = self._from_threads()
+        if not (brought or self._ready or self._stopping):
+            self._pass_time()
+        while self._scheduled and self._scheduled[0].when() < self._now + RESOLUTION_S:
+            self._ready.append(heapq.heappop(self._scheduled))
         ready = list(self._ready)
         self._ready.clear()
         if self._chance is not None and len(ready) > 1:
             ready.sort(key=_number)  # sets of tasks have no order that a second run would repeat
             self._chance.shuffle(ready)
-        for handle in ready:
+        for handle in (*brought, *ready):
             if not handle.cancelled():
                 if self._watch is not None:
                     self._watch(_name(handle))
                 handle._run()
 
+    def _from_threads(self) -> list[asyncio.Handle]:
+        """Wait for every thread that works for a task."""
+        while (busy := self._busy()) > len(self._arrived):
+            if not self._arrival.wait(THREAD_PATIENCE_S):
+                raise Stuck(f"{busy} threads have been busy for {THREAD_PATIENCE_S:g} seconds.")
+            self._arrival.clear()
+        return [self._arrived.popleft() for _ in range(len(self._arrived))]
+
+    def _busy(self) -> int:
+        if self.threads is None or not self.threads.borrowed_tokens:
+            return 0
+        waiting = (getattr(task, "_fut_waiter", None) for task in self.threads.statistics().borrowers)
+        return sum(future is not None and not future.done() for future in waiting)
+
     def _pass_time(self) -> None:
         while self._scheduled and self._scheduled[0].cancelled():
             heapq.heappop(self._scheduled)
-        while not (self._ready or self._stopping):
-            if self.threads is not None and self.threads.borrowed_tokens:
-                self._woken.wait(THREAD_PATIENCE_S)
-                self._woken.clear()
-            elif not self._scheduled or self._scheduled[0].when() == math.inf:
-                waiting = "".join(f"\n  {_where(task)}" for task in asyncio.all_tasks(self))
-                raise Stuck(f"Every task waits for something that nobody will do:{waiting}")
-            else:
-                self._now = max(self._now, self._scheduled[0].when())
-                break
-        while self._scheduled and self._scheduled[0].when() < self._now + RESOLUTION_S:
-            self._ready.append(heapq.heappop(self._scheduled))
+        if not self._scheduled or self._scheduled[0].when() == math.inf:
+            waiting = "".join(f"\n  {_where(task)}" for task in asyncio.all_tasks(self))
+            raise Stuck(f"Every task waits for something that nobody will do:{waiting}")
+        self._now = max(self._now, self._scheduled[0].when())
 
     def _write_to_self(self) -> None:
-        self._woken.set()
+        pass
 
 
 class _Task(asyncio.Task[T]):
@@ -119,8 +139,8 @@ class _Task(asyncio.Task[T]):
     number = 0
 
 
-def _numbered(loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, T], **options: Any) -> _Task[T]:
-    task = _Task(coro, loop=loop, **options)
+def _numbered(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asyncio.Future[Any]:
+    task: _Task[Any] = _Task(cast("Coroutine[Any, Any, Any]", coro), loop=loop, **options)
     if isinstance(loop, VirtualLoop):
         loop.tasks += 1
         task.number = loop.tasks
@@ -138,7 +158,7 @@ def _name(handle: asyncio.Handle) -> str:
 
 
 def _task(handle: asyncio.Handle) -> _Task[Any] | None:
-    owner = getattr(handle._callback, "__self__", None)
+    owner = getattr(getattr(handle, "_callback", None), "__self__", None)
     return owner if isinstance(owner, _Task) else None
 
 

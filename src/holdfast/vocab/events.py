@@ -386,4 +386,4 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:
     """The tool calls of a reply, in order."""
-    return tuple(part for part in reply.parts if isinstance(part, ToolCall))
+    return tuple([part for part in reply.parts if isinstance(part, ToolCall)])

@@ -88,7 +88,7 @@ InputPart = Text | TextRef | MediaRef
 InFlightPart = Text | Reasoning | SignedReasoning | ToolCall | ToolResult | MediaRef | InlineMedia
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One message as a provider adapter sees it, every handle of text already resolved."""
 
     role: Role
@@ -124,4 +124,4 @@ def iso(at: int) -> str:
 
 def text_of(parts: "tuple[DurablePart, ...] | tuple[InFlightPart, ...] | tuple[InputPart, ...]") -> str:
     """The plain text of `parts`, joined; long text contributes its head."""
-    return "".join(p.text if isinstance(p, Text) else p.head for p in parts if isinstance(p, Text | TextRef))
+    return "".join([p.text if isinstance(p, Text) else p.head for p in parts if isinstance(p, (Text, TextRef))])

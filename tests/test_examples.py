@@ -1,0 +1,45 @@
+"""The examples run, and do what they say."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("01_hello.py", ["Hello! I am a script", "Every word of this was written down", "2 turns are kept"]),
+        ("02_tools.py", ["-> word_count", "May Write run", "-> Write", "Done.\nREADME.md has 5 words."]),
+        ("03_resume_after_crash.py", ["died: -9", "outcome unknown: charge", "charged once", "charged: ['1200']"]),
+    ],
+)
+def test_an_example_does_what_it_says(name: str, words: list[str], tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOLDFAST_DATA_DIR": str(tmp_path / "data")}
+
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", str(ROOT / "examples" / name)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=50,
+        cwd=tmp_path,
+        env=environment,
+    )
+
+    assert (ran.returncode, ran.stderr) == (0, "")
+    places = [ran.stdout.find(each) for each in words]
+    assert -1 not in places, ran.stdout
+    assert places == sorted(places)
+
+
+def test_every_example_is_run_here() -> None:
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == {
+        "01_hello.py",
+        "02_tools.py",
+        "03_resume_after_crash.py",
+    }
