@@ -1,10 +1,12 @@
 """How long a program waits before it can do anything."""
 
+import os
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from benchmarks.frame import Aim, Bench, Figure, Row
 
@@ -17,10 +19,11 @@ def measure(bench: Bench) -> Iterator[Row]:
     """Import and `--version`, each as what it adds to a Python that does nothing."""
     programs = ["import holdfast", "from holdfast import open_session", *([VERSION] if _works(VERSION) else [])]
     rounds = bench.pick(15, 1)
-    over = _over_nothing(sys.executable, programs, rounds)
+    over = _over_nothing(sys.executable, programs, rounds, bench.folder)
     peers = {}
     if bench.peers.python is not None:
-        peers = _over_nothing(str(bench.peers.python), ["import agents", "import langgraph.graph"], bench.pick(5, 1))
+        imports = ["import agents", "import langgraph.graph"]
+        peers = _over_nothing(str(bench.peers.python), imports, bench.pick(5, 1), bench.folder)
         del peers[NOTHING]
     empty = {f"python -c {NOTHING}": over[NOTHING]}
     yield Row(what="import holdfast", figure=over["import holdfast"], aim=Aim(most=150), beside=empty)
@@ -31,16 +34,19 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield Row(what="holdfast --version, over python -c pass", figure=version, aim=Aim(most=100), note=note)
 
 
-def _over_nothing(python: str, programs: Sequence[str], rounds: int) -> dict[str, Figure]:
+def _over_nothing(python: str, programs: Sequence[str], rounds: int, folder: Path) -> dict[str, Figure]:
     """What each program takes more than one that does nothing, which is given as it is.
 
-    All run once a round, so that a slow moment of the machine meets all; the first round only warms up.
+    All run once a round, so that a slow moment of the machine meets all. The first round only compiles: an installed
+    program is compiled already, whatever the environment says about writing that down.
     """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "compiled")
     taken: dict[str, list[float]] = {program: [] for program in (NOTHING, *programs)}
     for _ in range(rounds + 1):
         for program, times in taken.items():
             start = time.perf_counter()
-            subprocess.run([python, "-c", program], check=True, capture_output=True)
+            subprocess.run([python, "-c", program], check=True, capture_output=True, env=environment)
             times.append((time.perf_counter() - start) * 1000)
     floor = statistics.median(taken[NOTHING][1:])
     return {

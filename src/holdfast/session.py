@@ -10,6 +10,7 @@ from typing import Literal
 import anyio
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from holdfast.logic.forking import node_of
 from holdfast.logic.parts import make_durable, shorten
@@ -23,6 +24,7 @@ from holdfast.runtime.callbacks import Callback, Callbacks
 from holdfast.runtime.following import follow_input
 from holdfast.runtime.reading import Reading
 from holdfast.runtime.runner import STOP_DEADLINE_S, Runner
+from holdfast.runtime.texts import whole_text
 from holdfast.vocab.errors import IllegalTransition, InputConflict, TurnFailed, TurnInterrupted, UserError
 from holdfast.vocab.events import (
     Delivery,
@@ -83,6 +85,8 @@ class Session(Reading):
         result = self.input_result(name)
         if result is None:
             raise TurnInterrupted("The input was dropped before its turn began.", turn="")
+        if result.said:
+            result = replace(result, text=await whole_text(result.said, self._world.store.blob), said=())
         return self._checked(result)
 
     async def send(

@@ -105,6 +105,13 @@ async def test_long_output_becomes_a_blob_and_reaches_the_model_whole() -> None:
         assert type(finished.content[0]).__name__ == "TextRef"
 
 
+async def test_a_very_long_answer_is_returned_whole() -> None:
+    answer = "0123456789" * 10_000
+    async with talk(answer, "short") as session:
+        assert await session.run("go") == answer
+        assert await session.run("again") == "short"
+
+
 async def test_lone_surrogates_do_not_break_the_log() -> None:
     @tool(effect="pure")
     async def torn() -> str:

@@ -21,7 +21,7 @@ from holdfast.vocab.events import (
     TurnStarted,
     calls_of,
 )
-from holdfast.vocab.messages import InputPart, ToolCall, text_of
+from holdfast.vocab.messages import DurablePart, InputPart, TextRef, ToolCall, text_of
 from holdfast.vocab.specs import Usage
 
 HEARS: Final = frozenset(
@@ -65,7 +65,9 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     code: str = ""
     message: str = ""
     text: str = ""
-    """What the model said last in this turn; never that of an earlier one."""
+    """What the model said last in this turn; never that of an earlier one. Of a very long answer only the head."""
+    said: tuple[DurablePart, ...] = ()
+    """The parts of a very long answer, for whoever wants it whole."""
     rounds: int = 0
     usage: Usage = Usage()
     denials: tuple[Denial, ...] = ()
@@ -109,7 +111,8 @@ class Results:
                 self._calls = {call.id: call for call in calls_of(event)}
                 turn = self.turns[self.open]
                 usage = add(turn.usage, event.usage) if event.usage else turn.usage
-                self._change(text=text_of(event.parts), rounds=turn.rounds + 1, usage=usage)
+                said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
+                self._change(text=text_of(event.parts), said=said, rounds=turn.rounds + 1, usage=usage)
             case CallJudged(decision="deny"):
                 self._deny(event.call, event.detail, halted=False)
             case PermissionAnswered(allowed=False):

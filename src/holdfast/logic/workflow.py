@@ -5,6 +5,7 @@ left out on purpose; the document is a scaffold to review.
 """
 
 import re
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -30,7 +31,7 @@ def scaffold(state: State, agent: str = "") -> Document:
     return {
         "id": slug_of(title),
         "nodes": [{"id": "input", "type": "input"}, *nodes, {"id": "output", "type": "output"}],
-        "edges": [{"from": one, "to": other} for one, other in zip(ids, ids[1:], strict=False)],
+        "edges": [{"from": one, "to": other} for one, other in pairwise(ids)],
         "metadata": {"holdfastExport": _origin(state, slug, title)},
     }
 

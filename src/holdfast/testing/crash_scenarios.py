@@ -1,6 +1,7 @@
 """The scenarios of the crash matrix: everything that a session can be in the middle of."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import anyio
@@ -11,12 +12,11 @@ from holdfast.ports import Answer, Asker, Model, ModelReply, ModelRequest, Quest
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.session import Session
 from holdfast.testing.crash_stage import Scenario, Stage
-from holdfast.tools.define import tool
 from holdfast.vocab.deltas import Delta, TextDelta
 from holdfast.vocab.errors import TurnError
 from holdfast.vocab.events import InputReceived, Recorded, ToolStarted
 from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ToolSpec
+from holdfast.vocab.specs import Effect, ToolSpec
 
 Reply = Mapping[str, object]
 LONG: Final = "a long answer " * 3_000
@@ -39,68 +39,95 @@ def call(name: str, **args: object) -> Reply:
 
 
 def tools_of(stage: Stage) -> list[Tool]:
-    """One tool of each effect, one that breaks, one that hangs until it is stopped, and one that opens a child session."""
+    """One tool of each effect, one that breaks, one that hangs until it is stopped, and one that opens child sessions."""
 
-    @tool(effect="pure", concurrent=True)
-    async def look(n: int) -> str:
-        """Look at something."""
+    async def look(n: int, context: ToolContext) -> str:
         await anyio.lowlevel.checkpoint()
         return LONG if n < 0 else f"saw {n}"
 
-    @tool(effect="pure", concurrent=False)
-    async def count(n: int) -> str:
-        """Count, alone."""
+    async def count(n: int, context: ToolContext) -> str:
         return f"counted {n}"
 
-    @tool(effect="idempotent")
     async def put(n: int, context: ToolContext) -> str:
-        """Put something where it is."""
         stage.did("put", context.key)
         await anyio.lowlevel.checkpoint()
         return f"put {n}"
 
-    async def booked(n: int, context: ToolContext) -> str | None:
-        return f"had booked {n}" if stage.happened("book", context.key) else None
-
-    @tool(effect="reconcilable", check=booked)
     async def book(n: int, context: ToolContext) -> str:
-        """Book something that can be looked up."""
         await anyio.lowlevel.checkpoint()
         stage.did("book", context.key)
         await anyio.lowlevel.checkpoint()
         return f"booked {n}"
 
-    @tool(effect="once")
     async def pay(n: int, context: ToolContext) -> str:
-        """Pay, once."""
         context.show("paying ")
         await anyio.lowlevel.checkpoint()
         stage.did("pay", context.key)
         await anyio.lowlevel.checkpoint()
         return f"paid {n}"
 
-    @tool(effect="once", asks=True)
     async def order(n: int, context: ToolContext) -> str:
-        """Order, once, when a person agrees."""
         stage.did("order", context.key)
         return f"ordered {n}"
 
-    @tool(effect="once")
     async def ring(n: int, context: ToolContext) -> str:
-        """Ring until it is stopped."""
         stage.did("ring", context.key)
         context.show("ringing ")
         if stage.attempt == 0:
             await anyio.sleep_forever()
         return f"rang {n}"
 
-    @tool(effect="once")
     async def stumble(n: int, context: ToolContext) -> str:
-        """Break."""
         stage.did("stumble", context.key)
         raise ValueError(f"stumbled over {n}")
 
-    return [look, count, put, book, pay, order, ring, stumble, _Delegate()]
+    works: tuple[Work, ...] = (look, count, put, book, pay, order, ring, stumble)
+    return [*(_Piece(SPECS[work.__name__], work, stage) for work in works), _Piece(SPECS["delegate"], count, stage)]
+
+
+Work = Callable[[int, ToolContext], Coroutine[object, object, str]]
+
+
+def _spec(name: str, effect: Effect = "once", **more: bool) -> ToolSpec:
+    schema: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    return ToolSpec(name=name, description=f"{name.capitalize()}.", schema=schema, effect=effect, **more)
+
+
+SPECS: Final = {
+    spec.name: spec
+    for spec in (
+        _spec("look", "pure", concurrent=True),
+        _spec("count", "pure"),
+        _spec("put", "idempotent"),
+        _spec("book", "reconcilable"),
+        _spec("pay"),
+        _spec("order", asks=True),
+        _spec("ring"),
+        _spec("stumble"),
+        _spec("delegate", child=True),
+    )
+}
+"""The tools of the scenarios. Those that `delegate` is called with are prompts, the others take a number `n`."""
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A tool of a scenario."""
+
+    spec: ToolSpec
+    work: Work
+    stage: Stage
+
+    def problem(self, args: dict[str, object]) -> str:
+        wanted = ("prompt", str) if self.spec.child else ("n", int)
+        return "" if isinstance(args.get(wanted[0]), wanted[1]) else f"{wanted[0]!r} is missing."
+
+    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
+        return ToolOutput(text=await self.work(int(str(args["n"])), context))
+
+    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
+        happened = self.stage.happened(self.spec.name, context.key)
+        return ToolOutput(text=f"had done {self.spec.name} {args['n']}") if happened else None
 
 
 class _Rehearsed:
@@ -124,26 +151,6 @@ class _Rehearsed:
             return
         async for item in self._script.ask(request):
             yield item
-
-
-class _Delegate:
-    """A call of it is a child session."""
-
-    spec = ToolSpec(
-        name="delegate",
-        description="Let somebody else answer.",
-        schema={"type": "object", "properties": {"prompt": {"type": "string"}}, "required": ["prompt"]},
-        child=True,
-    )
-
-    def problem(self, args: dict[str, object]) -> str:
-        return "" if isinstance(args.get("prompt"), str) else "A prompt is missing."
-
-    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
-        raise AssertionError("the child performer runs it")
-
-    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        return None
 
 
 # --- the scenarios ---------------------------------------------------------------------------------------------------
@@ -203,7 +210,7 @@ PARALLEL: Final = Scenario(
                 ],
             },
             {"reasoning": "Only a thought.", "calls": [call("look", n=n) for n in range(10)]},
-            {"text": LONG},
+            {"text": LONG, "chunk": len(LONG)},
             {"text": "Yes."},
         ]
     ),

@@ -11,6 +11,7 @@ from holdfast.session import Session
 from holdfast.testing.crash_checks import (
     child_prompts,
     dropped_from,
+    inputs_are_taken_once,
     is_childs,
     log_is_whole,
     lost,
@@ -20,6 +21,7 @@ from holdfast.testing.crash_checks import (
 from holdfast.testing.crash_stage import SESSION, Stage, Trial
 from holdfast.vocab.errors import NoSession, TurnError
 from holdfast.vocab.events import Recorded, TurnCompleted, TurnStarted
+from holdfast.vocab.specs import SessionMeta
 
 MESSAGE: Final = "Go on with this instead."
 _EVERYTHING: Final = SessionQuery(include_children=True)
@@ -117,19 +119,21 @@ async def log_of(store: EventStore, session: str) -> tuple[Recorded, ...]:
 
 async def _sweep(trial: Trial) -> None:
     """Finish every other session that was left open: a fork, a child, the original of a fork."""
+    left = [meta.id for meta in await trial.store.list(_EVERYTHING) if await _is_open(trial.store, meta)]
 
     async def finish_all(stage: Stage) -> None:
-        for meta in await stage.store.list(_EVERYTHING):
-            if meta.open_turn or _waits(await log_of(stage.store, meta.id)):
-                async with stage.open(resume=meta.id) as session:
-                    await _over(session.finish())
-                    await compare(stage, session)
+        for session_id in left:
+            async with stage.open(resume=session_id) as session:
+                await _over(session.finish())
+                await compare(stage, session)
 
-    await trial.run(finish_all)
+    if left:
+        await trial.run(finish_all)
 
 
-def _waits(log: Sequence[Recorded]) -> bool:
-    return bool(state_of("", log).progress.queue)
+async def _is_open(store: EventStore, meta: SessionMeta) -> bool:
+    """Whether a turn is open in a session, or input waits."""
+    return meta.open_turn or any(inputs_are_taken_once(await log_of(store, meta.id)))
 
 
 async def _known(stage: Stage, **more: Any) -> dict[str, Any]:  # Any: fields of `Options`

@@ -1,17 +1,14 @@
 """What a turn came to: everything that its caller is told besides the events."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.logic.results import TurnResult
 from holdfast.logic.usage import add
 from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied, Recorded, TurnCompleted, TurnStarted
-from holdfast.vocab.messages import DurablePart, Text, TextRef
+from holdfast.vocab.messages import DurablePart
 from holdfast.vocab.specs import Usage
-
-Fetch = Callable[[str], Awaitable[bytes]]
-"""Brings a blob by its hash."""
 
 DONE: Final = 0
 COULD_NOT_START: Final = 1
@@ -78,17 +75,6 @@ def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
         if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
             break
     return found
-
-
-async def whole_text(parts: Iterable[DurablePart], fetch: Fetch) -> str:
-    """The plain text of `parts`, long texts included."""
-    found: list[str] = []
-    for part in parts:
-        if isinstance(part, TextRef):
-            found.append((await fetch(part.sha256)).decode("utf-8", "replace"))
-        elif isinstance(part, Text):
-            found.append(part.text)
-    return "".join(found)
 
 
 def exit_code(result: TurnResult) -> int:

@@ -6,8 +6,9 @@ import msgspec
 
 from holdfast.ports import EventStore
 from holdfast.runtime.bus import Item
+from holdfast.runtime.texts import whole_text
 from holdfast.version import VERSION
-from holdfast.view.account import About, Ended, whole_text
+from holdfast.view.account import About, Ended
 from holdfast.view.partial import Partials
 from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object
 from holdfast.vocab.deltas import Delta

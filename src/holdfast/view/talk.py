@@ -13,10 +13,11 @@ from holdfast.options import Options
 from holdfast.providers.resolve import find_model, full_name
 from holdfast.runtime.bus import Item
 from holdfast.runtime.following import follow
+from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
 from holdfast.tools.toolset import default_tools
 from holdfast.view import account as codes
-from holdfast.view.account import About, Account, Ended, denials_in_words, exit_code, records_of_turn, whole_text
+from holdfast.view.account import About, Account, Ended, denials_in_words, exit_code, records_of_turn
 from holdfast.view.desk import Desk
 from holdfast.view.formats import Format, NativeStream, OneObject, PlainText
 from holdfast.view.input_lines import Decide, Greet, Say, SetMode, Spoken, Stop, Unknown, parse
