@@ -235,3 +235,18 @@ def test_several_sessions_may_start_at_once_on_one_store(door: Door) -> None:
 
     assert [code for _, code in ended] == [0] * 6
     assert len({json.loads(out)["session_id"] for (out, _), _ in ended}) == 6
+
+
+@pytest.mark.contract("RV-11")
+def test_a_session_is_exported_by_the_ending_of_the_file(door: Door) -> None:
+    door.run("-p", "hi there", "--model", door.script(ONE), "--session-id", "s1")
+    flow, record = door.folder / "flow.holdfast.yaml", door.folder / "s1.json"
+
+    assert door.run("export", "s1", "-o", str(flow)).code == 0
+    assert door.run("export", "s1", "-o", str(record)).code == 0
+
+    assert flow.read_text().startswith("edges:\n  - from: input\n    to: turn-1\n")
+    assert [message["role"] for message in json.loads(record.read_text())["messages"]] == ["user", "assistant"]
+    assert door.run("sessions", "show", "s1", "--json").json["exported"] is True
+    assert door.run("export", "nobody", "-o", str(flow)).code == 1
+    assert door.run("export", "s1", "-o", str(door.folder / "no" / "such" / "folder.yaml")).code in (1, 2)

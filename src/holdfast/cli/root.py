@@ -11,10 +11,10 @@ from holdfast.cli import telling
 from holdfast.cli.flags import Flag, prompt_flags
 from holdfast.cli.place import Place
 
-COMMANDS: Final = {"demo": "demonstration", "log": "log", "sessions": "sessions"}
+COMMANDS: Final = {"demo": "demonstration", "export": "exporting", "log": "log", "sessions": "sessions"}
 """The commands and the modules that hold them."""
 LATER: Final = (
-    *("acp", "agents", "config", "doctor", "export", "hooks", "mcp", "memory"),
+    *("acp", "agents", "config", "doctor", "hooks", "mcp", "memory"),
     *("models", "permissions", "plugins", "run", "serve", "skills", "usage"),
 )
 """Commands that are promised and not there yet."""

@@ -1,19 +1,18 @@
 """Writes a session out as a workflow scaffold in YAML."""
 
-import os
-import secrets
 from pathlib import Path
 
 import anyio.to_thread
 from ruamel.yaml import YAML
 
+from holdfast.export.files import replace_file
 from holdfast.export.yaml_text import to_yaml
 from holdfast.logic.parts import digest
 from holdfast.logic.state import state_of
 from holdfast.logic.workflow import scaffold
 from holdfast.ports import Clock, EventStore
 from holdfast.shelf import add_event
-from holdfast.vocab.errors import Bug, UserError
+from holdfast.vocab.errors import Bug
 from holdfast.vocab.events import Exported
 
 
@@ -26,7 +25,7 @@ async def export_workflow(store: EventStore, session: str, target: Path, *, cloc
     text = to_yaml(scaffold(state))
     if from_yaml(text) != scaffold(state):
         raise Bug(f"The export of {session!r} does not read back as it was written.")
-    await anyio.to_thread.run_sync(_replace, target, text)
+    await anyio.to_thread.run_sync(replace_file, target, text)
     await add_event(store, session, Exported(format="workflow", sha256=digest(text.encode())), clock=clock)
     return text
 
@@ -34,13 +33,3 @@ async def export_workflow(store: EventStore, session: str, target: Path, *, cloc
 def from_yaml(text: str) -> object:
     """The document of a YAML text."""
     return YAML(typ="safe", pure=True).load(text)
-
-
-def _replace(target: Path, text: str) -> None:
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    try:
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, target)
-    except OSError as exc:
-        unfinished.unlink(missing_ok=True)
-        raise UserError(f"Cannot write {str(target)!r}: {exc.strerror or exc}.") from exc
