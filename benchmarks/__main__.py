@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Sequence
 
 from benchmarks import machine
@@ -21,8 +22,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     peers = Peers(None, "left out by --quick") if given.quick else set_up(say)
     rows: list[Row] = []
     for name in given.names or BENCHMARKS:
-        say(f"measuring {name} ...")
+        start = time.monotonic()
         rows += run_apart(name, peers, quick=given.quick)
+        say(f"measured {name} in {time.monotonic() - start:.0f} s")
     print(as_json(rows, known) if given.json else f"\n{table(rows)}")
     return 0
 

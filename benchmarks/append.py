@@ -32,7 +32,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     ratio = Figure(tuple(one / other for one, other in zip(rounds["sqlite"], rounds["bare"], strict=True)), "x")
     session = figures(bench.peers.measure("append_item", folder=str(bench.folder), times=bench.pick(300, 2)))
     yield Row(what="durable append of 1 KB, SQLite store", figure=ours, beside={"bare SQLite commit": bare} | session)
-    yield Row(what="... against the bare commit, round by round", figure=ratio, aim=Aim(most=1.5))
+    yield Row(what="durable append against a bare commit, by round", figure=ratio, aim=Aim(most=1.5))
     yield Row(what="... CPU of the event loop's thread", figure=Figure(tuple(rounds["loop"]), "ms"))
     yield Row(what="durable append of 1 KB, JSONL store", figure=jsonl, beside={"bare SQLite commit": bare})
     for sessions in (8, 32):

@@ -13,6 +13,7 @@ def facts(folder: Path, probes: int = 50) -> list[str]:
     """The machine in a few words, and how long its disk takes to sync."""
     return [
         f"{os.cpu_count()} cores ({_processor()}), {platform.system()} {platform.release()}",
+        f"load average {' '.join(f'{load:.1f}' for load in os.getloadavg())}: above the cores, every time is too long",
         f"Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}",
         f"disk: write 1 KB and fdatasync {sync_latency(folder, probes)}; it swings, so compare within a row",
     ]

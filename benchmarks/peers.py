@@ -52,7 +52,7 @@ def set_up(say: Say) -> Peers:
         )
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True, capture_output=True, text=True)
         (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
-        _install(python, wanted.count("=="), say)
+        _install(python, sum(_is_pin(line) for line in wanted.splitlines()), say)
     except (OSError, subprocess.CalledProcessError) as exc:
         problem = (getattr(exc, "stderr", "") or str(exc)).strip().splitlines()[-1]
         say(f"The peers cannot be installed, so their columns stay empty: {problem}")
@@ -87,6 +87,10 @@ def _install(python: Path, packages: int, say: Say) -> None:
                 say("  installing")
     if pip.returncode:
         raise subprocess.CalledProcessError(pip.returncode, command, stderr=last)
+
+
+def _is_pin(line: str) -> bool:
+    return "==" in line and not line.startswith((" ", "#"))
 
 
 def _failed(task: str, why: str) -> Measured:

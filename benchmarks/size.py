@@ -28,7 +28,12 @@ def measure(bench: Bench) -> Iterator[Row]:
     peers = bench.peers.measure("sizes", folder=str(bench.folder), turns=few)
     beside = {name: Figure(tuple(value / MIB for value in values), "MiB") for name, values in peers.items()}
     total = Figure((sizes[few][1] / MIB,), "MiB")
-    yield Row(what=f"store size of {few:,} turns, all of it", figure=total, beside=beside)
+    yield Row(
+        what=f"store size of {few:,} turns, all of it",
+        figure=total,
+        beside=beside,
+        note="ours: every intent, verdict and result",
+    )
     slope = Figure(((store / many) / (sizes[few][1] / few),), "x")
     yield Row(
         what=f"bytes a turn at {many:,} turns against {few:,}", figure=slope, aim=Aim(most=1.2), note="linear is 1"

@@ -23,7 +23,7 @@ def measure(bench: Bench) -> Iterator[Row]:
     rates, busy, kept_up = anyio.run(_rates, bench.folder, bench.pick(200_000, 500), bench.pick(5, 1))
     yield Row(what="deltas through model call, bus and trace", figure=Figure(rates, "/s"), aim=Aim(least=100_000))
     yield Row(what="... for each second of CPU", figure=Figure(busy, "/s"), note="the same on a busy machine")
-    yield Row(what="... seen by the listener that keeps up", figure=Figure(kept_up, "%"), aim=Aim(least=100))
+    yield Row(what="deltas seen by the listener that keeps up", figure=Figure(kept_up, "%"), aim=Aim(least=100))
 
 
 class _Chatter:

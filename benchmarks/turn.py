@@ -33,7 +33,7 @@ def measure(bench: Bench) -> Iterator[Row]:
         name = f"turn with one tool at {length:,} messages"
         yield Row(what=f"{name}: CPU", figure=cpu[length], aim=aim, beside=beside["cpu"])
         yield Row(what="... wall, its syncs included", figure=wall, beside=beside["wall"])
-        yield Row(what="... commits", figure=commits, aim=Aim(most=4))
+        yield Row(what=f"commits of a turn at {length:,} messages", figure=commits, aim=Aim(most=4))
     flat = Figure((cpu[lengths[-1]].median / cpu[lengths[0]].median,), "x")
     yield Row(what="turn CPU, longest against shortest history", figure=flat, aim=Aim(most=1.5), note="flat is 1")
     for length in lengths[1:]:

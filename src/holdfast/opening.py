@@ -47,7 +47,7 @@ async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepa
     wanted = options.resume or options.session_id
     if wanted is None:
         return await _start(options, store, owner, shelf.new_session_id(options.clock), find)
-    check_session_id(wanted)
+    wanted = check_session_id(wanted)
     if options.resume is None and not await shelf.exists(store, wanted):
         return await _start(options, store, owner, wanted, find)
     if options.fork:

@@ -73,6 +73,7 @@ async def fork(
     store: EventStore, session: str, *, clock: Clock, at: str = "", new_id: str | None = None, name: str = ""
 ) -> str:
     """Copy a session's conversation, up to turn `at` or to its end, into a new session; return its id."""
+    session = check_session_id(session)
     part = await store.read(session)
     state = state_of(session, part.records)
     beginning = part.records[0].event

@@ -1,40 +1,35 @@
 """The process behind `power_loss`: records a store at work, pulls the plug at random instants, and looks at what is left.
 
-`python -m tests.torture.cuts '{"kind": "sqlite", "seed": "1", "images": 250, "folder": "/tmp/x"}'` prints what it found as JSON.
+`python -m tests.torture.tapped cuts '{"kind": "sqlite", "seed": "1", "images": 250, "folder": "/tmp/x"}'` prints what it found as JSON.
 """
 
-from tests.torture.tap import Tap, Tape
+import random
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Literal
 
-TAP = Tap()
-TAP.install()  # before anything of the library: it keeps functions of `os` by name
+import anyio
+import msgspec
 
-import random  # noqa: E402 - as above
-import shutil  # noqa: E402
-import sys  # noqa: E402
-from collections.abc import AsyncIterator, Sequence  # noqa: E402
-from contextlib import asynccontextmanager  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Final, Literal  # noqa: E402
-
-import anyio  # noqa: E402
-import msgspec  # noqa: E402
-
-from holdfast.assemble import open_session  # noqa: E402
-from holdfast.ports import EventStore  # noqa: E402
-from holdfast.providers.scripted import ScriptedModel  # noqa: E402
-from holdfast.runtime.clock import SystemClock  # noqa: E402
-from holdfast.stores.jsonl import JsonlStore  # noqa: E402
-from holdfast.stores.owners import this_process  # noqa: E402
-from holdfast.stores.sqlite import SqliteStore  # noqa: E402
-from holdfast.stores.trace import NoTrace  # noqa: E402
-from holdfast.testing.builders import recorded  # noqa: E402
-from holdfast.vocab.errors import HoldfastError  # noqa: E402
-from holdfast.vocab.events import Recorded, Renamed  # noqa: E402
-from tests.torture.apsw_db import TapedFiles, connector  # noqa: E402
-from tests.torture.disk import DOUBTFUL, Acknowledged, Disk  # noqa: E402
-from tests.torture.judging import damage  # noqa: E402
-from tests.torture.lives import REPLIES, make_tools  # noqa: E402
-from tests.torture.through import through  # noqa: E402
+from holdfast.assemble import open_session
+from holdfast.ports import EventStore
+from holdfast.providers.scripted import ScriptedModel
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.owners import this_process
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.trace import NoTrace
+from holdfast.testing.builders import recorded
+from holdfast.vocab.errors import HoldfastError
+from holdfast.vocab.events import Recorded, Renamed
+from tests.torture.apsw_db import TapedFiles, connector
+from tests.torture.disk import DOUBTFUL, Acknowledged, Disk
+from tests.torture.judging import damage
+from tests.torture.lives import REPLIES, make_tools
+from tests.torture.tap import TAP, Tape
+from tests.torture.through import through
 
 Kind = Literal["sqlite", "sqlite-normal", "jsonl"]
 CHECKPOINT_PAGES: Final = 40
@@ -136,7 +131,9 @@ async def _working_store(kind: Kind, path: Path, *, inline: bool) -> AsyncIterat
 
 async def cut(task: Task) -> Findings:
     """Record, then take images at random instants and look at each."""
-    found = Findings(wrongs={"images that do not open": [], "logs that are not a prefix": [], "images that cannot go on": []})
+    found = Findings(
+        wrongs={"images that do not open": [], "logs that are not a prefix": [], "images that cannot go on": []}
+    )
     chance = random.Random(f"{task.seed}:images")
     base = Path(task.folder)
     shutil.rmtree(base, ignore_errors=True)
@@ -144,7 +141,9 @@ async def cut(task: Task) -> Findings:
     work = await record(task, base / "work")
     ops = work.tape.ops
     first = next(place for place, op in enumerate(ops) if isinstance(op, Acknowledged))
-    instants = sorted(chance.choices([at for at in range(first, len(ops)) if isinstance(ops[at], DOUBTFUL)], k=task.images))
+    instants = sorted(
+        chance.choices([at for at in range(first, len(ops)) if isinstance(ops[at], DOUBTFUL)], k=task.images)
+    )
     disk, acknowledged, at = Disk(), dict[str, int](), 0
     for number, instant in enumerate(instants):
         for op in ops[at : instant + 1]:
@@ -165,9 +164,7 @@ async def cut(task: Task) -> Findings:
     return found
 
 
-async def _look(
-    task: Task, path: Path, acknowledged: dict[str, int], work: Work, found: Findings, story: str
-) -> None:
+async def _look(task: Task, path: Path, acknowledged: dict[str, int], work: Work, found: Findings, story: str) -> None:
     """Open what a power cut left, compare it with what was acknowledged, and go on writing."""
     missing = 0
     try:
@@ -230,5 +227,6 @@ async def _go_on(store: EventStore, session: str, at_least: int) -> None:
 FILES: Final = TapedFiles(VFS)
 
 
-if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(anyio.run(cut, msgspec.json.decode(sys.argv[1], type=Task))))
+def main(text: str) -> Findings:
+    """Do what the JSON of a task says."""
+    return anyio.run(cut, msgspec.json.decode(text, type=Task))

@@ -4,6 +4,7 @@ Everything that was written since a file's last sync is there, lost, or torn at 
 its folder's last sync is there or not, each independently of the others. That is less than file systems promise and all that POSIX does.
 """
 
+import itertools
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -185,11 +186,9 @@ def _left(op: Wrote | Cut, chance: random.Random, keeps: float) -> list[Wrote | 
         return []
     first = SECTOR - op.offset % SECTOR
     places = [0, *range(first, len(op.content), SECTOR), len(op.content)]
-    pieces = list(zip(places, places[1:], strict=False))
-    if chance.random() < 0.5:
-        pieces = pieces[: chance.randrange(len(pieces) + 1)]
-    else:
-        pieces = [piece for piece in pieces if chance.random() < 0.5]
+    pieces = list(itertools.pairwise(places))
+    some = [piece for piece in pieces if chance.random() < 0.5]
+    pieces = chance.choice((some, pieces[: chance.randrange(len(pieces) + 1)]))
     return [Wrote(op.file, op.offset + start, op.content[start:end]) for start, end in pieces]
 
 

@@ -47,7 +47,7 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
 def fill(kind: Kind, restarts: tuple[bool, ...], progress: Progress) -> None:
     """Try every event of a session on one store, and count."""
     with scratch() as folder:
-        found = ask("full", Task(kind=kind, folder=folder, restarts=restarts), Findings)
+        found = ask(Task(kind=kind, folder=folder, restarts=restarts), Findings, "tests.torture.full")
     progress.count(f"{kind}: points, on {found.how}", found.points)
     progress.count(f"{kind}: points without room", found.refused)
     progress.count(f"{kind}: points that waited and said so", found.waited)

@@ -1,53 +1,43 @@
 """The process behind `io_errors`: lets one turn meet a failing disk at the n-th call, for every n.
 
-`python -m tests.torture.faults '{"kind": "sqlite", "error": "EIO", "stays": false, "folder": "/tmp/x"}'` prints what it found as JSON.
+`python -m tests.torture.tapped faults '{"kind": "sqlite", "error": "EIO", "stays": false, "folder": "/tmp/x"}'` prints what it found.
 """
 
-from tests.torture.tap import CountDown, Tap, Tape
+import errno
+import itertools
+import random
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Literal
 
-TAP = Tap()
-TAP.install()  # before anything of the library: it keeps functions of `os` by name
+import anyio
+import msgspec
 
-import errno  # noqa: E402 - as above
-import itertools  # noqa: E402
-import random  # noqa: E402
-import shutil  # noqa: E402
-import sys  # noqa: E402
-from collections.abc import AsyncIterator, Sequence  # noqa: E402
-from contextlib import asynccontextmanager  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Final, Literal  # noqa: E402
-
-import anyio  # noqa: E402
-import msgspec  # noqa: E402
-
-from holdfast import shelf  # noqa: E402
-from holdfast.assemble import open_session  # noqa: E402
-from holdfast.ports import EventStore  # noqa: E402
-from holdfast.providers.scripted import ScriptedModel  # noqa: E402
-from holdfast.runtime.clock import SystemClock  # noqa: E402
-from holdfast.session import Session  # noqa: E402
-from holdfast.stores.jsonl import JsonlStore  # noqa: E402
-from holdfast.stores.owners import is_dead  # noqa: E402
-from holdfast.stores.sqlite import SqliteStore  # noqa: E402
-from holdfast.stores.trace import NoTrace  # noqa: E402
-from holdfast.vocab.errors import HoldfastError, SessionBusy  # noqa: E402
-from holdfast.vocab.events import Recorded  # noqa: E402
-from holdfast.vocab.specs import Owner  # noqa: E402
-from tests.torture.apsw_db import TapedFiles, connector  # noqa: E402
-from tests.torture.judging import damage, judge_log  # noqa: E402
-from tests.torture.lives import entries, make_tools  # noqa: E402
-from tests.torture.orders import Word  # noqa: E402
-from tests.torture.through import through  # noqa: E402
+from holdfast import shelf
+from holdfast.assemble import open_session
+from holdfast.ports import EventStore
+from holdfast.providers.scripted import ScriptedModel
+from holdfast.runtime.clock import SystemClock
+from holdfast.session import Session
+from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.owners import is_dead
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.trace import NoTrace
+from holdfast.vocab.errors import HoldfastError, SessionBusy
+from holdfast.vocab.events import Recorded
+from holdfast.vocab.specs import Owner
+from tests.torture.apsw_db import TapedFiles, connector
+from tests.torture.judging import damage, judge_log
+from tests.torture.lives import SHORT, entries, make_tools
+from tests.torture.orders import Word
+from tests.torture.tap import TAP, CountDown, Tape
+from tests.torture.through import through
 
 VFS: Final = "taped"
 FILES: Final = TapedFiles(VFS)
 SESSION: Final = "s1"
-SCRIPT: Final[list[dict[str, object]]] = [
-    {"text": "first", "calls": [{"name": "charge", "args": {"number": 1}}, {"name": "look", "args": {"number": 7}}]},
-    {"text": "done"},
-    *({"text": f"more {number}"} for number in range(50)),
-]
 LIMIT_S: Final = 30.0
 
 
@@ -144,9 +134,10 @@ class Attempt:
     @asynccontextmanager
     async def _session(self) -> AsyncIterator[Session]:
         elsewhere = self.root / "elsewhere"
-        async with self._store() as store:
-            async with open_session(
-                model=ScriptedModel.of(SCRIPT),
+        async with (
+            self._store() as store,
+            open_session(
+                model=ScriptedModel.of(SHORT),
                 store=through(store, after=self._acknowledge),
                 session_id=SESSION,
                 cwd=str(elsewhere),
@@ -155,8 +146,9 @@ class Attempt:
                 trace=NoTrace(),
                 patience_s=0.5,
                 clock=Brisk(),
-            ) as session:
-                yield session
+            ) as session,
+        ):
+            yield session
 
     @asynccontextmanager
     async def _store(self) -> AsyncIterator[EventStore]:
@@ -204,6 +196,6 @@ async def try_all(task: Task) -> Findings:
     return found
 
 
-
-if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(anyio.run(try_all, msgspec.json.decode(sys.argv[1], type=Task))))
+def main(text: str) -> Findings:
+    """Do what the JSON of a task says."""
+    return anyio.run(try_all, msgspec.json.decode(text, type=Task))

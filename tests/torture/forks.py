@@ -37,6 +37,7 @@ class Forks:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
+            start_new_session=True,  # Ctrl-C is for the driver, which ends the lives in its own way
             env={**os.environ, "PYTHONPATH": path},
         )
         self._rest = b""
@@ -49,10 +50,13 @@ class Forks:
         assert ready.kind == "ready", ready
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
         for life in tuple(self.pids):
             self.signal(life, signal.SIGKILL)
-        assert self._server.stdin is not None and self._server.stdout is not None
+        assert self._server.stdin is not None
+        assert self._server.stdout is not None
         self._server.stdin.close()
         self._server.wait(PATIENCE_S)
         self._server.stdout.close()

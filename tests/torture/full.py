@@ -25,17 +25,12 @@ from holdfast.vocab.deltas import StoreWaiting
 from holdfast.vocab.errors import HoldfastError, SessionBusy, StoreError, StoreReadOnly
 from holdfast.vocab.events import Recorded
 from tests.torture.judging import damage, judge_log
-from tests.torture.lives import entries, make_tools
+from tests.torture.lives import SHORT, entries, make_tools
 from tests.torture.orders import Word
 from tests.torture.small_disk import SmallDisk, small_disk
 from tests.torture.through import through
 
 SESSION: Final = "s1"
-SCRIPT: Final[list[dict[str, object]]] = [
-    {"text": "first", "calls": [{"name": "charge", "args": {"number": 1}}, {"name": "look", "args": {"number": 7}}]},
-    {"text": "done"},
-    *({"text": f"more {number}"} for number in range(50)),
-]
 PROMPT: Final = "go " + "y" * 40_000
 LIMIT_S: Final = 30.0
 LEASE_S: Final = 0.2
@@ -142,7 +137,7 @@ class Attempt:
         trace = FileTrace(self.store.with_name("trace"))
         try:
             async with open_session(
-                model=ScriptedModel.of(SCRIPT),
+                model=ScriptedModel.of(SHORT),
                 store=through(inner, before=self._before, after=self._after),
                 session_id=SESSION,
                 cwd=str(self.place),

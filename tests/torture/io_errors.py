@@ -53,7 +53,8 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
 def fail(kind: Kind, error: Error, stays: bool, progress: Progress) -> None:
     """Try every call of a turn in one way, and count."""
     with scratch() as folder:
-        found = ask("faults", Task(kind=kind, error=error, stays=stays, folder=folder), Findings)
+        task = Task(kind=kind, error=error, stays=stays, folder=folder)
+        found = ask(task, Findings, "tests.torture.tapped", "faults")
     progress.count(f"{kind}: calls that failed", found.calls)
     progress.count(f"{kind}: errors shown", found.shown)
     progress.count(f"{kind}: turns that went on", found.survived)

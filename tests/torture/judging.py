@@ -50,7 +50,9 @@ def doubled(ledger: Iterable[str]) -> list[str]:
 
 
 def _twice(names: Iterable[str]) -> list[str]:
-    return [f"{name} ({count} times)" if " " not in name else name for name, count in Counter(names).items() if count > 1]
+    return [
+        f"{name} ({count} times)" if " " not in name else name for name, count in Counter(names).items() if count > 1
+    ]
 
 
 def _badly_answered(records: Sequence[Recorded]) -> list[str]:
@@ -81,7 +83,9 @@ def _untrue(records: Sequence[Recorded], ledger: Mapping[str, int]) -> list[str]
         if event.outcome == "ok" and not ledger.get(line_of.get(event.call, ""), event.call not in line_of)
     ]
     runs = Counter(
-        record.event.call for record in records if isinstance(record.event, ToolStarted) and record.event.effect == "once"
+        record.event.call
+        for record in records
+        if isinstance(record.event, ToolStarted) and record.event.effect == "once"
     )
     return wrong + [f"{call} was started {count} times" for call, count in runs.items() if count > 1]
 
@@ -89,7 +93,10 @@ def _untrue(records: Sequence[Recorded], ledger: Mapping[str, int]) -> list[str]
 def _inputs(records: Sequence[Recorded]) -> list[str]:
     received = Counter(record.event.input for record in records if isinstance(record.event, InputReceived))
     gone = Counter(
-        name for record in records if isinstance(record.event, InputTaken | InputDropped) for name in record.event.inputs
+        name
+        for record in records
+        if isinstance(record.event, InputTaken | InputDropped)
+        for name in record.event.inputs
     )
     wrong = [f"{name} was received {count} times" for name, count in received.items() if count > 1]
     return wrong + [f"{name} was taken {gone[name]} times" for name in received if gone[name] != 1]

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import secrets
 import shutil
 import signal
 import time
@@ -84,11 +85,11 @@ class Chain:
     torn: int = 0
 
     def __post_init__(self) -> None:
-        self.session = f"k-{self.seed.replace(':', '-')}"
+        # a chain that was broken off leaves its session behind: this is another one
+        self.session = f"k-{self.seed.replace(':', '-')}-{secrets.token_hex(3)}"
         self._chance = random.Random(self.seed)
         self._place = self.folder / self.session
         self._life = 0
-        shutil.rmtree(self._place, ignore_errors=True)
         self._place.mkdir()
 
     def run(self, kills: int) -> None:
@@ -177,4 +178,6 @@ def _tell(progress: Progress, kind: StoreKind, chain: Chain) -> None:
     progress.count(f"{kind}: kills right after ToolStarted", chain.in_tools)
     progress.count(f"{kind}: events acknowledged", len(chain.acknowledged))
     progress.count(f"{kind}: half batches that were cut", chain.torn)
-    progress.faulted({f"{kind}: {name}": each for name, each in chain.wrongs.items()}, f"seed {chain.seed} in {chain.url}")
+    progress.faulted(
+        {f"{kind}: {name}": each for name, each in chain.wrongs.items()}, f"seed {chain.seed} in {chain.url}"
+    )

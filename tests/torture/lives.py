@@ -274,5 +274,16 @@ def _replies(count: int) -> list[dict[str, object]]:
     return replies
 
 
+def _short() -> list[dict[str, object]]:
+    replies: list[dict[str, object]] = [
+        {"text": "first", "calls": [_call("charge", 1), _call("look", 7)]},
+        {"text": "done"},
+    ]
+    replies += [{"text": f"more {number}"} for number in range(50)]
+    return replies
+
+
 REPLIES: Final = _replies(3000)
 """The script of every life: how far it has come is in the log."""
+SHORT: Final = _short()
+"""One turn with two calls and a long result, then short answers."""

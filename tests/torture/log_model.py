@@ -240,7 +240,8 @@ class LogMachine(RuleBasedStateMachine):
         return recorded(MessageInjected(role="user", parts=(ref,)), seq, id=name)
 
     def _run(self, work: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:  # Any: as coroutines are typed
-        return self._portal.call(work, *args)
+        found: T = self._portal.call(work, *args)
+        return found
 
     def _refused(self, error: type[Exception], work: Callable[..., Coroutine[Any, Any, T]], *args: object) -> None:
         with pytest.raises(error):
@@ -308,7 +309,7 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
             count, batch = min(BATCH, wanted - done), progress.done(f"{kind}: batches")
             try:
                 try_histories(kind, count, number=f"{seed}:{batch}", inline=batch % 4 != 3)
-            except (AssertionError, HoldfastError, ExceptionGroup, pytest.fail.Exception) as exc:
+            except (AssertionError, HoldfastError, BaseExceptionGroup, pytest.fail.Exception) as exc:
                 progress.fault("histories that differ", 1, f"{kind} seed {seed}:{batch}: {exc}")
             progress.fault("histories that differ")
             progress.count(f"{kind}: histories", count)

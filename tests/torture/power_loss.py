@@ -54,7 +54,8 @@ def cut(kind: Kind, images: int, progress: Progress) -> None:
     number = progress.done(f"{kind}: recordings")
     seed = f"{progress.seed}:{kind}:{number}"
     with scratch() as folder:
-        found = ask("cuts", Task(kind=kind, seed=seed, images=images, folder=f"{folder}/cuts"), Findings)
+        task = Task(kind=kind, seed=seed, images=images, folder=f"{folder}/cuts")
+        found = ask(task, Findings, "tests.torture.tapped", "cuts")
     progress.count(f"{kind}: recordings")
     progress.count(f"{kind}: images", found.images)
     progress.count(f"{kind}: events acknowledged", found.events)

@@ -13,13 +13,14 @@ ROOT: Final = Path(__file__).parents[2]
 A = TypeVar("A")
 
 
-def ask(module: str, task: msgspec.Struct, answer: type[A]) -> A:
-    """Give `task` to `module` as JSON, and read what it prints; whatever it complains about goes to standard error."""
+def ask(task: msgspec.Struct, answer: type[A], *command: str) -> A:
+    """Give `task` to a module as JSON, and read what it prints; whatever it complains about goes to standard error."""
     path = os.pathsep.join(filter(None, (str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", ""))))
     done = subprocess.run(
-        [sys.executable, "-m", f"tests.torture.{module}", msgspec.json.encode(task).decode()],
+        [sys.executable, "-m", *command, msgspec.json.encode(task).decode()],
         stdout=subprocess.PIPE,
         cwd=ROOT,
+        start_new_session=True,  # Ctrl-C is for the driver, which then ends this process
         env={**os.environ, "PYTHONPATH": path},
         check=True,
     )

@@ -1,7 +1,7 @@
 """A tap on the file calls of this process: every change below one folder is written on a tape, or made to fail.
 
-Install it before anything of the library is imported, in a process of its own. The library's stores call `os` by name, so they cannot tell.
-Reading is not tapped. What Python's file objects write is seen when the file is synced, moved or closed by name.
+`tapped.py` installs it before anything of the library is imported, in a process of its own. The library's stores call `os` by name, so
+they cannot tell. Reading is not tapped. What Python's file objects write is seen when the file is synced, moved or closed by name.
 """
 
 import errno
@@ -108,7 +108,7 @@ class Tap:
     def _open(self, path: Name, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         inside = self._inside(path)
         if inside is None or self.tape is None:
-            return _os["open"](path, flags, mode, dir_fd=dir_fd)
+            return int(_os["open"](path, flags, mode, dir_fd=dir_fd))
         with self.tape.lock:
             self._fails("open", inside)
             handle: int = _os["open"](path, flags, mode, dir_fd=dir_fd)
@@ -242,3 +242,7 @@ _os: Final[dict[str, Callable[..., Any]]] = {  # Any: the functions of `os`, wha
 def _content(handle: int) -> bytes:
     with open(f"/proc/self/fd/{handle}", "rb") as file:
         return file.read()
+
+
+TAP: Final = Tap()
+"""The only one."""

@@ -8,8 +8,8 @@ import os
 import selectors
 import signal
 import socket
-import sys
 import time
+import traceback
 from pathlib import Path
 from typing import Final
 
@@ -98,8 +98,7 @@ class Server:
             status = 0
         finally:
             if status:
-                sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]  # there is one: the status says so
-                sys.stderr.flush()
+                traceback.print_exc()
             os._exit(status)
 
 

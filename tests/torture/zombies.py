@@ -148,7 +148,9 @@ class Round:
         # a zombie finishes what it was doing outside: only a `once` call, which nobody repeats, cannot happen twice
         wrong["once effects doubled"] = [each for each in wrong["once effects doubled"] if each.startswith("once ")]
         wrong["events by the zombie after the takeover"] = self._late(records)
-        wrong["zombies that were not told"] = [] if self._lost or self.locked else ["it ended as if nothing had happened"]
+        wrong["zombies that were not told"] = (
+            [] if self._lost or self.locked else ["it ended as if nothing had happened"]
+        )
         return {**wrong, "troubles": self.troubles}
 
     def _late(self, records: tuple[Recorded, ...]) -> list[str]:

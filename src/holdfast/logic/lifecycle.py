@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.vocab.deltas import LifecycleState, Notice, NoticeName
 from holdfast.vocab.errors import IllegalTransition
-from holdfast.vocab.events import Closed, Opened, Recorded, Started, TurnCompleted, TurnStarted
+from holdfast.vocab.events import Closed, Event, Opened, Recorded, Started, TurnCompleted, TurnStarted
 
 Trigger = Literal["launch", "resume", "turn", "recover", "complete", "fail", "close"]
 Row = tuple[LifecycleState | Literal["before"], tuple[NoticeName, ...]]
@@ -51,7 +51,7 @@ class Lifecycle(msgspec.Struct, frozen=True, kw_only=True):
     turn_open: bool = False
 
 
-HEARS: Final = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
+HEARS: Final[frozenset[type[Event]]] = frozenset((Started, Opened, TurnStarted, TurnCompleted, Closed))
 """The events that `advance` looks at."""
 
 

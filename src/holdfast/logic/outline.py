@@ -1,12 +1,13 @@
 """The outline of a session: what a list shows of it, as a fold over every event. Stores keep it in the transaction of the events."""
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from holdfast.vocab.events import (
     Closed,
+    Event,
     Exported,
     InputReceived,
     ModeChanged,
@@ -25,23 +26,6 @@ from holdfast.vocab.specs import SessionMeta
 
 PREVIEW: Final = 160
 """Characters of a prompt or an answer that a list shows."""
-HEARS: Final = frozenset(
-    (
-        Started,
-        Opened,
-        Closed,
-        Renamed,
-        ModeChanged,
-        ModelChanged,
-        StoreChanged,
-        Exported,
-        InputReceived,
-        TurnStarted,
-        TurnCompleted,
-        ModelReplied,
-    )
-)
-"""The events that change more than the place and the time."""
 
 
 def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
@@ -53,38 +37,16 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
     for record in records:
         event = record.event
         changed["seq"], changed["updated"] = record.seq, record.at
-        if type(event) not in HEARS:
-            continue
-        match event:
-            case InputReceived() if not prompt:
-                changed["prompt"] = prompt = preview(event.display or text_of(event.parts)) or "(media)"
-            case ModelReplied():
-                replies.append(event)
-                if event.usage is not None:
-                    sent, received = sent + event.usage.input, received + event.usage.output
-            case TurnStarted():
-                changed["open_turn"] = True
-            case TurnCompleted():
-                changed["open_turn"] = False
-                turns += event.outcome == "completed"
-            case Renamed():
-                changed["name"] = event.name
-            case ModeChanged():
-                changed["mode"] = event.mode
-            case ModelChanged():
-                changed["model"] = event.model
-            case StoreChanged():
-                changed["store"] = event.store
-            case Exported():
-                changed["exported"] = True
-            case Opened():
-                changed["closed"] = False
-            case Closed():
-                changed["closed"] = True
-            case Started():
-                changed |= _beginning(record.at, event)
-            case _:
-                pass
+        if change := _CHANGES.get(type(event)):
+            changed |= change(record, event)
+        if isinstance(event, ModelReplied):
+            replies.append(event)
+            if event.usage is not None:
+                sent, received = sent + event.usage.input, received + event.usage.output
+        elif isinstance(event, TurnCompleted):
+            turns += event.outcome == "completed"
+        elif isinstance(event, InputReceived) and not prompt:
+            changed["prompt"] = prompt = preview(event.display or text_of(event.parts)) or "(media)"
     answers = (preview(text_of(reply.parts)) for reply in reversed(replies))
     changed["answer"] = next(filter(None, answers), meta.answer)
     return replace(meta, **changed, turns=turns, input_tokens=sent, output_tokens=received)
@@ -96,9 +58,9 @@ def preview(text: str) -> str:
     return flat if len(flat) <= PREVIEW else flat[: PREVIEW - 1] + "…"
 
 
-def _beginning(at: int, event: Started) -> dict[str, object]:
+def _beginning(record: Recorded, event: Started) -> dict[str, object]:
     return {
-        "created": at,
+        "created": record.at,
         "name": event.name,
         "project": event.project,
         "cwd": event.context.working_dir,
@@ -108,3 +70,17 @@ def _beginning(at: int, event: Started) -> dict[str, object]:
         "origin": event.origin.session if event.origin else "",
         "parent": event.parent,
     }
+
+
+_CHANGES: Final[dict[type[Event], Callable[[Recorded, Any], dict[str, object]]]] = {  # Any: each takes its own event
+    Started: _beginning,
+    Opened: lambda r, e: {"closed": False},
+    Closed: lambda r, e: {"closed": True},
+    Renamed: lambda r, e: {"name": e.name},
+    ModeChanged: lambda r, e: {"mode": e.mode},
+    ModelChanged: lambda r, e: {"model": e.model},
+    StoreChanged: lambda r, e: {"store": e.store},
+    Exported: lambda r, e: {"exported": True},
+    TurnStarted: lambda r, e: {"open_turn": True},
+    TurnCompleted: lambda r, e: {"open_turn": False},
+}

@@ -9,6 +9,7 @@ from holdfast.logic.usage import add
 from holdfast.vocab.events import (
     CallJudged,
     ChildFinished,
+    Event,
     InputDropped,
     InputReceived,
     InputTaken,
@@ -24,7 +25,7 @@ from holdfast.vocab.events import (
 from holdfast.vocab.messages import DurablePart, InputPart, TextRef, ToolCall, text_of
 from holdfast.vocab.specs import Usage
 
-HEARS: Final = frozenset(
+HEARS: Final[frozenset[type[Event]]] = frozenset(
     (
         InputReceived,
         InputDropped,

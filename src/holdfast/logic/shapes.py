@@ -8,6 +8,7 @@ The adapters of `anthropic` and `google` merge neighbouring messages of one role
 their rules look at merged turns, in which the roles alternate by themselves.
 """
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -57,12 +58,12 @@ class Turn:
     """The index of its first message."""
     parts: tuple[InFlightPart, ...]
 
-    @property
+    @functools.cached_property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls in it."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
-    @property
+    @functools.cached_property
     def results(self) -> tuple[ToolResult, ...]:
         """The tool results in it."""
         return tuple(part for part in self.parts if isinstance(part, ToolResult))

@@ -29,7 +29,7 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolCall, ToolResult, iso
 
-HEARS: Final = NODES | {InputReceived, Started, Rewound}
+HEARS: Final[frozenset[type[Event]]] = NODES | {InputReceived, Started, Rewound}
 """The events that a transcript looks at."""
 
 

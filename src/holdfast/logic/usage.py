@@ -4,10 +4,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.vocab.events import ChildFinished, HistoryCleared, ModelReplied, Recorded, TurnCompleted
+from holdfast.vocab.events import ChildFinished, Event, HistoryCleared, ModelReplied, Recorded, TurnCompleted
 from holdfast.vocab.specs import Usage
 
-HEARS: Final = frozenset((ModelReplied, ChildFinished, TurnCompleted, HistoryCleared))
+HEARS: Final[frozenset[type[Event]]] = frozenset((ModelReplied, ChildFinished, TurnCompleted, HistoryCleared))
 """The events that count."""
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import anyio
 import anyio.lowlevel
+from msgspec.structs import replace
 
 from holdfast.options import Options
 from holdfast.ports import Answer, Asker, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
@@ -88,26 +89,26 @@ def tools_of(stage: Stage) -> list[Tool]:
 Work = Callable[[int, ToolContext], Coroutine[object, object, str]]
 
 
-def _spec(name: str, effect: Effect = "once", **more: bool) -> ToolSpec:
+def _spec(name: str, effect: Effect = "once") -> ToolSpec:
     schema: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    return ToolSpec(name=name, description=f"{name.capitalize()}.", schema=schema, effect=effect, **more)
+    return ToolSpec(name=name, description=f"{name.capitalize()}.", schema=schema, effect=effect)
 
 
 SPECS: Final = {
     spec.name: spec
     for spec in (
-        _spec("look", "pure", concurrent=True),
+        replace(_spec("look", "pure"), concurrent=True),
         _spec("count", "pure"),
         _spec("put", "idempotent"),
         _spec("book", "reconcilable"),
         _spec("pay"),
-        _spec("order", asks=True),
+        replace(_spec("order"), asks=True),
         _spec("ring"),
         _spec("stumble"),
-        _spec("delegate", child=True),
+        replace(_spec("delegate"), child=True),
     )
 }
-"""The tools of the scenarios. Those that `delegate` is called with are prompts, the others take a number `n`."""
+"""The tools of the scenarios. `delegate` takes a prompt, the others take a number `n`."""
 
 
 @dataclass(frozen=True)

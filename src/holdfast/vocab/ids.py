@@ -20,7 +20,7 @@ def check_session_id(text: str) -> str:
             f"{text!r} is not a session id. Use 1 to 128 letters, digits, '.', '_' or '-', "
             "beginning with a letter or a digit, without '..'."
         )
-    return text
+    return str(text)  # a plain one: what is more than a string cannot be written down
 
 
 def event_id(nonce: str, seq: int) -> str:

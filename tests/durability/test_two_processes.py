@@ -1,0 +1,125 @@
+"""Several real processes on one store, and on one session."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.urls import open_store
+from holdfast.vocab.events import ModelAsked
+from tests.torture.forks import Forks
+from tests.torture.kill9 import StoreKind, store_url
+from tests.torture.orders import Order, What, Word
+
+BOTH = pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+CROWD = 20
+
+
+@pytest.fixture
+def forks() -> Iterator[Forks]:
+    with Forks() as started:
+        yield started
+
+
+def order(kind: StoreKind, place: Path, life: int, what: What, session: str = "s1", **options: object) -> Order:
+    known: dict[str, object] = {"url": store_url(kind, place / "store"), "folder": str(place), "turns": 1}
+    return Order(life=life, what=what, session=session, **{**known, **options})  # type: ignore[arg-type]  # a test names them
+
+
+def gather(forks: Forks, lives: int) -> list[Word]:
+    """Everything that is said until so many lives are over."""
+    words: list[Word] = []
+    while sum(word.kind == "dead" for word in words) < lives:
+        words.append(forks.next())
+    return words
+
+
+def wait_for_event(forks: Forks, name: str) -> Word:
+    while True:
+        word = forks.next()
+        assert word.kind in ("born", "event"), word
+        if word.text == name:
+            return word
+
+
+async def asked(url: str) -> int:
+    """Model calls in the log of the session."""
+    store = await open_store(url, clock=SystemClock())
+    try:
+        return sum(isinstance(record.event, ModelAsked) for record in (await store.read("s1")).records)
+    finally:
+        await store.close()
+
+
+@BOTH
+def test_a_second_process_is_told_who_holds_the_session_before_any_model_call(
+    kind: StoreKind, forks: Forks, tmp_path: Path
+) -> None:
+    forks.start(order(kind, tmp_path, 1, "hold", turns=500))
+    wait_for_event(forks, "TurnCompleted")
+    owner = forks.pids[1]
+    forks.signal(1, signal.SIGSTOP)
+    calls = anyio.run(asked, store_url(kind, tmp_path / "store"))
+
+    forks.start(order(kind, tmp_path, 2, "join"))
+    heard = [word for word in forks.until_dead(2) if word.kind in ("event", "refused")]
+
+    assert [word.kind for word in heard] == ["refused"]
+    assert heard[0].text.startswith("SessionBusy")
+    assert f"pid {owner}" in heard[0].text
+    assert anyio.run(asked, store_url(kind, tmp_path / "store")) == calls
+
+
+@BOTH
+def test_a_dead_owner_is_taken_over_at_once(kind: StoreKind, forks: Forks, tmp_path: Path) -> None:
+    forks.start(order(kind, tmp_path, 1, "hold", turns=500))
+    wait_for_event(forks, "ToolStarted")
+    forks.signal(1, signal.SIGKILL)
+    for _ in forks.until_dead(1):
+        pass
+
+    forks.start(order(kind, tmp_path, 2, "talk", finish=True))
+    heard = list(forks.until_dead(2))
+
+    assert [word for word in heard if word.kind in ("refused", "trouble", "waits")] == []
+    assert next(word.text for word in heard if word.kind == "event") == "Opened"
+    assert heard[-2].kind == "end"
+
+
+@BOTH
+def test_twenty_processes_that_start_at_once_on_one_store_do_not_disturb_each_other(
+    kind: StoreKind, forks: Forks, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    for life in range(1, CROWD + 1):
+        (tmp_path / f"{life}").mkdir()
+        own = str(tmp_path / f"{life}")
+        forks.start(order(kind, tmp_path, life, "join", f"s{life}", folder=own, gate=str(gate)))
+    gate.touch()
+
+    words = gather(forks, CROWD)
+
+    assert [word.text for word in words if word.kind in ("refused", "trouble", "lost")] == []
+    assert {word.life for word in words if word.kind == "end"} == set(range(1, CROWD + 1))
+    assert {word.text for word in words if word.kind == "dead"} == {"0"}
+
+
+@BOTH
+def test_of_twenty_processes_on_one_session_each_gets_it_or_is_told_who_has_it(
+    kind: StoreKind, forks: Forks, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    for life in range(1, CROWD + 1):
+        forks.start(order(kind, tmp_path, life, "join", gate=str(gate)))
+    gate.touch()
+
+    words = gather(forks, CROWD)
+
+    refused = [word.text for word in words if word.kind == "refused"]
+    assert [text for text in refused if not text.startswith("SessionBusy")] == []
+    assert len(refused) + sum(word.kind == "end" for word in words) == CROWD
+    assert [word.text for word in words if word.kind in ("trouble", "lost")] == []
+    assert {word.text for word in words if word.kind == "dead"} == {"0"}

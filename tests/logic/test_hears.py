@@ -1,0 +1,46 @@
+"""A fold is only called for the events that it says it hears, so what it says must be true."""
+
+import msgspec
+import pytest
+
+from holdfast.logic import lifecycle, results, transcript, usage
+from holdfast.testing.builders import conversation, example, recorded
+from holdfast.vocab.events import EVENTS, Event
+
+
+def not_in(heard: frozenset[type[Event]]) -> list[type[Event]]:
+    return [kind for kind in EVENTS if kind not in heard]
+
+
+@pytest.mark.parametrize("kind", not_in(lifecycle.HEARS))
+def test_the_lifecycle_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
+    life = lifecycle.Lifecycle(state="Active", turn_open=True)
+    assert lifecycle.advance(life, recorded(example(kind))) == (life, ())
+
+
+@pytest.mark.parametrize("kind", not_in(usage.HEARS))
+def test_usage_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
+    used = usage.UsageTotals(context=7)
+    used.apply(recorded(example(kind)))
+    assert used == usage.UsageTotals(context=7)
+
+
+@pytest.mark.parametrize("kind", not_in(transcript.HEARS))
+def test_the_transcript_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
+    said = transcript.Transcript()
+    for record in conversation(("Hello", "Hi."), tool="Read"):
+        said.apply(record)
+    before = (msgspec.to_builtins(said.snapshot(("in-1",))), said.path(), said.entries(), said.epoch)
+    said.apply(recorded(example(kind), 99))
+    assert (msgspec.to_builtins(said.snapshot(("in-1",))), said.path(), said.entries(), said.epoch) == before
+
+
+@pytest.mark.parametrize("kind", not_in(results.HEARS))
+def test_results_do_not_change_by_an_event_that_they_do_not_hear(kind: type[Event]) -> None:
+    open_turn = conversation(("Hello", "Hi."), tool="Read")[:-1]
+    one, other = results.Results(), results.Results()
+    for record in open_turn:
+        one.apply(record)
+        other.apply(record)
+    one.apply(recorded(example(kind), 99))
+    assert (one.turns, one.inputs, one.open) == (other.turns, other.inputs, other.open)
