@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows += run_apart(name, peers, quick=given.quick)
         say(f"measured {name} in {time.monotonic() - start:.0f} s")
     print(as_json(rows, known) if given.json else f"\n{table(rows)}")
-    return 0
+    return 1 if any(row.failed for row in rows) else 0
 
 
 def _progress(*, quiet: bool) -> Callable[[str], None]:

@@ -62,6 +62,8 @@ class Row:
     beside: Mapping[str, Figure] = field(default_factory=dict)
     """The same for what a user would pick instead, or for the floor below it."""
     note: str = ""
+    failed: bool = False
+    """Whether the benchmark broke."""
 
     @property
     def met(self) -> bool | None:

@@ -1,6 +1,7 @@
 """All benchmarks by name, each run in a folder and, if wanted, in a process of its own."""
 
 import tempfile
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
@@ -34,6 +35,11 @@ def run(name: str, peers: Peers, *, quick: bool) -> list[Row]:
 
 
 def run_apart(name: str, peers: Peers, *, quick: bool) -> list[Row]:
-    """Measure in a process of its own, so that one benchmark's memory is no burden on the next."""
+    """Measure in a process of its own, so that one benchmark's memory is no burden on the next, and its failure no loss."""
     with ProcessPoolExecutor(max_workers=1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(run, name, peers, quick=quick).result()
+        measured = pool.submit(run, name, peers, quick=quick)
+    failure = measured.exception()
+    if failure is None:
+        return measured.result()
+    traceback.print_exception(failure)
+    return [Row(what=name, note=f"FAILED: {type(failure).__name__}: {failure}", failed=True)]

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 
 from holdfast import replay, shelf
 from holdfast.logic.decide import Policy
-from holdfast.logic.parts import digest
+from holdfast.logic.parts import LONG, digest
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
@@ -184,6 +184,11 @@ def _models(options: Options) -> FindModel:
     return find
 
 
+def _short(text: str, child: str) -> str:
+    """A child's answer as its parent keeps it: an event stays small, and the child's own log has the whole."""
+    return text if len(text) <= LONG else f"{text[:LONG]}\n(cut here; session {child} has the rest)"
+
+
 def _forker(store: EventStore, prepared: Prepared, options: Options) -> Fork:
     async def fork(at: str) -> str:
         return await shelf.fork(store, prepared.session, at=at, clock=options.clock)
@@ -220,7 +225,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
                 call=started.call,
                 child=started.child,
                 outcome="completed" if outcome == "completed" else "failed",
-                text=text,
+                text=_short(text, started.child),
                 spent=child.usage,
             )
 

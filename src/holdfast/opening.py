@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast import replay, shelf
 from holdfast.logic.lifecycle import move
+from holdfast.logic.parts import storable
 from holdfast.logic.report import ResumeReport, report
 from holdfast.logic.state import State
 from holdfast.options import Options
@@ -73,7 +74,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     )
     lease = await store.lease(session, owner, options.lease_ttl_s)
     nonce = _nonce(lease, options.clock)
-    record = Recorded(seq=1, id=event_id(nonce, 1), at=options.clock.now(), by="user", event=started)
+    record = Recorded(seq=1, id=event_id(nonce, 1), at=options.clock.now(), by="user", event=storable(started))
     try:
         await store.append(lease, 0, (record,))
     except BaseException:

@@ -8,23 +8,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Literal
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from holdfast.logic.forking import node_of
-from holdfast.logic.parts import make_durable, shorten
+from holdfast.logic.parts import clean, make_durable, shorten
 from holdfast.logic.report import ResumeReport
 from holdfast.logic.results import TurnResult
-from holdfast.logic.state import state_of
-from holdfast.logic.transcript import Entry
-from holdfast.runtime.ask_model import clean
+from holdfast.logic.transcript import Entry, Transcript, transcript_of
 from holdfast.runtime.bus import Item, Subscription
 from holdfast.runtime.callbacks import Callback, Callbacks
 from holdfast.runtime.following import follow_input
 from holdfast.runtime.reading import Reading
 from holdfast.runtime.runner import STOP_DEADLINE_S, Runner
 from holdfast.runtime.texts import whole_text
+from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import IllegalTransition, InputConflict, TurnFailed, TurnInterrupted, UserError
 from holdfast.vocab.events import (
     Delivery,
@@ -85,9 +84,7 @@ class Session(Reading):
         result = self.input_result(name)
         if result is None:
             raise TurnInterrupted("The input was dropped before its turn began.", turn="")
-        if result.said:
-            result = replace(result, text=await whole_text(result.said, self._world.store.blob), said=())
-        return self._checked(result)
+        return self._checked(await self._whole(result))
 
     async def send(
         self, prompt: Prompt, *, delivery: Delivery = "queue", input_id: str | None = None, display: str = ""
@@ -134,20 +131,17 @@ class Session(Reading):
             raise self._runner.failure
         newest = waiting[-1].input if waiting else ""
         over = state.results.inputs.turn_of.get(newest) or (turn.id if turn else "")
-        return self._checked(state.results.turns[over]) if over in state.results.turns else None
+        return self._checked(await self._whole(state.results.turns[over])) if over in state.results.turns else None
 
     async def abort(self, reason: str = "") -> None:
         """Stop the running turn and drop what is queued; nothing happens when the session is idle."""
-        drafts = [Draft(event=Interrupted(reason=reason), by="user")]
-        if self.pending_inputs:
-            drafts.append(Draft(event=InputDropped(inputs=self.pending_inputs), by="user"))
-        if self._world.state.progress.busy:
-            await self._deliver(*drafts)
+        stopped = Draft(event=Interrupted(reason=reason), by="user")
+        dropped = Draft(event=InputDropped(inputs=("*",)), by="user")
+        await self._deliver(stopped, dropped, goes_on=self._world.state.progress.busy)
 
     async def drop_queued(self) -> None:
         """Take back what is queued; the running turn goes on."""
-        if self.pending_inputs:
-            await self._deliver(Draft(event=InputDropped(inputs=self.pending_inputs), by="user"))
+        await self._deliver(Draft(event=InputDropped(inputs=("*",)), by="user"), goes_on=False)
 
     def on(self, name: str, callback: Callback) -> Callable[[], None]:
         """Call `callback` for each `name` (`text_delta`, `tool_start`, `complete`, any event's name, `*`); returns what ends it."""
@@ -165,8 +159,7 @@ class Session(Reading):
 
     async def full_history(self) -> tuple[Entry, ...]:
         """The conversation with the events between its messages."""
-        await self._complete()
-        return self._world.state.transcript.entries()
+        return (await self._whole_transcript()).entries()
 
     async def events(self, after: int = 0) -> tuple[Recorded, ...]:
         """The log after seq `after`."""
@@ -177,31 +170,31 @@ class Session(Reading):
         if role not in ("system", "user", "assistant"):
             raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
         part, blobs = shorten(content)
-        await self._when_idle(Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs)
+        await self._deliver(
+            Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, goes_on=False
+        )
 
     async def add_entry(self, kind: str, content: dict[str, object]) -> None:
         """Add an entry to the full history; no model sees it."""
         text = msgspec.json.encode(content).decode()
-        await self._when_idle(Draft(event=EntryAdded(kind=kind, content=text), by="user"))
+        await self._deliver(Draft(event=EntryAdded(kind=kind, content=text), by="user"), goes_on=False)
 
     async def clear_history(self) -> None:
         """Start the conversation over, the context's token count included. The log keeps what was."""
-        await self._when_idle(Draft(event=HistoryCleared(), by="user"))
+        await self._deliver(Draft(event=HistoryCleared(), by="user"), goes_on=False)
 
     async def rewind(self, *, to: str | None = None, before: str | None = None) -> None:
         """Let the conversation go on from the end of turn `to`, or from just before turn `before`. Nothing is deleted."""
         if (to is None) == (before is None):
             raise UserError("Say either `to=TURN` (the last turn to keep) or `before=TURN`.")
-        await self._complete()
-        transcript = self._world.state.transcript
-        if before is not None:
-            node = transcript.before_turn(before)
-            if node is None:
-                raise UserError(f"There is no turn {before!r} in session {self.id!r}.")
-        else:
-            node = node_of(transcript, to or "")
+        transcript = await self._whole_transcript()
+        node = transcript.before_turn(before) if before is not None else transcript.turn_end(to or "")
+        if node is None:
+            raise UserError(
+                f"There is no turn {before or to!r} to rewind to in session {self.id!r}; `turns` lists them."
+            )
         event = Rewound(to=node, turns=transcript.turns_up_to(node) if node else 0)
-        await self._when_idle(Draft(event=event, by="user"))
+        await self._deliver(Draft(event=event, by="user"), goes_on=False)
 
     async def fork(self, *, at: str = "") -> "ForkedSession":
         """Copy the conversation, up to turn `at` or to here, into a new session and return its id. This one is untouched."""
@@ -233,18 +226,17 @@ class Session(Reading):
         """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Once is enough."""
         if self._closed:
             return
-        self._closed = True
         if self._runner.alive:
-            with anyio.move_on_after(drain_s):
-                await self._until_idle()
-            with anyio.move_on_after(STOP_DEADLINE_S * 2):
-                await self._stop(reason)
+            self._runner.hold()
+            with anyio.move_on_after(drain_s + STOP_DEADLINE_S * 2):
+                await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
+                with anyio.move_on_after(drain_s):
+                    await self._until_idle()
+                if self.is_running:
+                    await self._world.inbox.deliver(Draft(event=Interrupted(reason=reason), by="user"))
                 await self._until_idle()
         await self._runner.close(reason)
-
-    async def _stop(self, reason: str) -> None:
-        if self.is_running:
-            await self._world.inbox.deliver(Draft(event=Interrupted(reason=reason), by="user"))
+        self._closed = True
 
     # --- how -----------------------------------------------------------------------------------------------------------------------
 
@@ -255,22 +247,32 @@ class Session(Reading):
             )
         await self._world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
 
-    async def _when_idle(self, draft: Draft, *, blobs: dict[str, bytes] | None = None) -> None:
-        if self._world.state.progress.busy:
-            raise IllegalTransition(
-                f"A turn of session {self.id!r} is going on. Wait for it, abort it, or finish it first."
-            )
-        await self._deliver(draft, blobs=blobs, goes_on=False)
+    async def _whole(self, result: TurnResult) -> TurnResult:
+        if not result.said:
+            return result
+        return replace(result, text=await whole_text(result.said, self._world.store.blob), said=())
 
-    async def _complete(self) -> None:
-        """Fold the whole log when a snapshot left out the paths that are now needed."""
-        if not self._world.state.transcript.complete:
-            self._world.state.transcript = state_of(self.id, await self.events()).transcript
+    async def _whole_transcript(self) -> Transcript:
+        """The transcript with the paths that a snapshot left out. What is committed while the log is folded is not lost."""
+        state = self._world.state
+        while not state.transcript.complete:
+            since, subscription = self.seq, self.subscribe()
+            try:
+                whole = await anyio.to_thread.run_sync(transcript_of, (await self.events())[:since])
+                missed = list(iter(subscription.take, None))
+            finally:
+                subscription.close()
+            if not any(isinstance(item, Lagged) for item in missed):
+                for item in missed:
+                    if isinstance(item, Recorded):
+                        whole.apply(item)
+                state.transcript = whole
+        return state.transcript
 
     async def _until_idle(self) -> None:
         subscription = self.subscribe()
         try:
-            while self.is_running or (self.pending_inputs and not self._runner.opening):
+            while self.is_running or (self.pending_inputs and self._runner.begins):
                 await anext(subscription)
         except StopAsyncIteration:
             return

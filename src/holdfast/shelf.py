@@ -1,5 +1,6 @@
 """The sessions of a store: find, show, rename, fork, delete, prune, move, verify."""
 
+import functools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from holdfast.logic.forking import fork_records, node_of
 from holdfast.logic.parts import cited_blobs
 from holdfast.logic.record import SessionRecord, record_of
-from holdfast.logic.state import state_of
+from holdfast.logic.state import State, state_of
 from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore, SessionQuery
 from holdfast.stores.owners import this_process
@@ -20,7 +21,7 @@ from holdfast.version import VERSION
 from holdfast.vocab.errors import LogDamaged, NoSession, StoreMismatch, UserError
 from holdfast.vocab.events import Draft, Event, ModelAsked, Opened, Recorded, Renamed, Started, StoreChanged
 from holdfast.vocab.ids import base36, check_session_id
-from holdfast.vocab.specs import Origin, SessionMeta, ToolSpec
+from holdfast.vocab.specs import Lease, Origin, SessionMeta, ToolSpec
 
 DAY: Final = 24 * 3600 * 1_000_000
 
@@ -75,7 +76,7 @@ async def fork(
     """Copy a session's conversation, up to turn `at` or to its end, into a new session; return its id."""
     session = check_session_id(session)
     part = await store.read(session)
-    state = state_of(session, part.records)
+    state = await _folded(session, part.records)
     beginning = part.records[0].event
     if not isinstance(beginning, Started):
         raise LogDamaged(
@@ -99,11 +100,11 @@ async def fork(
     )
     lease = await store.lease(fork_id, this_process("fork"))
     try:
-        nonce = f"{base36(lease.token)}{clock.nonce()}"
-        records = fork_records(part.records, state.transcript, started, at=node, nonce=nonce)
-        opened = stamp(
-            state_of(fork_id, records).progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now()
-        )
+        nonce = _nonce(lease, clock)
+        copy = functools.partial(fork_records, part.records, state.transcript, started, at=node, nonce=nonce)
+        records = await anyio.to_thread.run_sync(copy)
+        copied = await _folded(fork_id, records)
+        opened = stamp(copied.progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
         blobs = await _blobs(store, records)
         await store.append(lease, 0, (*records, opened), blobs)
     finally:
@@ -114,8 +115,10 @@ async def fork(
 async def delete(store: EventStore, session: str) -> None:
     """Forget a session. Raise `SessionBusy` when somebody has it open; no other session is touched."""
     lease = await store.lease(session, this_process("delete"))
-    await store.delete(session)
-    await store.release(lease)
+    try:
+        await store.delete(session)
+    finally:
+        await store.release(lease)
     await _delete_trace(store, session)
 
 
@@ -136,26 +139,43 @@ async def prune(
 
 
 async def move(source: EventStore, target: EventStore, session: str, *, clock: Clock) -> None:
-    """Bring a session into another store, with its blobs, and delete it here once it is safe there."""
-    if await exists(target, session):
-        raise UserError(f"The target store has a session {session!r} already.")
+    """Bring a session into another store, with its blobs, and delete it here once it is safe there.
+
+    The source is told first that the session left, so that there is never more than one place where it can be opened. A move that was
+    cut off is finished by moving again.
+    """
     held = await source.lease(session, this_process("move"))
     try:
         part = await source.read(session)
-        if part.trouble is not None:
+        if part.trouble is not None and part.trouble.kind != "torn":
             raise LogDamaged(f"Session {session!r} cannot be moved: {part.trouble.detail}. Repair it first.")
+        arrived = (await target.read(session)).records if await exists(target, session) else ()
+        if part.records[: len(arrived)] != arrived:
+            raise UserError(f"The target store has another session {session!r} already.")
+        records = await _leave(source, held, part.records, target.identity, clock)
         lease = await target.lease(session, this_process("move"))
         try:
-            progress = state_of(session, part.records).progress
-            moved = Draft(event=StoreChanged(store=target.identity, came_from=source.identity), by="user")
-            last = stamp(progress, moved, nonce=f"{base36(lease.token)}{clock.nonce()}", now=clock.now())
-            await target.append(lease, 0, (*part.records, last), await _blobs(source, part.records))
+            await target.append(lease, len(arrived), records[len(arrived) :], await _blobs(source, records))
         finally:
             await target.release(lease)
         await source.delete(session)
         await _delete_trace(source, session)
     finally:
         await source.release(held)
+
+
+async def _leave(
+    source: EventStore, held: Lease, records: tuple[Recorded, ...], target: str, clock: Clock
+) -> tuple[Recorded, ...]:
+    """Write down that a session goes to the store `target`, unless that is written already; return its whole log."""
+    newest = records[-1].event
+    if isinstance(newest, StoreChanged) and newest.store == target:
+        return records
+    state = await _folded(held.session, records)
+    event = StoreChanged(store=target, came_from=source.identity)
+    last = stamp(state.progress, Draft(event=event, by="user"), nonce=_nonce(held, clock), now=clock.now())
+    await source.append(held, last.seq - 1, (last,))
+    return (*records, last)
 
 
 async def verify(store: EventStore, session: str) -> tuple[str, ...]:
@@ -165,7 +185,7 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
     if part.trouble is not None:
         wrong.append(f"{part.trouble.kind}: {part.trouble.detail}")
     meta = await store.meta(session)
-    if part.trouble is None and state_of(session, part.records).meta != meta:
+    if part.trouble is None and (await _folded(session, part.records)).meta != meta:
         wrong.append("the metadata is not what the log says")
     if meta.store and meta.store != store.identity:
         wrong.append(f"another store wrote it: {meta.store!r}")
@@ -175,13 +195,22 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
 async def record(store: EventStore, session: str) -> SessionRecord:
     """A session as one document, with the system prompt and the tool schemas that were sent last."""
     part = await store.read(session)
-    state = state_of(session, part.records)
+    state = await _folded(session, part.records)
     asked = next((r.event for r in reversed(part.records) if isinstance(r.event, ModelAsked)), None)
     if asked is None:
         return record_of(state)
     prompt = (await store.blob(asked.instructions)).decode() if asked.instructions else ""
     tools = msgspec.json.decode(await store.blob(asked.tools), type=tuple[ToolSpec, ...]) if asked.tools else ()
     return record_of(state, system_prompt=prompt, tool_schemas=tools)
+
+
+async def _folded(session: str, records: Sequence[Recorded]) -> State:
+    """What a log means, folded off the event loop."""
+    return await anyio.to_thread.run_sync(state_of, session, records)
+
+
+def _nonce(lease: Lease, clock: Clock) -> str:
+    return f"{base36(lease.token)}{clock.nonce()}"
 
 
 def new_session_id(clock: Clock) -> str:
@@ -194,8 +223,8 @@ async def add_event(store: EventStore, session: str, event: Event, *, clock: Clo
     """Write one event to a session that nobody has open, without setting it going."""
     lease = await store.lease(session, this_process())
     try:
-        progress = state_of(session, (await store.read(session)).records).progress
-        nonce = f"{base36(lease.token)}{clock.nonce()}"
+        progress = (await _folded(session, (await store.read(session)).records)).progress
+        nonce = _nonce(lease, clock)
         await store.append(
             lease, progress.seq, (stamp(progress, Draft(event=event, by="user"), nonce=nonce, now=clock.now()),)
         )

@@ -46,6 +46,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Model calls that one turn may take."""
     parallel: int = 8
     """Pure calls that may run at the same time."""
+    begins: bool = True
+    """Whether queued input may begin a turn; a session that is closing lets it wait for the next opening."""
 
 
 def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
@@ -53,7 +55,7 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     if p.closed or not p.session:
         return ()
     if p.turn is None:
-        return _begin(p)
+        return _begin(p, policy)
     if p.abandoning:
         return (_end(p.turn, "abandoned", message="The process died in this turn, and the turn was given up."),)
     if p.stopping:
@@ -68,8 +70,8 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 # --- the turn --------------------------------------------------------------------------------------------------------------------
 
 
-def _begin(p: Progress) -> Sequence[Draft]:
-    return (Draft(event=TurnStarted(number=p.turns + 1)),) if p.queue else ()
+def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
+    return (Draft(event=TurnStarted(number=p.turns + 1)),) if p.queue and policy.begins else ()
 
 
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
@@ -79,7 +81,7 @@ def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
         return (Draft(event=InputTaken(inputs=taken), by="user", cause=turn.id),)
     match turn.owes:
         case "end":
-            return (_end(turn, "completed"),)
+            return (_end(turn, "interrupted" if turn.stop == "interrupted" else "completed"),)
         case "input":  # its input was dropped between the two events
             return (_end(turn, "interrupted", message="There was no input left to answer."),)
         case "reply":

@@ -4,7 +4,8 @@ The path is copied up to a point where no call is open, into a log that starts a
 cited. Open calls and queued input stay behind, and so do the paths that a rewind left. The original is not touched.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
@@ -16,8 +17,11 @@ from holdfast.vocab.events import (
     CallProposed,
     ChildFinished,
     ChildStarted,
+    EntryAdded,
+    HistoryCleared,
     InputReceived,
     InputTaken,
+    MessageInjected,
     ModelAsked,
     ModelFailed,
     ModelReplied,
@@ -45,6 +49,8 @@ _OF_A_TURN = (
     ChildStarted,
 )
 """Events that belong to a turn without being nodes of the path."""
+_BETWEEN_TURNS = (MessageInjected, EntryAdded, HistoryCleared)
+"""Nodes of the path that never stand inside a turn."""
 
 
 def fork_records(
@@ -55,28 +61,53 @@ def fork_records(
     kept = {record.id for record in path}
     inputs = {one for record in path if isinstance(record.event, InputTaken) for one in record.event.inputs}
     spans = _turn_spans(path)
+    in_a_turn = _within(spans)
     copied = [
-        record
+        _for_this_call_only(record)
         for record in log
         if record.id in kept
         or (isinstance(record.event, InputReceived) and record.event.input in inputs)
-        or (isinstance(record.event, _OF_A_TURN) and any(first <= record.seq <= last for first, last in spans))
+        or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
     ]
-    first = Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)
-    fork = [first, *(replace(record, seq=seq) for seq, record in enumerate(copied, start=2))]
-    return fork + _ending(path, fork, nonce)
+    fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
+    cut = _cut_turns(path)
+    for record in copied:
+        fork.append(replace(record, seq=len(fork) + 1))
+        if record.id in cut:
+            fork.append(_ending(cut[record.id], fork[-1], nonce))
+    return fork
 
 
 def node_of(transcript: Transcript, at: str) -> str:
     """The path node that `at` means: a turn means its end."""
     if not at:
         return ""
+    if transcript.was_abandoned(at):
+        raise UserError(f"Turn {at!r} was abandoned: nothing of it is in the conversation. Choose the turn before it.")
     node = transcript.turn_end(at) or at
-    if node not in transcript.branches.parents:
+    if node not in transcript.branches.parents or transcript.is_turn(node):
         raise UserError(
             f"There is no turn and no message {at!r} in this session. `holdfast sessions show` lists the turns."
         )
     return node
+
+
+def _for_this_call_only(record: Recorded) -> Recorded:
+    """A grant holds for the session it was given in; the fork asks for itself."""
+    if isinstance(record.event, PermissionAnswered) and record.event.grant != "once":
+        return replace(record, event=replace(record.event, grant="once"))
+    return record
+
+
+def _within(spans: list[tuple[int, int]]) -> Callable[[int], bool]:
+    """Whether a seq lies in one of `spans`, which are in order."""
+    starts = [first for first, _ in spans]
+
+    def inside(seq: int) -> bool:
+        found = bisect_right(starts, seq) - 1
+        return found >= 0 and seq <= spans[found][1]
+
+    return inside
 
 
 def _safe(path: list[Recorded]) -> list[Recorded]:
@@ -104,19 +135,29 @@ def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
         if isinstance(record.event, TurnStarted):
             spans.append((record.seq, record.seq))
             open_turn = True
-        elif open_turn:
+        elif open_turn and not isinstance(record.event, _BETWEEN_TURNS):
             spans[-1] = (spans[-1][0], record.seq)
-            open_turn = not isinstance(record.event, TurnCompleted)
+        open_turn = open_turn and not isinstance(record.event, (TurnCompleted, *_BETWEEN_TURNS))
     return spans
 
 
-def _ending(path: Sequence[Recorded], fork: Sequence[Recorded], nonce: str) -> list[Recorded]:
-    """The event that ends a turn which the fork cuts short."""
-    turns = [record for record in path if isinstance(record.event, TurnStarted | TurnCompleted)]
-    if not turns or isinstance(turns[-1].event, TurnCompleted):
-        return []
-    seq = fork[-1].seq + 1
-    ended = TurnCompleted(
-        turn=turns[-1].id, outcome="interrupted", stop_reason="forked", message="The fork was made here."
-    )
-    return [Recorded(seq=seq, id=event_id(nonce, seq), at=fork[-1].at, by="system", cause=turns[-1].id, event=ended)]
+def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
+    """The turns that have no end on the path, by their last node there: the fork cuts them, or a rewind did."""
+    cut: dict[str, str] = {}
+    turn, last = "", ""
+    for record in path:
+        if turn and isinstance(record.event, (TurnStarted, *_BETWEEN_TURNS)):
+            cut[last], turn = turn, ""
+        if isinstance(record.event, TurnStarted):
+            turn = record.id
+        elif isinstance(record.event, TurnCompleted):
+            turn = ""
+        last = record.id
+    return cut | {last: turn} if turn else cut
+
+
+def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:
+    """The event that ends a turn which was cut short after `last`."""
+    seq = last.seq + 1
+    ended = TurnCompleted(turn=turn, outcome="interrupted", stop_reason="forked", message="The fork was made here.")
+    return Recorded(seq=seq, id=event_id(nonce, seq), at=last.at, by="system", cause=turn, event=ended)

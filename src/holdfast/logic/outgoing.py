@@ -49,7 +49,9 @@ class Outgoing:
 
     def extend(self, fresh: Sequence[SessionMessage], resolve: Resolve) -> None:
         """Take in what was said since."""
-        self.system += [p.text for said in fresh if said.role == "system" for p in said.content if isinstance(p, Text)]
+        for said in fresh:
+            if said.role == "system":
+                self.system += [part.text for part in _parts(said, resolve) if isinstance(part, Text)]
         self.messages += to_messages(fresh, resolve)
         self._done += len(fresh)
         if self.messages and self.messages[0].role != "user":

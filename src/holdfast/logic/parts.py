@@ -4,6 +4,8 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
+
 from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
@@ -69,6 +71,20 @@ def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[DurablePart, ...]
     return tuple(durable), blobs
 
 
+def storable(event: Event) -> Event:
+    """`event` as it can be written: lone surrogates, which no encoding has, become question marks."""
+    try:
+        msgspec.json.encode(event)
+    except UnicodeEncodeError:
+        return msgspec.convert(_cleaned(msgspec.to_builtins(event)), type(event))
+    return event
+
+
+def clean(text: str) -> str:
+    """`text` without lone surrogates."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def rough_tokens(text: str) -> int:
     """A quick estimate of the tokens of `text`: ASCII runs about four characters to a token, other scripts about one and a half."""
     ascii_count = len(text.encode("ascii", "ignore"))
@@ -89,6 +105,18 @@ def cited_blobs(event: Event) -> frozenset[str]:
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
         case _:
             return frozenset()
+
+
+def _cleaned(value: object) -> object:
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {_cleaned(key): _cleaned(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_cleaned(inner) for inner in value]
+        case _:
+            return value
 
 
 def _cited(parts: Sequence[DurablePart]) -> set[str]:

@@ -6,6 +6,7 @@ against a call's arguments yet, so they fail closed: such a deny or ask holds fo
 
 import hashlib
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 
 import msgspec
@@ -27,7 +28,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge(tool: ToolSpec, fingerprint: str, rules: Sequence[Rule], mode: Mode, grants: frozenset[str]) -> Verdict:
     """Allow, ask or deny one call. Deny beats ask beats allow."""
-    matching = [rule for rule in rules if rule.tool in (tool.name, "*")]
+    matching = [rule for rule in rules if _names(rule, tool.name)]
     for rule in matching:
         if rule.decision == "deny":
             return Verdict(decision="deny", reason="rule", detail=f"denied by the rule {str(rule)!r}")
@@ -42,6 +43,13 @@ def judge(tool: ToolSpec, fingerprint: str, rules: Sequence[Rule], mode: Mode, g
         if rule.decision == "allow" and rule.pattern is None:
             return Verdict(decision="allow", reason="rule", detail=f"allowed by the rule {str(rule)!r}")
     return _by_mode(tool, mode)
+
+
+def _names(rule: Rule, name: str) -> bool:
+    """Whether a rule is about a tool. What forbids or asks is read widely, what allows is read to the letter."""
+    if rule.decision == "allow":
+        return rule.tool in (name, "*")
+    return fnmatchcase(name.lower(), rule.tool.lower())
 
 
 def fingerprint(name: str, args: str) -> str:

@@ -3,10 +3,12 @@
 Every record of a step is written in one commit. A result whose intent is no longer open changes nothing: it is noted, not folded.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.logic.decide import Policy, decide
 from holdfast.logic.progress import OpenCall, Progress, fold
@@ -78,6 +80,9 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
     match draft.event:
         case Interrupted():
             return draft if p.turn is not None and not p.stopping else None
+        case InputDropped(inputs=("*",)):
+            waiting = tuple(queued.input for queued in p.queue)
+            return replace(draft, event=InputDropped(inputs=waiting)) if waiting else None
         case StopDeadlinePassed():
             return draft if p.stopping and p.stopping == draft.cause else None
         case InputDropped():
@@ -109,5 +114,5 @@ def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> 
 
 
 def _ignored(draft: Draft) -> Draft:
-    kind = type(draft.event).__name__
+    kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(draft.event).__name__).lower()
     return Draft(event=ResultIgnored(kind=kind, summary=repr(draft.event)[:200]), cause=draft.cause)

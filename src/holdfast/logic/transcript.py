@@ -120,6 +120,15 @@ class Transcript:
                 return node
         return None
 
+    def is_turn(self, node: str) -> bool:
+        """Whether `node` is the beginning of a turn."""
+        return node in self._nodes and isinstance(self._nodes[node].event, TurnStarted)
+
+    def was_abandoned(self, turn: str) -> bool:
+        """Whether `turn` was given up after a crash."""
+        ends = (record.event for record in self._nodes.values())
+        return any(isinstance(end, TurnCompleted) and end.turn == turn and end.outcome == "abandoned" for end in ends)
+
     def before_turn(self, turn: str) -> str | None:
         """The node that `turn` grew from (empty at the beginning); None when there is no such turn."""
         return self.branches.parents[turn] if turn in self._nodes else None
@@ -214,3 +223,11 @@ class Transcript:
 
 def _note(record: Recorded, kind: str, data: dict[str, object]) -> Entry:
     return Entry(id=record.id, timestamp=iso(record.at), category="event", type=kind, data=data)
+
+
+def transcript_of(records: Iterable[Recorded]) -> Transcript:
+    """The transcript of a log."""
+    transcript = Transcript()
+    for record in records:
+        transcript.apply(record)
+    return transcript

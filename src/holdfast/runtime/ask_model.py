@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import anyio
 
-from holdfast.logic.parts import make_durable
+from holdfast.logic.parts import clean, make_durable
 from holdfast.ports import Model, ModelReply, ModelRequest
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inspect_call import inspected
@@ -151,11 +151,6 @@ class _Texts:
 
     def __call__(self, ref: TextRef) -> str:
         return self.whole[ref.sha256]
-
-
-def clean(text: str) -> str:
-    """`text` without lone surrogates, which no store can hold."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _references(history: Sequence[SessionMessage]) -> list[TextRef]:

@@ -46,18 +46,18 @@ class Subscription:
         if self._missed:
             missed, self._missed = self._missed, 0
             return Lagged(after=self._seen, missed=missed)
-        if not self._ring:
-            return None
-        item = self._ring.popleft()
-        if isinstance(item, Recorded):
-            self._seen = item.seq
-        return item
+        while self._ring:
+            item = self._ring.popleft()
+            if not isinstance(item, Recorded):
+                return item
+            if item.seq > self._seen:
+                self._seen = item.seq
+                return item
+        return None
 
     def caught_up(self, seq: int) -> None:
         """Say that everything up to `seq` was read from the log; what the ring still holds of it is left out."""
         self._seen = max(self._seen, seq)
-        while self._ring and isinstance(first := self._ring[0], Recorded) and first.seq <= seq:
-            self._ring.popleft()
 
     def push(self, items: Iterable[Item]) -> None:
         """Add items; forget everything waiting when there is no room."""

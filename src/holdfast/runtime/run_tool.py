@@ -2,9 +2,8 @@
 
 import anyio
 
-from holdfast.logic.parts import make_durable
+from holdfast.logic.parts import clean, make_durable
 from holdfast.ports import Tool, ToolOutput
-from holdfast.runtime.ask_model import clean
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import ToolOutputDelta
@@ -25,6 +24,7 @@ class RunTool:
         self._world = world
         self._shown: list[str] = []
         self._size = 0
+        self._checking = False
 
     # --- what the tool sees
 
@@ -72,9 +72,11 @@ class RunTool:
         patience = self._world.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)
+        if limit.cancelled_caught and self._checking:
+            return self._still_unknown(f"looking for it took more than {patience:g} seconds")
         if limit.cancelled_caught:
             return self._finish(
-                "failed", self._partial(f"Stopped: it ran for more than {patience:g} seconds."), code="timeout"
+                "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
             )
         parts: tuple[InFlightPart, ...] = (Text(text=clean(output.text)), *output.media)
         return self._finish("failed" if output.failed else "ok", parts, code=output.code)
@@ -85,14 +87,22 @@ class RunTool:
 
     def failed(self, fault: Fault) -> Outcome:
         """A tool that raises has failed; the session has not."""
+        if self._checking:
+            return self._still_unknown(f"looking for it failed with {fault.kind}: {fault.message}")
         return self._finish("failed", f"{fault.kind}: {fault.message}", code="raised")
 
     async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
         if self._started.again and self._started.effect == "reconcilable":
+            self._checking = True
             found = await tool.check(args, self)
+            self._checking = False
             if found is not None:
                 return found
         return await tool.run(args, self)
+
+    def _still_unknown(self, why: str) -> Outcome:
+        text = f"Outcome unknown: {self._started.name} was started before the process died, and {why}. It was not run again."
+        return self._finish("unknown", text, code="restart")
 
     def _partial(self, why: str) -> str:
         doubt = "" if self._started.effect == "pure" else " It may have partly happened."

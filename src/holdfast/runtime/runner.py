@@ -4,6 +4,7 @@ One step is one commit. Nothing but deltas is visible before its commit, and no 
 session is open; it sleeps while there is nothing to do.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Final
 
@@ -15,14 +16,16 @@ from holdfast.logic.decide import Policy
 from holdfast.logic.lifecycle import Lifecycle, move
 from holdfast.logic.step import Step, settle
 from holdfast.ports import Trace
+from holdfast.runtime.admission import admit
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Bus, Item
 from holdfast.runtime.inbox import Post
 from holdfast.runtime.performers import PERFORMERS
 from holdfast.runtime.world import Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
-from holdfast.vocab.errors import HoldfastError, StoreError, StoreFull, StoreUnavailable, UserError
+from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.events import (
+    ChildFinished,
     Closed,
     Draft,
     FaultCaught,
@@ -31,6 +34,7 @@ from holdfast.vocab.events import (
     Opened,
     Recorded,
     StopDeadlinePassed,
+    ToolFinished,
 )
 from holdfast.vocab.specs import Lease
 
@@ -96,6 +100,15 @@ class Runner:
             self.bus.close()
             self._ended.set()
 
+    @property
+    def begins(self) -> bool:
+        """Whether queued input will begin a turn."""
+        return self.policy.begins and not self.opening
+
+    def hold(self) -> None:
+        """Begin no turn any more; what is queued waits for the next opening."""
+        self.policy = replace(self.policy, begins=False)
+
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""
         self._ending = True
@@ -120,7 +133,8 @@ class Runner:
     async def close(self, reason: str) -> None:
         """Say that the session is closed, in the log too when anything was written at all, and end the loop."""
         if self.alive and self.wrote:
-            await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
+            with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
+                await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
             self.bus.publish(move(self.life, "close", after=self.world.state.progress.seq)[1])
         self.end()
@@ -138,13 +152,13 @@ class Runner:
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
     async def _step(self, tasks: TaskGroup) -> None:
-        posts = self._taken = self.world.inbox.drain()
+        posts = self._taken = admit(self.world.inbox.drain(), self.world.state)
         step = self._settle(posts)
         if step.records:
             try:
-                await self._write(step, self._blobs(posts, step), patient=_holds_result(posts))
+                await self._write(step, self._blobs(posts, step), patience_s=self._patience(posts))
             except (StoreFull, StoreUnavailable) as exc:
-                if _holds_result(posts):
+                if _in_hand(posts):
                     raise
                 self.world.inbox.fail(posts, exc)
                 self._taken = []
@@ -165,8 +179,8 @@ class Runner:
         policy = self.policy if goes_on else None
         return settle(self.world.state.progress, drafts, policy, nonce=self.nonce, now=self.world.clock.now())
 
-    async def _write(self, step: Step, blobs: Mapping[str, bytes], *, patient: bool) -> None:
-        """Make a step durable. A result in hand is not let go while there is hope for space."""
+    async def _write(self, step: Step, blobs: Mapping[str, bytes], *, patience_s: float) -> None:
+        """Make a step durable. Only the store can say that it is: what can be read back may still be lost with the power."""
         waited, pause = 0.0, 0.05
         while True:
             try:
@@ -174,21 +188,18 @@ class Runner:
                     await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
                 return
             except (StoreFull, StoreUnavailable) as exc:
-                if await self._landed(step):
-                    return
-                if waited >= self._patience_s or not patient:
+                if waited >= patience_s or self._ending:
                     raise
                 self.stream(StoreWaiting(problem=str(exc)))
             await self.world.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
-    async def _landed(self, step: Step) -> bool:
-        """Whether a step is in the log although its append failed: a commit can fail after it has happened."""
-        try:
-            tail = await self.world.store.read(self.world.session, self.world.state.progress.seq)
-        except StoreError:
-            return False
-        return tail.records == step.records
+    def _patience(self, posts: list[Post]) -> float:
+        """How long to wait for space: for ever with the result of a tool in hand, not at all for what its sender can send again."""
+        drafts = _in_hand(posts)
+        if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
+            return math.inf
+        return self._patience_s if drafts else 0.0
 
     def _blobs(self, posts: list[Post], step: Step) -> Mapping[str, bytes]:
         blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
@@ -222,14 +233,14 @@ class Runner:
     # --- performing --------------------------------------------------------------------------------------------------------------
 
     def _perform_intents(self, step: Step, tasks: TaskGroup) -> None:
-        for record in step.intents:
-            scope = self._running[record.id] = anyio.CancelScope()
-            tasks.start_soon(self._perform, record, scope, name=f"{type(record.event).__name__} {record.id}")
         for record in step.records:
             if isinstance(record.event, Interrupted):
                 for scope in self._running.values():
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
+        for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
+            scope = self._running[record.id] = anyio.CancelScope()
+            tasks.start_soon(self._perform, record, scope, name=f"{type(record.event).__name__} {record.id}")
 
     async def _perform(self, record: Recorded, scope: anyio.CancelScope) -> None:
         performer: Performer = PERFORMERS[type(record.event)](record, self.world)
@@ -252,9 +263,9 @@ class Runner:
         self.world.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
 
 
-def _holds_result(posts: list[Post]) -> bool:
-    """Whether anything would be lost for good: what a performer brought, and nobody waits to hear that it was not written."""
-    return any(post.drafts and post.committed is None for post in posts)
+def _in_hand(posts: list[Post]) -> list[Draft]:
+    """What would be lost for good: a performer brought it, and nobody waits to hear that it was not written."""
+    return [draft for post in posts if post.committed is None for draft in post.drafts]
 
 
 def _first(group: BaseExceptionGroup[HoldfastError]) -> HoldfastError:

@@ -1,8 +1,8 @@
 """A model that looks at what it is asked: wraps another one and checks each request against the rules of every format.
 
-    model = CheckedModel(ScriptedModel.of([...]))
-    ... run a session on it ...
-    assert model.broken == []
+model = CheckedModel(ScriptedModel.of([...]))
+... run a session on it ...
+assert model.broken == []
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

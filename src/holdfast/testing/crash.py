@@ -22,27 +22,27 @@ It runs on any event loop. `holdfast.testing.sim_loop.run_virtually` gives it on
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final, Literal
 
 from msgspec.structs import replace
 
 from holdfast.logic.parts import cited_blobs
 from holdfast.ports import Clock
 from holdfast.runtime.clock import SystemClock
-from holdfast.testing.crash_process import Blow as Blow
-from holdfast.testing.crash_process import When
-from holdfast.testing.crash_stage import SESSION, STORES, OpenStore, Trial
-from holdfast.testing.crash_stage import Scenario as Scenario
-from holdfast.testing.crash_stage import Stage as Stage
-from holdfast.testing.crash_ways import RESUME, WAYS, judge, judge_dead, log_of
-from holdfast.testing.crash_ways import Way as Way
+from holdfast.testing.crash_process import Blow, When
+from holdfast.testing.crash_stage import SESSION, STORES, OpenStore, Scenario, Stage, Trial
+from holdfast.testing.crash_ways import RESUME, WAYS, Way, judge, judge_dead, log_of
 from holdfast.vocab.events import Recorded, Started, ToolStarted
 from holdfast.vocab.specs import Owner
 
-Kind = str
-"""What sort of point was tried: `append`, `pair` or `prefix`."""
+__all__ = ["Blow", "CrashReport", "Point", "Problem", "Scenario", "Stage", "Way", "crash_everywhere"]
+
+Kind = Literal["append", "pair", "prefix", "rehearsal", "await"]
+"""What sort of point was tried."""
+KINDS: Final[tuple[Kind, ...]] = ("append", "pair", "prefix")
 SIDES: tuple[When, When] = ("before", "after")
 
 
@@ -68,9 +68,7 @@ class CrashReport:
 
     def __add__(self, other: "CrashReport") -> "CrashReport":
         """Both together."""
-        return CrashReport(
-            points=Counter(self.points) + Counter(other.points), problems=self.problems + other.problems
-        )
+        return CrashReport(points=Counter(self.points) + Counter(other.points), problems=self.problems + other.problems)
 
     @property
     def tried(self) -> int:
@@ -99,16 +97,16 @@ async def crash_everywhere(
     folder: Path,
     stores: Mapping[str, OpenStore] = STORES,
     ways: Sequence[Way] = WAYS,
-    pairs: int = 0,
-    prefixes: bool = True,
+    kinds: Collection[Kind] = KINDS,
+    pairs: int = 20,
     share: float = 1.0,
     seed: int = 0,
     clock: Callable[[], Clock] = SystemClock,
 ) -> CrashReport:
     """Crash a scenario at every append, before and after it is durable, and go on in every way.
 
-    `pairs` adds that many crashes during recoveries, chosen by `seed`; `prefixes` adds every prefix of the log; with a
-    `share` below 1 only that part of all points is tried, chosen by `seed`.
+    `kinds` says what is tried: each `append`, some `pair`s of crashes of which the second hits the recovery (`pairs` of
+    them), and each `prefix` of the log. With a `share` below 1 only that part of all points is tried. `seed` chooses.
     """
     report = CrashReport()
     for name, open_store in stores.items():
@@ -116,8 +114,8 @@ async def crash_everywhere(
         rehearsal, found = await site.rehearse()
         report += found
         chance = random.Random(f"{scenario.name} {name} {seed}")
-        for point in _points(rehearsal, ways, pairs, prefixes, chance):
-            if chance.random() < share:
+        for point in _points(rehearsal, ways, pairs, chance):
+            if point.kind in kinds and chance.random() < share:
                 report += await site.attempt(point, rehearsal)
     return report
 
@@ -194,16 +192,14 @@ class Site:
         return CrashReport(points={(self.scenario.name, self.store, kind): 1}, problems=problems)
 
 
-def _points(
-    rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, prefixes: bool, chance: random.Random
-) -> Iterator[Point]:
+def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: random.Random) -> Iterator[Point]:
     blows = [Blow(append=number, when=when) for number in range(1, rehearsal.appends + 1) for when in SIDES]
     for blow in blows:
         yield from (Point(kind="append", way=way, blows=(blow,)) for way in ways)
     for _ in range(pairs):
         second = Blow(append=chance.randint(1, 6), when=chance.choice(SIDES))
         yield Point(kind="pair", way=chance.choice(ways), blows=(chance.choice(blows), second))
-    for events in range(1, len(rehearsal.log) + 1) if prefixes else ():
+    for events in range(1, len(rehearsal.log) + 1):
         yield from (Point(kind="prefix", way=way, events=events) for way in ways)
 
 

@@ -72,9 +72,10 @@ class _Site:
         trial = run_virtually(lambda: self._play(poke), watch=poke.watch)
         words = ", ".join(f"{action} at step {step}" for step, action in plan.items())
         place = f"{self._scenario.name}, {words}"
-        kind = " and ".join(plan.values()) if len(plan) == 1 else "two things"
-        points = {(self._scenario.name, "awaits", kind): 1}
-        return CrashReport(points=points, problems=tuple(Problem(place, wrong) for wrong in dict.fromkeys(trial.wrong)))
+        return CrashReport(
+            points={(self._scenario.name, "memory", "await"): 1},
+            problems=tuple(Problem(place, wrong) for wrong in dict.fromkeys(trial.wrong)),
+        )
 
     async def _play(self, poke: "_Poke") -> Trial:
         clock = SystemClock()

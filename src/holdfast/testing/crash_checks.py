@@ -5,6 +5,7 @@ folds of the runtime where it can count by itself: a fold that is wrong must not
 """
 
 import hashlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
@@ -39,7 +40,7 @@ def log_is_whole(log: Sequence[Recorded]) -> Iterator[str]:
         yield "the log has a gap or a double number"
     ids = Counter(record.id for record in log)
     yield from (f"the id {one} occurs {times} times" for one, times in ids.items() if times > 1)
-    if any(later.at < earlier.at for earlier, later in zip(log, log[1:], strict=False)):
+    if any(later.at < earlier.at for earlier, later in itertools.pairwise(log)):
         yield "time goes back"
 
 
@@ -176,6 +177,4 @@ def _with_turns(log: Sequence[Recorded]) -> Iterator[tuple[Recorded, str]]:
 
 
 def _abandoned(log: Sequence[Recorded]) -> frozenset[str]:
-    return frozenset(
-        r.event.turn for r in log if isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned"
-    )
+    return frozenset(r.event.turn for r in log if isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")

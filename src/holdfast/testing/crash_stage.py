@@ -123,7 +123,9 @@ class Stage:
         """What the scenario itself found wrong."""
         self._trial = trial
 
-    def open(self, **more: Any) -> AbstractAsyncContextManager[Session]:  # Any: each field of `Options` has its own type
+    def open(
+        self, **more: Any
+    ) -> AbstractAsyncContextManager[Session]:  # Any: each field of `Options` has its own type
         """Open a session as the scenario says, with `more` fields of `Options`."""
         options = replace(self._options, **more)
         if options.resume is None and options.session_id is None:
@@ -178,4 +180,3 @@ class _Noted:
 
     async def __aexit__(self, *exc: object) -> bool | None:
         return await self._block.__aexit__(*exc)  # type: ignore[arg-type]  # what the block was left with, as it came
-

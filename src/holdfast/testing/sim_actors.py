@@ -100,7 +100,16 @@ SPECS: Final = (
     _spec("stubborn"),
     replace(_spec("delegate"), child=True),
 )
-NAMES: Final = ("look", "look", "put", "book", "pay", *(spec.name for spec in SPECS), *(spec.name for spec in SPECS[:6]), "no")
+NAMES: Final = (
+    "look",
+    "look",
+    "put",
+    "book",
+    "pay",
+    *(spec.name for spec in SPECS),
+    *(spec.name for spec in SPECS[:6]),
+    "no",
+)
 ONCE: Final = frozenset(spec.name for spec in SPECS if spec.effect == "once")
 
 

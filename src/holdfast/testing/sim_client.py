@@ -194,7 +194,5 @@ def _no_bug(exc: HoldfastError) -> None:
         raise exc
 
 
-
-
 def _name(action: Action) -> str:
     return str(getattr(action, "__name__", action))

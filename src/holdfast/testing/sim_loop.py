@@ -14,6 +14,7 @@ import random
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeVar, TypeVarTuple, Unpack, cast
 
 import anyio
@@ -46,8 +47,13 @@ def run_virtually(work: Callable[[], Awaitable[T]], *, seed: int | None = None, 
         return await work()
 
     loop = VirtualLoop(seed, watch)
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+    runner = asyncio.Runner(loop_factory=lambda: loop)
+    try:
         return runner.run(main())
+    finally:
+        with suppress(Stuck):  # what is stuck already cannot be cancelled either
+            runner.close()
+        _dismiss_threads(loop)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -76,7 +82,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon_threadsafe(
-        self, callback: Callable[[Unpack[Ts]], object], *args: Unpack[Ts], context: contextvars.Context | None = None
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """Take what a thread brings; it runs at the beginning of the next round."""
         if threading.get_ident() == self._thread_id:
@@ -145,6 +151,14 @@ def _numbered(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> asy
         loop.tasks += 1
         task.number = loop.tasks
     return task
+
+
+def _dismiss_threads(loop: VirtualLoop) -> None:
+    """End the worker threads of a loop whose main task never ended; otherwise that task has done it."""
+    for thread in threading.enumerate():
+        stop = getattr(thread, "stop", None)
+        if getattr(thread, "loop", None) is loop and stop is not None:
+            stop()
 
 
 def _number(handle: asyncio.Handle) -> int:

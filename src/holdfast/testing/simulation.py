@@ -15,7 +15,7 @@ import gc
 import hashlib
 import sys
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -34,7 +34,7 @@ from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalTool
 from holdfast.testing.crash_ways import log_of
 from holdfast.testing.sim_actors import ONCE, FakeModel, answer, fake_tools
 from holdfast.testing.sim_client import Client
-from holdfast.testing.sim_loop import run_virtually
+from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.testing.sim_store import AuditedStore, FailingStore
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.errors import Bug, HoldfastError, StoreError, TurnError
@@ -80,8 +80,11 @@ def simulate(seed: int, *, turns: int = TURNS) -> Verdict:
     """Let one world happen. The same seed always gives the same verdict."""
     collected = gc.isenabled()
     gc.disable()  # what a collection finalizes would depend on everything that happened before in this program
+    world = _World(Universe(seed), turns)
     try:
-        return run_virtually(lambda: _World(Universe(seed), turns).happen(), seed=seed)
+        return run_virtually(world.happen, seed=seed)
+    except Stuck as exc:
+        return world.verdict(str(exc))
     finally:
         if collected:
             gc.enable()
@@ -109,9 +112,13 @@ class _World:
             for life in self._processes:
                 life.store.thaw()
         events, digest = await self._judge(store)
+        return self.verdict(*store.wrong, events=events, digest=digest)
+
+    def verdict(self, *wrong: str, events: int = 0, digest: str = "") -> Verdict:
+        """What became of it."""
         return Verdict(
             seed=self._universe.seed,
-            wrong=tuple(dict.fromkeys((*self._wrong, *store.wrong))),
+            wrong=tuple(dict.fromkeys((*self._wrong, *wrong))),
             digest=digest,
             events=events,
             turns=self._client.said,
@@ -189,10 +196,8 @@ class _Life:
 
         async def work() -> None:
             async with self._open(Options(resume=session_id)) as session:
-                try:
+                with suppress(TurnError):
                     await session.finish()
-                except TurnError:
-                    pass
                 await self._compare(session)
 
         await self._live(work)
@@ -245,13 +250,16 @@ class _Life:
         self.store.thaw()
 
     async def _compare(self, session: Session) -> None:
-        if self.over.is_set() or session.is_running or session.pending_inputs:
-            return  # another process may have the session, or it is not at rest
-        live, seq = session.plain_state(), session.seq
-        replayed = await replay.replay(self.store.inner, session.id)
-        if live != replayed and seq == session.seq:
-            differing = {key: (live[key], replayed[key]) for key in live if live[key] != replayed[key]}
-            self.wrong.append(f"{self.process.owner.id}: live and replayed state differ: {differing!r:.2000}")
+        """See whether the session is what its log says, unless another process has it or it does not come to rest."""
+        while not (self.over.is_set() or session.is_running or session.pending_inputs):
+            live = session.plain_state()
+            replayed = await replay.replay(self.store.inner, session.id)
+            if session.seq == len((await self.store.inner.read(session.id)).records):
+                differing = {key: (live[key], replayed[key]) for key in live if live[key] != replayed[key]}
+                if differing:
+                    self.wrong.append(f"{self.process.owner.id}: live and replayed state differ: {differing!r:.2000}")
+                return
+            await anyio.sleep(0.1)  # a step is durable and not yet acknowledged
 
     def _open(self, options: Options) -> AbstractAsyncContextManager[Session]:
         checked = CheckedModel(FakeModel(self.universe))

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, get_args, overload
 
-import anyio.to_thread
 import msgspec
 
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.signature import Parameters, describe, parameters_of
+from holdfast.tools.threads import in_thread
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Effect, ToolSpec, Touches
 
@@ -148,8 +148,7 @@ def as_output(value: object) -> ToolOutput:
 async def _call(function: Callable[..., object], bound: inspect.BoundArguments) -> object:
     if inspect.iscoroutinefunction(function):
         return await function(*bound.args, **bound.kwargs)
-    work = functools.partial(function, *bound.args, **bound.kwargs)
-    value = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)  # a thread cannot be stopped, only left behind
+    value = await in_thread(functools.partial(function, *bound.args, **bound.kwargs))
     return await value if inspect.isawaitable(value) else value
 
 

@@ -25,9 +25,12 @@ class Desk:
         self._waiting: list[_Waiting] = []
         self._early: deque[Answer] = deque()
         self._closed = False
+        self._asked = False
+        """Whether anything was asked yet. From then on an answer without a question is nobody's: it must not allow the next call."""
 
     async def ask(self, question: Question) -> Answer:
         """Wait for the answer to one question."""
+        self._asked = True
         if self._early:
             return self._early.popleft()
         if self._closed:
@@ -46,9 +49,9 @@ class Desk:
         if found is not None:
             found.answer = answer
             found.answered.set()
-        elif not call:
+        elif not call and not self._asked:
             self._early.append(answer)
-        return found is not None or not call
+        return found is not None or (not call and not self._asked)
 
     def close(self) -> None:
         """Say that no answer will come any more."""

@@ -136,6 +136,7 @@ class InputDropped(Event, frozen=True, kw_only=True):
     """Queued input was taken back before it entered the conversation."""
 
     inputs: tuple[str, ...]
+    """Their ids. A draft may say `*`: whatever is queued when it is written."""
 
 
 class TurnStarted(Event, frozen=True, kw_only=True):
@@ -270,7 +271,7 @@ class ToolStarted(Event, frozen=True, kw_only=True):
     name: str
     effect: Effect
     key: str
-    """Idempotency key: the same for every run of this call, in every fork."""
+    """Idempotency key: the same for every run of this call."""
     again: bool = False
     """A run of this call was lost in a crash; a `reconcilable` tool is checked first."""
 

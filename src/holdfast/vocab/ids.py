@@ -4,11 +4,13 @@ A session's id is chosen once. An event's id is `<opening>.<n>`: a nonce of the 
 stay unique when a fork copies a path. Ids inside a step derive from their cause, so that `decide` needs no randomness.
 """
 
+import hashlib
 import re
 from typing import Final
 
 from holdfast.vocab.errors import BadId
 
+LONGEST: Final = 128
 _SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -34,8 +36,11 @@ def call_id(ask: str, index: int) -> str:
 
 
 def child_session_id(session: str, call: str) -> str:
-    """The id of the session that a call of `session` starts: the same after every crash."""
-    return f"{session}.{call}"
+    """The id of the session that a call of `session` starts: the same after every crash, and never too long."""
+    name = f"{session}.{call}"
+    return (
+        name if len(name) <= LONGEST else f"{session[:64].rstrip('.')}.{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    )
 
 
 def base36(number: int) -> str:

@@ -1,0 +1,28 @@
+"""Crash, interrupt or steer between any two steps: every await of the driver and of everything beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.testing.crash_awaits import Action, interfere_everywhere
+from holdfast.testing.crash_scenarios import SCENARIOS
+from holdfast.testing.crash_stage import Scenario
+
+every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+
+
+@every_scenario
+@pytest.mark.parametrize("action", ["crash", "interrupt", "steer"])
+@pytest.mark.contract("RV-9", "RB-43")
+def test_a_session_holds_whatever_happens_at_any_await(scenario: Scenario, action: Action, tmp_path: Path) -> None:
+    report = interfere_everywhere(scenario, folder=tmp_path, actions=(action,), share=0.3)
+
+    assert report.problems == (), report.words()
+    assert report.tried > 15
+
+
+@every_scenario
+def test_a_session_holds_when_two_things_happen(scenario: Scenario, tmp_path: Path) -> None:
+    report = interfere_everywhere(scenario, folder=tmp_path, share=0.0, pairs=15)
+
+    assert report.problems == (), report.words()

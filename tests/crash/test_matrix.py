@@ -1,0 +1,68 @@
+"""The crash matrix: at every append, on both sides of it, in every way to go on. Points are enumerated, never sampled."""
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from holdfast.testing.crash import CrashReport, Kind, Scenario, crash_everywhere
+from holdfast.testing.crash_scenarios import SCENARIOS
+from holdfast.testing.crash_stage import OpenStore, inline_sqlite_store, jsonl_store, memory_store, sqlite_store
+from holdfast.testing.sim_loop import run_virtually
+
+every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+
+
+def crash_in_memory(scenario: Scenario, folder: Path, *kinds: Kind, share: float = 1.0) -> CrashReport:
+    """Crash a scenario on a memory store, in virtual time."""
+
+    async def crash() -> CrashReport:
+        return await crash_everywhere(
+            scenario, folder=folder, stores={"memory": memory_store}, kinds=kinds, share=share, pairs=20
+        )
+
+    report = run_virtually(crash)
+    print(report.words())
+    return report
+
+
+@every_scenario
+@pytest.mark.contract("RV-10", "RV-12", "ST-15", "ST-31", "RV-B1", "RB-47")
+def test_nothing_is_lost_or_done_twice_after_a_crash_at_any_append(scenario: Scenario, tmp_path: Path) -> None:
+    report = crash_in_memory(scenario, tmp_path, "append", "pair")
+
+    assert report.problems == (), report.words()
+    assert report.tried > 100
+
+
+@every_scenario
+def test_every_prefix_of_a_log_can_be_gone_on_from(scenario: Scenario, tmp_path: Path) -> None:
+    report = crash_in_memory(scenario, tmp_path, "prefix", share=0.4)
+
+    assert report.problems == (), report.words()
+
+
+@every_scenario
+@pytest.mark.parametrize(("name", "open_store"), [("sqlite", inline_sqlite_store)], ids=["sqlite without threads"])
+def test_the_sqlite_store_loses_nothing_in_a_crash(
+    scenario: Scenario, name: str, open_store: OpenStore, tmp_path: Path
+) -> None:
+    async def crash() -> CrashReport:
+        return await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.06, pairs=10)
+
+    report = run_virtually(crash)
+
+    assert report.problems == (), report.words()
+
+
+@pytest.mark.parametrize(
+    ("name", "open_store"), [("jsonl", jsonl_store), ("sqlite", sqlite_store)], ids=["jsonl", "sqlite"]
+)
+@pytest.mark.parametrize("scenario", SCENARIOS[:5], ids=lambda scenario: scenario.name)
+async def test_the_stores_of_programs_lose_nothing_in_a_crash(
+    scenario: Scenario, name: str, open_store: OpenStore, tmp_path: Path
+) -> None:
+    with anyio.fail_after(50):
+        report = await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.02, pairs=10)
+
+    assert report.problems == (), report.words()
