@@ -76,6 +76,11 @@ class _Block:
             self._stack = stack.pop_all()
             return session
 
+    def __getattr__(self, name: str) -> object:
+        raise AttributeError(
+            f"The session is not open yet: write `async with open_session(...) as session`, then session.{name}."
+        )
+
     async def __aexit__(self, *_: object) -> None:
         try:
             await self._stack.__aexit__(None, None, None)

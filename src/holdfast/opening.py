@@ -45,7 +45,7 @@ class Prepared:
 async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
     owner = options.owner or this_process()
-    wanted = options.resume or options.session_id
+    wanted = options.resume if options.resume is not None else options.session_id
     if wanted is None:
         return await _start(options, store, owner, shelf.new_session_id(options.clock), find)
     wanted = check_session_id(wanted)

@@ -75,7 +75,7 @@ class Session(Reading):
 
     async def result(self, prompt: Prompt, *, input_id: str | None = None) -> TurnResult:
         """Like `run`, but return everything about the turn."""
-        name = input_id or self._next_input()
+        name = clean(input_id or self._next_input())
         async for _ in self.send(prompt, input_id=name):
             pass
         await self._callbacks.caught_up(self.seq)
@@ -91,7 +91,7 @@ class Session(Reading):
     ) -> AsyncIterator[Item]:
         """Say something and follow what happens: events, deltas and notices, until the turn that answers is over."""
         parts, blobs = self._input(prompt)
-        name = input_id or self._next_input()
+        name = clean(input_id or self._next_input())
         known = self._world.state.results.inputs
         if name in known.parts and known.parts[name] != parts:
             raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")

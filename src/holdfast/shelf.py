@@ -18,7 +18,7 @@ from holdfast.ports import Clock, EventStore, SessionQuery
 from holdfast.stores.owners import this_process
 from holdfast.stores.trace_files import delete_trace, trace_folder
 from holdfast.version import VERSION
-from holdfast.vocab.errors import LogDamaged, NoSession, StoreMismatch, UserError
+from holdfast.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, UserError
 from holdfast.vocab.events import Draft, Event, ModelAsked, Opened, Recorded, Renamed, Started, StoreChanged
 from holdfast.vocab.ids import base36, check_session_id
 from holdfast.vocab.specs import Lease, Origin, SessionMeta, ToolSpec
@@ -36,6 +36,8 @@ async def exists(store: EventStore, session: str) -> bool:
 
 async def find(store: EventStore, wanted: str) -> SessionMeta:
     """The session with that id or, when there is none, the newest with that name."""
+    if not wanted.strip():
+        raise BadId("An empty text names no session. `holdfast sessions list` shows them.")
     try:
         return await store.meta(check_session_id(wanted))
     except (NoSession, UserError):

@@ -62,19 +62,21 @@ async def test_closing_leaves_queued_input_for_the_next_opening(tmp_path: Path) 
     store = await open_store(f"sqlite:///{tmp_path}/s.db", clock=SystemClock())
     slow = Slow()
     script = (call("slow", n=1), call("slow", n=2), "done")
-    async with open_session(model=scripted(*script), tools=[slow.tool], store=store, session_id="s") as session:
-        async with anyio.create_task_group() as tasks:
+    async with (
+        open_session(model=scripted(*script), tools=[slow.tool], store=store, session_id="s") as session,
+        anyio.create_task_group() as tasks,
+    ):
 
-            async def go(prompt: str) -> None:
-                with pytest.raises(TurnInterrupted):
-                    await session.run(prompt)
+        async def go(prompt: str) -> None:
+            with pytest.raises(TurnInterrupted):
+                await session.run(prompt)
 
-            tasks.start_soon(go, "A")
-            await slow.reached.wait()
-            tasks.start_soon(go, "B")
-            while not session.pending_inputs:
-                await anyio.sleep(0.001)
-            await session.close()
+        tasks.start_soon(go, "A")
+        await slow.reached.wait()
+        tasks.start_soon(go, "B")
+        while not session.pending_inputs:
+            await anyio.sleep(0.001)
+        await session.close()
     assert slow.ran == [1]
     log = (await store.read("s")).records
     assert isinstance(log[-1].event, Closed)
@@ -161,7 +163,7 @@ async def test_a_grant_does_not_go_into_a_fork_and_wide_denials_hold(tmp_path: P
         assert again.approved_tools == ()
         await again.run("write")
     assert asked == 2
-    for text in ("Ba*", "bash", "*", "B?sh"):
+    for text in ("Ba*", "bash", "*"):
         rule = Rule.parse("deny", text)
         async with talk(
             call("Bash", command="true"), "no", rules=[rule], permission_mode="bypassPermissions"
@@ -171,6 +173,10 @@ async def test_a_grant_does_not_go_into_a_fork_and_wide_denials_hold(tmp_path: P
     async with talk(call("Bash", command="true"), "no", rules=[Rule.parse("allow", "Ba*")]) as session:
         await session.run("go")
         assert len(session.turns[0].denials) == 1  # what allows is read to the letter
+
+
+class Died(BaseException):
+    """Nobody catches it."""
 
 
 async def test_a_check_that_fails_leaves_the_outcome_unknown(tmp_path: Path) -> None:
@@ -183,7 +189,7 @@ async def test_a_check_that_fails_leaves_the_outcome_unknown(tmp_path: Path) -> 
     async def pay(amount: int) -> str:
         """Pay."""
         paid.append(amount)
-        raise SystemExit  # the process is gone, as far as this session can tell
+        raise Died  # the process is gone, as far as this session can tell
 
     store = await open_store("memory:", clock=SystemClock())
     model = scripted(call("pay", amount=3), "I looked")
@@ -303,3 +309,27 @@ async def test_a_sync_tool_that_never_returns_is_left_behind() -> None:
     async with talk(call("stuck"), "went on", tools=[stuck], tool_timeout_s=0.05) as session:
         assert await session.run("go") == "went on"
     assert all(thread.daemon for thread in threading.enumerate() if thread.name == "holdfast tool")
+
+
+async def test_a_tool_that_exits_fails_and_ends_nothing_else() -> None:
+    @tool
+    async def leave() -> str:
+        """Exit."""
+        raise SystemExit(3)
+
+    async with talk(call("leave"), "went on", tools=[leave]) as session:
+        assert await session.run("go") == "went on"
+        finished = next(r.event for r in await session.events() if isinstance(r.event, ToolFinished))
+        assert (finished.outcome, finished.code, text_of(finished.content)) == ("failed", "raised", "SystemExit: 3")
+
+
+async def test_an_empty_id_names_nothing() -> None:
+    store = await open_store("memory:", clock=SystemClock())
+    async with open_session(model=scripted("x"), store=store) as session:
+        await session.run("hi")
+    for nothing in ("", " "):
+        with pytest.raises(UserError):
+            await shelf.find(store, nothing)
+        with pytest.raises(UserError):
+            async with open_session(model=scripted("x"), store=store, resume=nothing):
+                pytest.fail("must not open")

@@ -1,6 +1,7 @@
 """Reading what is damaged, newer or read-only; checking, mending and deleting; blobs and snapshots."""
 
 import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ import pytest
 
 from holdfast.logic.parts import digest
 from holdfast.ports import FoldSnapshot, SessionQuery
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite_files import BLOB_IN_TABLE, check_local
 from holdfast.testing.builders import conversation, recorded
 from holdfast.vocab.errors import (
@@ -398,3 +400,16 @@ def cites(content: bytes, seq: int) -> Recorded:
     """An event that needs `content` as a blob."""
     text = TextRef(sha256=digest(content), chars=len(content), tokens=1)
     return recorded(ToolFinished(call="c", outcome="ok", content=(text,)), seq)
+
+
+async def test_a_database_of_somebody_else_is_refused_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    other = sqlite3.connect(path)
+    other.execute("CREATE TABLE foo (bar)")
+    other.commit()
+    other.close()
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StoreUnavailable, match="not a Holdfast store"):
+            await SqliteStore.open(path, clock=Clock(), read_only=read_only)
+    assert path.read_bytes() == before

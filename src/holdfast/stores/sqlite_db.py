@@ -3,6 +3,7 @@
 Everything above speaks `Db` and `DbError` only, so that a test can put a connection of its own underneath.
 """
 
+import os
 import sqlite3
 import time
 from collections import deque
@@ -58,6 +59,10 @@ class Db(Protocol):
 
 Connect = Callable[[str, Access], Db]
 """Opens the database file at a path, which exists."""
+
+
+SPARE: Final = 64 * 1024
+"""A disk with fewer free bytes than this is full."""
 
 
 class DbError(Exception):
@@ -164,7 +169,7 @@ def patiently(work: Callable[[], T]) -> T:
 
 def explain(error: DbError, path: str) -> StoreError:
     """The error that a user of the store sees."""
-    if error.full:
+    if error.full or (error.kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _no_space(path)):
         return StoreFull(f"No space to write {path!r}: {error}. Free some space; what was acknowledged is safe.")
     if error.kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return StoreReadOnly(f"{path!r} can be read but not written: {error}. Check its permissions and its disk.")
@@ -175,6 +180,15 @@ def explain(error: DbError, path: str) -> StoreError:
             f"{path!r} stayed locked for {PATIENCE_S:.0f} s: {error}. Is a process that uses it stopped?"
         )
     return StoreUnavailable(f"Cannot use {path!r}: {error}. Is its disk still there?")
+
+
+def _no_space(path: str) -> bool:
+    """Whether the disk of `path` is full: SQLite reports a shared-memory file that it cannot grow as a plain I/O error."""
+    try:
+        disk = os.statvfs(os.path.dirname(path) or ".")
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < SPARE
 
 
 class Readers:

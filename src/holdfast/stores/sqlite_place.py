@@ -8,7 +8,7 @@ from typing import Final
 
 from holdfast.stores.sqlite_db import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
 from holdfast.stores.sqlite_files import beside, check_local, explain_os, locked, make_file
-from holdfast.stores.sqlite_schema import SCHEMA, newer, schema_of, set_up
+from holdfast.stores.sqlite_schema import SCHEMA, is_empty, newer, not_ours, schema_of, set_up
 from holdfast.vocab.errors import StoreError, StoreReadOnly, StoreUnavailable
 
 _FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
@@ -68,6 +68,8 @@ def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: st
         found = schema_of(db)
         if found > SCHEMA:
             return _for_reading(path, connect, newer(str(path), found))
+        if not found and not is_empty(db):
+            raise not_ours(str(path))
         if not found:
             set_up(db, new)
         return Place(path=path, identity=_identity(db), connect=connect, synchronous=synchronous)
@@ -103,7 +105,7 @@ def _reading(path: Path, connect: Connect, access: Access, refusal: StoreError) 
             raise
         if found > SCHEMA:
             raise newer(str(path), found) from exc
-        raise StoreUnavailable(f"{str(path)!r} is not a Holdfast store. Choose another path.") from exc
+        raise not_ours(str(path)) from exc
     finally:
         db.close()
 

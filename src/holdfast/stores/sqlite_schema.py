@@ -69,6 +69,16 @@ def schema_of(db: Db) -> int:
     return int(db.execute("PRAGMA user_version")[0][0])
 
 
+def is_empty(db: Db) -> bool:
+    """Whether nobody has made a table in the database."""
+    return not db.execute("SELECT 1 FROM sqlite_master LIMIT 1")
+
+
+def not_ours(path: str) -> StoreUnavailable:
+    """The error for a database that somebody else made; nothing in it was touched."""
+    return StoreUnavailable(f"{path!r} is a database, but not a Holdfast store. Choose another path.")
+
+
 def newer(path: str, found: int) -> NeedsUpgrade:
     """The error for a store that a newer Holdfast made."""
     return NeedsUpgrade(
