@@ -6,7 +6,7 @@ from holdfast import open_session, open_store
 from holdfast.ports import ModelRequest, SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.tools.spawn import child_tool
-from holdfast.vocab.events import ChildFinished, ChildStarted, Started
+from holdfast.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
 from holdfast.vocab.messages import ToolResult, text_of
 from tests.contracts.kit import call, scripted
 
@@ -52,10 +52,12 @@ async def test_a_child_cannot_have_children() -> None:
             super().__init__()
             self.child = nested
 
-    async with open_session(model=Nested(), store=None, tools=[child_tool()]) as session:
+    store = await open_store("memory:", clock=SystemClock())
+    async with open_session(model=Nested(), store=store, tools=[child_tool()]) as session:
         await session.run("go")
-        result = next(p for m in session.history for p in m.content if isinstance(p, ToolResult))
-        assert text_of(result.content) == "done"
+        started = next(r.event for r in await session.events() if isinstance(r.event, ChildStarted))
+    refused = [r.event for r in (await store.read(started.child)).records if isinstance(r.event, ToolFinished)]
+    assert [event.code for event in refused] == ["unknown_tool"]
 
 
 def test_a_child_tool_needs_a_prompt() -> None:

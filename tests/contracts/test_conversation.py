@@ -9,6 +9,7 @@ import pytest
 from holdfast import UserError, open_session, open_store, tool
 from holdfast.export.workflow import export_workflow, from_yaml
 from holdfast.export.yaml_text import to_yaml
+from holdfast.logic.state import state_of
 from holdfast.logic.turns import segment
 from holdfast.ports import ModelRequest, SessionQuery
 from holdfast.runtime.clock import SystemClock
@@ -23,16 +24,22 @@ from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
 
 
 @pytest.mark.contract("RV-1", "RV-26", "RV-49")
-async def test_a_session_is_one_conversation_in_the_users_store_and_its_messages_are_its_own(tmp_path: Path) -> None:
-    store = await open_store(f"sqlite:///{tmp_path}/s.db", clock=SystemClock())
+async def test_a_session_is_one_conversation_in_the_users_store_and_its_messages_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))  # the one file of the user, whatever the project
     for name in ("one", "two"):
-        async with open_session(model=scripted("x", "y"), store=store, session_id=name) as session:
+        (tmp_path / name).mkdir()
+        async with open_session(model=scripted("x", "y"), session_id=name, cwd=tmp_path / name) as session:
             await session.run(f"first of {name}")
             await session.run(f"second of {name}")
             assert {message.session for message in session.history} == {name}
             assert [m.role for m in session.history] == ["user", "assistant"] * 2
+    store = await open_store(f"sqlite:///{tmp_path}/sessions.db", clock=SystemClock())
     listed = await store.list(SessionQuery())
     assert [(meta.id, meta.turns) for meta in listed] == [("two", 2), ("one", 2)]
+    of_one = [text_of(m.content) for m in state_of("one", (await store.read("one")).records).transcript.messages]
+    assert of_one == ["first of one", "x", "second of one", "y"]
     await store.close()
 
 

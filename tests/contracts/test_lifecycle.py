@@ -1,5 +1,6 @@
 """The lifecycle of contract ST: five states, a table, notices after commits, and resumes that always work."""
 
+import functools
 import signal
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import TurnFailed, open_session, open_store
+from holdfast import TurnFailed, open_session, open_store, tool
 from holdfast.logic.lifecycle import TABLE, Lifecycle, advance, move
 from holdfast.ports import MachineMismatch, Slot
 from holdfast.replay import replay
@@ -67,7 +68,41 @@ async def test_each_turn_is_active_then_persisted_and_says_so_after_the_commit(t
     await store.close()
 
 
-@pytest.mark.contract("ST-12", "ST-38", "ST-5", "ST-30")
+@pytest.mark.contract("ST-12", "ST-30")
+async def test_a_shutdown_drains_the_turn_writes_its_end_and_closes_last(tmp_path: Path) -> None:
+    store = await open_store(f"sqlite:///{tmp_path}/s.db", clock=SystemClock())
+    reached, release = anyio.Event(), anyio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Take a while."""
+        reached.set()
+        await release.wait()
+        return "finished"
+
+    async with open_session(model=scripted(call("slow"), "done"), store=store, tools=[slow]) as session:
+        subscription = session.subscribe()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.run, "go")
+            await reached.wait()
+            tasks.start_soon(functools.partial(session.close, "shutdown", drain_s=20))
+            await anyio.wait_all_tasks_blocked()
+            assert session.is_running  # it waits for the turn
+            release.set()
+        assert kinds([item async for item in subscription])[-5:] == [
+            "turn_completed",
+            "SessionTurnEnd",
+            "SessionPersisted",
+            "closed",
+            "SessionClosed",
+        ]
+    log = (await store.read(session.id)).records
+    assert [r.event.outcome for r in log if isinstance(r.event, TurnCompleted)] == ["completed"]
+    assert await store.holder(session.id) is None
+    await store.close()
+
+
+@pytest.mark.contract("ST-38", "ST-5")
 async def test_closing_is_terminal_for_the_holder_and_comes_last() -> None:
     async with talk("one") as session:
         await session.run("a")

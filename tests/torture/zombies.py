@@ -47,7 +47,7 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
 
 def play(forks: Forks, kind: StoreKind, count: int, progress: Progress, folder: Path) -> None:
     """Play some rounds side by side, each with a session and a store of its own."""
-    first = progress.done(f"{kind}: rounds")
+    first = progress.done(f"{kind}: rounds") + progress.done(f"{kind}: owners that held the file's lock")
     rounds = [Round(forks, kind, folder, f"{progress.seed}:{kind}:{first + each}", each) for each in range(count)]
     by_life = {life: each for each in rounds for life in (each.owner, each.taker)}
     for each in rounds:
