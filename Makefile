@@ -60,7 +60,7 @@ lock: .lock-venv/.ready ## resolve requirements/dev.lock again (LOCK_FLAGS=--upg
 
 .PHONY: clean
 clean: ## remove the environment, caches and build results
-	@rm -rf .venv .lock-venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv .lock-venv .bench-venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): requirements/dev.lock pyproject.toml

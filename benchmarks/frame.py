@@ -99,12 +99,14 @@ def repeat(times: int, work: Callable[[], object], unit: str = "ms") -> Figure:
 
 
 @contextmanager
-def clocked(taken: list[float]) -> Iterator[None]:
-    """Add the milliseconds that the block takes, with the garbage of what came before out of the way."""
+def clocked(taken: list[float], busy: list[float] | None = None) -> Iterator[None]:
+    """Add the milliseconds that the block takes, and those of CPU, with the garbage of what came before out of the way."""
     gc.collect()
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     yield
     taken.append((time.perf_counter() - start) * 1000)
+    if busy is not None:
+        busy.append((time.process_time() - cpu) * 1000)
 
 
 def figures(measured: Mapping[str, Iterable[float]], unit: str = "ms") -> dict[str, Figure]:

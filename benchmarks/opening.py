@@ -25,9 +25,11 @@ def measure(bench: Bench) -> Iterator[Row]:
         peers = bench.peers.measure("read_back", folder=str(bench.folder), turns=turns, times=5)
         rows = anyio.run(_sizes, bench.folder, turns, bench.pick(7, 1))
         whole = f"open {events:,} events"
-        yield Row(what=f"{whole}, no snapshot", figure=rows["open"], aim=WITHOUT[events], beside=figures(peers))
+        beside = {"its CPU": rows["open CPU"], **figures(peers)}
+        yield Row(what=f"{whole}, no snapshot", figure=rows["open"], aim=WITHOUT[events], beside=beside)
         yield Row(what="... of it: read and fold", figure=rows["load"])
-        yield Row(what=f"{whole}, with a fold snapshot", figure=rows["snapshot open"], aim=WITH[events])
+        beside = {"its CPU": rows["snapshot open CPU"]}
+        yield Row(what=f"{whole}, with a fold snapshot", figure=rows["snapshot open"], aim=WITH[events], beside=beside)
         yield Row(what="... of it: read and fold", figure=rows["snapshot load"])
         yield Row(what="... a snapshot taken at close", figure=rows["close"])
 
@@ -38,10 +40,12 @@ async def _sizes(folder: Path, turns: int, times: int) -> dict[str, Figure]:
     await fill(store, "s1", turns, folder)
     await store.close()
     work = _Work(path, times)
-    found = {"open": await work.timed(work.open, fresh=True), "load": await work.timed(work.load, fresh=True)}
+    found: dict[str, Figure] = {}
+    found["open"], found["open CPU"] = await work.timed(work.open, fresh=True)
+    found["load"], _ = await work.timed(work.load, fresh=True)
     await work.open(AsyncExitStack(), keep=True)
-    found["snapshot open"] = await work.timed(work.open)
-    found["snapshot load"] = await work.timed(work.load)
+    found["snapshot open"], found["snapshot open CPU"] = await work.timed(work.open)
+    found["snapshot load"], _ = await work.timed(work.load)
     found["close"] = Figure(tuple(work.closing), "ms")
     return found
 
@@ -55,16 +59,20 @@ class _Work:
         self.closing: list[float] = []
         """How long it took to close a session that had no snapshot."""
 
-    async def timed(self, work: Callable[[AsyncExitStack], Awaitable[None]], *, fresh: bool = False) -> Figure:
+    async def timed(
+        self, work: Callable[[AsyncExitStack], Awaitable[None]], *, fresh: bool = False
+    ) -> tuple[Figure, Figure]:
+        """How long it takes, and how much of that is CPU."""
         taken: list[float] = []
+        busy: list[float] = []
         for _ in range(self._times):
             if fresh:
                 self._forget_snapshot()
             replay.code_digest.cache_clear()  # a new process has to find out too
             async with AsyncExitStack() as stack:
-                with clocked(taken):
+                with clocked(taken, busy):
                     await work(stack)
-        return Figure(tuple(taken), "ms")
+        return Figure(tuple(taken), "ms"), Figure(tuple(busy), "ms")
 
     async def open(self, stack: AsyncExitStack, *, keep: bool = False) -> None:
         """Open it as a program does, ready for its next turn; `keep` runs one, so that a snapshot is taken."""

@@ -4,23 +4,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Final
+from unicodedata import category
 
 import anyio
 
 from holdfast import shelf
 from holdfast.assemble import open_with
 from holdfast.options import DEFAULT, Options, default_store_url
-from holdfast.ports import EventStore
+from holdfast.ports import EventStore, SessionQuery
 from holdfast.stores.urls import open_store
 from holdfast.view.account import INTERRUPTED
 from holdfast.view.desk import Desk
+from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.pipes import Outlet
 from holdfast.view.stopping import Stopping
-from holdfast.view.talk import Complain, Job, Talk, check_model
+from holdfast.view.talk import Talk
 from holdfast.vocab.errors import BadId, HoldfastError, NoSession
 from holdfast.vocab.specs import SessionMeta
 from holdfast.workspaces.project import project_root
+
+_TURNING: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""Characters that turn the direction of the text after them."""
 
 
 async def run(job: Job, out: BinaryIO, descriptor: int, complain: Complain) -> int:
@@ -28,7 +33,7 @@ async def run(job: Job, out: BinaryIO, descriptor: int, complain: Complain) -> i
 
     Only the chosen format goes to `out`; input lines are read from `descriptor`; everything else is a complaint.
     """
-    stopping = Stopping(job.drain_s)
+    stopping = Stopping(job.drain_s, complain)
     code = INTERRUPTED
     failure: HoldfastError | None = None
     async with anyio.create_task_group() as tasks:
@@ -43,20 +48,49 @@ async def run(job: Job, out: BinaryIO, descriptor: int, complain: Complain) -> i
     return code
 
 
-async def find(store: EventStore, wanted: str) -> SessionMeta:
-    """The session with that id or name. Raise `BadId` for a text that can be neither."""
+async def find(store: EventStore, wanted: str, complain: Complain) -> SessionMeta:
+    """The session with that id or name; the newest, and a complaint, when several have the name."""
+    newest, *others = await _meant(store, wanted)
+    if others:
+        complain(f"{len(others) + 1} sessions are called {wanted!r}; the newest is meant: {newest.id}.")
+    return newest
+
+
+async def find_one(store: EventStore, wanted: str) -> SessionMeta:
+    """The one session with that id or name. Raise `BadId` when several have the name: for what cannot be taken back."""
+    found, *others = await _meant(store, wanted)
+    if others:
+        ids = ", ".join(meta.id for meta in (found, *others))
+        raise BadId(f"{len(others) + 1} sessions are called {wanted!r}: {ids}. Say which one by its id.")
+    return found
+
+
+def check_name(name: str) -> str:
+    """`name`, when it can be a session's name. Raise `BadId` otherwise."""
+    if not name.strip():
+        raise BadId("A session's name cannot be blank. Give it a word.")
+    if any(category(each) in ("Cc", "Cs", "Zl", "Zp") or each in _TURNING for each in name):
+        raise BadId(f"{name!r} cannot be a session's name: it has characters that cannot be shown.")
+    return name
+
+
+async def _meant(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
+    """The session with that id, or all those with that name, newest first. Raise `BadId` for a text that can be neither."""
     try:
-        return await shelf.find(store, wanted)
+        found = await shelf.find(store, wanted)
     except NoSession:
-        if not wanted.strip() or len(wanted) > 200 or not wanted.isprintable() or set(wanted) & set("/\\"):
+        if len(wanted) > 200 or not wanted.isprintable() or set(wanted) & set("/\\"):
             raise BadId(f"{wanted!r} is neither the id nor the name of a session.") from None
         raise
+    if found.id == wanted:
+        return (found,)
+    return await store.list(SessionQuery(name=wanted, include_children=True)) or (found,)
 
 
 async def _run(job: Job, out: BinaryIO, descriptor: int, complain: Complain, stopping: Stopping) -> int:
     async with _opened_store(job.options) as store:
         desk = Desk() if job.lines else None
-        options = replace(await _found(job, store), store=store, asker=desk.ask if desk else None)
+        options = replace(await _found(job, store, complain), store=store, asker=desk.ask if desk else None)
         if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
             check_model(options)
         async with open_with(options) as session:
@@ -79,14 +113,26 @@ async def _opened_store(options: Options) -> AsyncIterator[EventStore]:
             await store.close()
 
 
-async def _found(job: Job, store: EventStore) -> Options:
+async def _found(job: Job, store: EventStore, complain: Complain) -> Options:
     """The options with the id of the session that is meant."""
     options = job.options
+    if not job.newest and options.resume is None:
+        return options
     if job.newest:
-        return replace(options, resume=(await shelf.newest(store, _project(options))).id)
-    if options.resume is not None:
-        return replace(options, resume=(await find(store, options.resume)).id)
-    return options
+        meta = await shelf.newest(store, _project(options))
+    else:
+        meta = await find(store, options.resume or "", complain)
+    if options.fork and meta.open_turn:
+        complain(left_behind(meta))
+    return replace(options, resume=meta.id)
+
+
+def left_behind(meta: SessionMeta) -> str:
+    """What a copy of a session with an open turn does not have, in words."""
+    return (
+        f"A turn of {meta.id} is open. The copy has it up to its last finished step; what was going on stays behind, "
+        f"and so does what is queued. `holdfast -r {meta.id} --finish` finishes it there."
+    )
 
 
 def _project(options: Options) -> str:

@@ -94,7 +94,10 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
         loaded = await replay.load(store, session, whole=options.on_crash == "abandon")
         if loaded.trouble is not None and loaded.trouble.kind != "torn":
             wrong = NeedsUpgrade if loaded.trouble.kind == "newer" else LogDamaged
-            raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail}")
+            mend = (
+                "" if wrong is NeedsUpgrade else f" `holdfast log repair {session}` mends it and keeps what was there."
+            )
+            raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail.rstrip('.')}.{mend}")
         return await _take_over(options, loaded, lease, find)
     except BaseException:
         await _let_go(store, lease)

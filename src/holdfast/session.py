@@ -26,6 +26,7 @@ from holdfast.runtime.texts import whole_text
 from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import IllegalTransition, InputConflict, TurnFailed, TurnInterrupted, UserError
 from holdfast.vocab.events import (
+    By,
     Delivery,
     Draft,
     EntryAdded,
@@ -133,10 +134,10 @@ class Session(Reading):
         over = state.results.inputs.turn_of.get(newest) or (turn.id if turn else "")
         return self._checked(await self._whole(state.results.turns[over])) if over in state.results.turns else None
 
-    async def abort(self, reason: str = "") -> None:
-        """Stop the running turn and drop what is queued; nothing happens when the session is idle."""
-        stopped = Draft(event=Interrupted(reason=reason), by="user")
-        dropped = Draft(event=InputDropped(inputs=("*",)), by="user")
+    async def abort(self, reason: str = "", *, by: By = "user") -> None:
+        """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
+        stopped = Draft(event=Interrupted(reason=reason), by=by)
+        dropped = Draft(event=InputDropped(inputs=("*",)), by=by)
         await self._deliver(stopped, dropped, goes_on=self._world.state.progress.busy)
 
     async def drop_queued(self) -> None:

@@ -63,7 +63,7 @@ async def check_store(store: EventStore, session: str) -> None:
     if meta.store and meta.store != store.identity:
         raise StoreMismatch(
             f"Session {session!r} was written by the store {meta.store!r}, and this is {store.identity!r}. "
-            "Bring it over with `holdfast sessions move`."
+            f"Bring it over with `holdfast sessions move {session} STORE_URL --store {store.url}`."
         )
 
 
@@ -82,7 +82,7 @@ async def fork(
     beginning = part.records[0].event
     if not isinstance(beginning, Started):
         raise LogDamaged(
-            f"The log of session {session!r} does not begin with its start. `holdfast log repair` may help."
+            f"The log of session {session!r} does not begin with its start. `holdfast log repair {session}` may help."
         )
     node = node_of(state.transcript, at)
     fork_id = check_session_id(new_id) if new_id else new_session_id(clock)
@@ -150,7 +150,10 @@ async def move(source: EventStore, target: EventStore, session: str, *, clock: C
     try:
         part = await source.read(session)
         if part.trouble is not None and part.trouble.kind != "torn":
-            raise LogDamaged(f"Session {session!r} cannot be moved: {part.trouble.detail}. Repair it first.")
+            raise LogDamaged(
+                f"Session {session!r} cannot be moved: {part.trouble.detail.rstrip('.')}. "
+                f"Mend it first: `holdfast log repair {session}`."
+            )
         arrived = (await target.read(session)).records if await exists(target, session) else ()
         if part.records[: len(arrived)] != arrived:
             raise UserError(f"The target store has another session {session!r} already.")

@@ -77,6 +77,20 @@ class Door:
         out, err = process.communicate(text, timeout=50)
         return Ran(process.returncode, out, err)
 
+    def redirected(self, where: str, *arguments: str) -> Ran:
+        """Run a command with its streams redirected as a shell does it, such as `> /dev/full`."""
+        ran = subprocess.run(
+            ["sh", "-c", f'exec "$@" {where}', "sh", sys.executable, "-W", "error", "-m", "holdfast", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=50,
+            cwd=self.work,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        return Ran(ran.returncode, ran.stdout, ran.stderr)
+
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
         """Start a command in a process of its own."""
         return subprocess.Popen(

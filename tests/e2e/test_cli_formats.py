@@ -155,7 +155,7 @@ def test_a_ceiling_on_rounds_exits_3(door: Door) -> None:
 
     assert ran.code == 3
     assert (ran.json["subtype"], ran.json["is_error"], ran.json["num_turns"]) == ("error_max_turns", True, 1)
-    assert "limit of 1" in ran.json["errors"][0]
+    assert "limit of 1 model call." in ran.json["errors"][0]
 
 
 def test_a_script_that_runs_out_fails_the_turn_with_4(door: Door) -> None:
@@ -166,8 +166,8 @@ def test_a_script_that_runs_out_fails_the_turn_with_4(door: Door) -> None:
 
     assert ran.code == 4
     assert (ran.json["subtype"], ran.json["result"]) == ("error_during_execution", "")
-    assert "has 1 replies and reply 2 was asked for" in ran.json["errors"][0]
-    assert "has 1 replies" in ran.err
+    assert "has 1 reply and reply 2 was asked for" in ran.json["errors"][0]
+    assert "has 1 reply and" in ran.err
     assert "Traceback" not in ran.err
     after = door.run("-r", "s1", "-p", "three", "--model", door.script(DONE, DONE, DONE, name="longer"))
     assert (after.code, after.out) == (0, "Done.\n")

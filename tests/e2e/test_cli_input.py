@@ -44,6 +44,7 @@ def test_an_approval_goes_out_as_a_line_and_its_answer_comes_in_as_one(door: Doo
         "input": {"command": "echo ran >> b.txt"},
         "tool_use_id": question["request_id"],
         "decision_reason": "Bash runs programs",
+        "decision_reason_type": "mode",
     }
     assert first[-1]["result"] == "one"
     assert (door.work / "b.txt").read_text(encoding="utf-8") == "ran\n"
@@ -146,14 +147,57 @@ def test_a_steer_is_taken_into_the_running_turn(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["not json", '{"type":"nope"}', '{"type":"user","message":{"role":"system","content":"x"}}', "[]"]
+    "line",
+    ["not json", "{}", '{"type":3}', '{"type":"user","message":{"role":"system","content":"x"}}', "[]", "\udcff"],
 )
-def test_a_line_that_says_nothing_known_ends_the_input_with_2(door: Door, line: str) -> None:
-    text = "\n".join((json.dumps(user("go")), "", line, json.dumps(user("never read"))))
-    model = door.script(ONE, TWO)
+def test_a_line_that_cannot_be_understood_ends_the_input_with_2(door: Door, line: str) -> None:
+    text = "\n".join((json.dumps(user("go")), "", line, json.dumps(user("never read")), ""))
+    lines = door.folder / "lines"
+    lines.write_bytes(text.encode("utf-8", "surrogateescape"))
+    flags = ("--input-format", "stream-json", "--no-persist", "--model", door.script(ONE, TWO))
 
-    ran = door.spawn("--input-format", "stream-json", "--no-persist", "--model", model, text=text)
+    ran = door.redirected(f"< {lines}", *flags)
+    streamed = door.redirected(f"< {lines}", *flags, "--output-format", "stream-json")
 
-    assert (ran.code, ran.out) == (2, "one\n")
+    assert (ran.code, ran.out) == (streamed.code, "one\n") == (2, "one\n")
     assert ran.err.startswith("holdfast: Line 3 of the input: ")
-    assert "Traceback" not in ran.err
+    assert len(ran.err.splitlines()) == 1
+    assert "b'" not in ran.err
+    results = [line for line in streamed.lines if line["type"] == "result"]
+    assert [(result["result"], result["is_error"]) for result in results] == [("one", False), ("", True)]
+    assert results[1]["errors"][0].startswith("Line 3 of the input: ")
+
+
+def test_a_line_of_another_type_is_passed_over_and_noted_once(door: Door) -> None:
+    alive = {"type": "keep_alive"}
+
+    ran = run_lines(door, alive, user("go"), alive, user("more"), flags=("--model", door.script(ONE, TWO)))
+
+    assert (ran.code, ran.out) == (0, "one\ntwo\n")
+    assert ran.err == "holdfast: Lines of the type 'keep_alive' mean nothing here; they are passed over.\n"
+
+
+def test_each_prompt_has_a_result_on_a_line_of_its_own(door: Door) -> None:
+    flags = ("--model", door.script(ONE, TWO), "--output-format", "json")
+
+    ran = run_lines(door, user("go"), user("more"), flags=flags)
+
+    assert [line["result"] for line in ran.lines] == ["one", "two"]
+
+
+@pytest.mark.parametrize("mode", ["yolo", None, 3])
+def test_a_mode_that_does_not_exist_is_an_error_of_its_request_only(door: Door, mode: object) -> None:
+    change = {"subtype": "set_permission_mode", "mode": mode}
+    ran = run_lines(
+        door,
+        {"type": "control_request", "request_id": "r1", "request": change},
+        {"type": "control_request", "request_id": "r2", "request": change | {"mode": "plan"}},
+        user("go"),
+        flags=("--model", door.script(ONE), "--output-format", "stream-json"),
+    )
+
+    first, second = (line["response"] for line in ran.lines if line["type"] == "control_response")
+    assert (ran.code, ran.lines[-1]["result"]) == (0, "one")
+    assert (first["request_id"], first["subtype"]) == ("r1", "error")
+    assert f"{mode!r} is not a permission mode" in first["error"]
+    assert (second["request_id"], second["subtype"]) == ("r2", "success")

@@ -174,7 +174,7 @@ def test_the_commands_that_look_after_sessions(door: Door) -> None:
     moved = door.run("--store", f"jsonl://{door.folder / 'lines'}", "-r", "a name", "-p", "more")
     assert (moved.code, moved.out) == (0, "two\n")
     assert told("delete", "s2") == {"deleted": ["s2"]}
-    assert told("prune", "--older-than", "0", "--dry-run") == {"deleted": ["s3"], "dry_run": True}
+    assert told("prune", "--older-than", "0", "--dry-run") == {"would_delete": ["s3"], "dry_run": True}
     assert told("verify") == [{"id": "s3", "ok": True, "problems": []}]
     shown = told("show", "s3")
     assert isinstance(shown, dict)

@@ -28,7 +28,8 @@ def test_an_interrupt_ends_with_130_and_keeps_the_partial_text(door: Door) -> No
 
     reply = next(line for line in ran.lines if line["type"] == "session:model_replied")
     over = next(line for line in ran.lines if line["type"] == "session:turn_completed")
-    assert (ran.code, over["data"]["outcome"]) == (130, "interrupted")
+    stopped = next(line for line in ran.lines if line["type"] == "session:interrupted")
+    assert (ran.code, over["data"]["outcome"], stopped["by"]) == (130, "interrupted", "user")
     assert (reply["data"]["stop"], reply["data"]["parts"]) == ("interrupted", [{"type": "text", "text": "so far"}])
     assert kinds(ran.lines)[-1] == "SessionClosed"
     after = door.run("-r", "s1", "-p", "more", "--output-format", "json")
@@ -55,6 +56,7 @@ def test_a_turn_may_finish_after_the_process_was_told_to_end(door: Door, number:
 
     over = next(line for line in ran.lines if line["type"] == "session:turn_completed")
     assert (ran.code, over["data"]["outcome"]) == (0, "completed")
+    assert f"{number.name}: no more input is taken, and the turn may go on for 10 seconds" in ran.err
     assert kinds(ran.lines)[-4:] == ["SessionTurnEnd", "SessionPersisted", "closed", "SessionClosed"]
 
 
@@ -62,8 +64,22 @@ def test_a_turn_that_does_not_finish_in_time_is_interrupted(door: Door) -> None:
     ran = finish(start(door, HANGS, drain_s="0.1"), signal.SIGTERM)
 
     interrupted = next(line for line in ran.lines if line["type"] == "session:interrupted")
-    assert ran.code == 130
+    assert (ran.code, interrupted["by"]) == (130, "system")
     assert "did not end within 0.1 seconds" in interrupted["data"]["reason"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_second_signal_does_not_wait_for_the_turn(door: Door, number: signal.Signals) -> None:
+    process = start(door, HANGS, drain_s="300")
+    process.send_signal(signal.SIGTERM)
+    assert process.stderr is not None
+    assert "may go on for 300 seconds" in process.stderr.readline()
+
+    ran = finish(process, number)
+
+    interrupted = next(line for line in ran.lines if line["type"] == "session:interrupted")
+    assert (ran.code, interrupted["by"]) == (130, "system")
+    assert interrupted["data"]["reason"] == f"{number.name}, the second signal"
 
 
 def test_an_interrupt_also_stops_a_command_and_what_it_started(door: Door) -> None:

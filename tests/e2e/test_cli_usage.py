@@ -9,7 +9,7 @@ import pytest
 from holdfast.cli import flags
 from holdfast.cli.prompt import split_rules
 from holdfast.cli.root import run
-from holdfast.view.talk import OutputFormat
+from holdfast.view.job import OutputFormat
 from holdfast.vocab import specs
 from tests.e2e.door import Door
 
@@ -38,6 +38,15 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         ((*PROMPT, "-c", "--finish"), "leave -p away"),
         (("--finish",), "--finish needs"),
         (("-c", "--finish", "--input-id", "k"), "--input-id needs a prompt"),
+        (("-c", "--finish", "--fork-session"), "No copy was made"),
+        ((*PROMPT, "-r", ""), "-r is empty"),
+        ((*PROMPT, "-r", " "), "-r is empty"),
+        *(
+            (("-p", "hi", "--model", model, "--cwd", "/no/such/folder"), "does not exist")
+            for model in ("x", "scripted:~/y")
+        ),
+        *((("-p", "hi", "--name", name), "name") for name in ("", " ", "a\x1b[31mb", "a\nb", "a\u202eb")),
+        (("sessions", "search", " "), "the text is empty"),
         ((*PROMPT, "-c", "--no-persist"), "nothing to go on with"),
         ((*PROMPT, "--no-persist", "--store", "memory:"), "cannot be used together"),
         ((*PROMPT, "--include-partial-messages"), "needs --output-format stream-json"),
@@ -55,7 +64,7 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         (("--model", "x", "sessions", "list"), "--model belongs to -p"),
         (("sessions", "frobnicate"), "No such command"),
         (("sessions", "prune"), "--older-than"),
-        (("log", "export", "x"), "No such command"),
+        (("log", "export", "x", "--format", "jsonl"), "not available yet"),
         (("log", "replay", "x", "--at", "-1"), "--at"),
     ],
 )

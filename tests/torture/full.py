@@ -3,6 +3,7 @@
 `python -m tests.torture.full '{"kind": "sqlite", "folder": "/tmp/x"}'` prints what it found as JSON.
 """
 
+import os
 import random
 import shutil
 import sys
@@ -73,57 +74,106 @@ class Attempt:
         self.place = Path(task.folder) / f"{task.kind}-{at}-{restarts}"
         self.store = Path(task.folder) / "disk" / "store"
         self.url = f"sqlite://{self.store}.db" if task.kind == "sqlite" else f"jsonl://{self.store}"
-        self.acknowledged: list[Word] = []
-        self.attempts = self.waits = 0
-        self.told: list[str] = []
-        self.filled = False
         self.wrongs: dict[str, list[str]] = {}
+        self._mends = not restarts
+        """Whether somebody makes room when the session says that there is none."""
+
+    @property
+    def filled(self) -> bool:
+        """Whether the session came as far as that event."""
+        return bool(self._notes("filled"))
+
+    @property
+    def waits(self) -> int:
+        """How often the session said that it waits for room."""
+        return len(self._notes("waits"))
+
+    @property
+    def told(self) -> list[str]:
+        """What the caller was told."""
+        return self._notes("told")
+
+    @property
+    def attempts(self) -> int:
+        """Appends that were tried."""
+        return len(self._notes("append"))
 
     @property
     def refused(self) -> bool:
         """Whether an append was tried that found no room."""
-        return self.attempts > len({word.seq for word in self.acknowledged if word.text == "last"})
+        return self.attempts > len(self._notes("taken"))
 
-    async def run(self) -> None:
+    def run(self) -> None:
         """Talk, run out of space, get some, go on; then look whether anything is missing."""
         self.place.mkdir()
-        while len(self.told) < 4:
-            try:
-                with anyio.fail_after(LIMIT_S):
-                    async with self._session() as session:
-                        await self._talk(session)
-                break
-            except SessionBusy:
-                await anyio.sleep(LEASE_S / 4)  # it could not be given back on a full disk, and runs out by itself
-            except StoreError as exc:
-                self._hear(exc)
-        else:
-            self.wrongs["sessions that cannot go on"] = self.told[-1:]
+        if self.restarts:
+            self._run_out_and_die()
+        self._mends = True
+        anyio.run(self._go_on)
         self.disk.free()
         if not self.wrongs:
-            await self._judge()
+            anyio.run(self._judge)
 
-    async def _talk(self, session: Session) -> None:
+    def _run_out_and_die(self) -> None:
+        """Let a process run out of space and die on the spot, without tidying up."""
+        child = os.fork()
+        if child == 0:
+            try:
+                anyio.run(self._talk)
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+
+    async def _go_on(self) -> None:
+        for _ in range(4):
+            try:
+                with anyio.fail_after(LIMIT_S):
+                    return await self._talk()
+            except SessionBusy:
+                await anyio.sleep(LEASE_S * 2)  # it could not be given back on a full disk, and runs out by itself
+            except StoreError as exc:
+                self._hear(exc)
+        self.wrongs["sessions that cannot go on"] = self.told[-1:]
+
+    async def _talk(self) -> None:
         """Say something; when there is no room for it, make some and say it again."""
-        try:
-            await session.finish()
-            await session.run(PROMPT, input_id="go")
-        except StoreError as exc:
-            if self.restarts:
-                raise
-            self._hear(exc)
-            await session.run(PROMPT, input_id="go")
+        async with self._session() as session:
+            try:
+                await session.finish()
+                await session.run(PROMPT, input_id="go")
+            except StoreError as exc:
+                self._hear(exc)
+                await session.run(PROMPT, input_id="go")
 
     def _hear(self, exc: StoreError) -> None:
-        self.told.append(f"{type(exc).__name__}: {exc}")
-        if len(self.told) > 1 or not self.restarts:
-            self.disk.free()
+        self._note("told", f"{type(exc).__name__}: {exc}")
+        self._say_so()
+
+    def _wait(self, delta: object) -> None:
+        assert isinstance(delta, StoreWaiting)
+        self._note("waits", delta.problem)
+        if self.waits > 1:
+            self._say_so()
+
+    def _say_so(self) -> None:
+        """Somebody learnt that there is no room: it is made, or the process dies."""
+        if not self._mends:
+            os._exit(0)
+        self.disk.free()
+
+    def _note(self, kind: str, text: str = "") -> None:
+        with open(self.place / kind, "a", encoding="utf-8") as file:
+            file.write(text.replace("\n", " ") + "\n")
+
+    def _notes(self, kind: str) -> list[str]:
+        path = self.place / kind
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
     async def _judge(self) -> None:
         store = await open_store(self.url, clock=SystemClock())
         try:
             records = (await store.read(SESSION)).records
-            self.wrongs = judge_log(records, self.acknowledged, entries(self.place / "ledger"))
+            self.wrongs = judge_log(records, self._acknowledged(), entries(self.place / "ledger"))
             self.wrongs["what verify finds"] = damage(await shelf.verify(store, SESSION))
         finally:
             await store.close()
@@ -144,7 +194,7 @@ class Attempt:
                 tools=make_tools(self.place, random.Random(1)),
                 only_tools=True,
                 trace=trace,
-                patience_s=0.15 if self.restarts else 20.0,
+                patience_s=20.0,
                 lease_ttl_s=LEASE_S,
             ) as session:
                 session.on("store_waiting", self._wait)
@@ -154,23 +204,22 @@ class Attempt:
             await inner.close()
 
     def _before(self, _: str, records: Sequence[Recorded]) -> None:
-        self.attempts += 1
+        self._note("append")
         if records[-1].seq >= self.at and not self.filled:
-            self.filled = True
+            self._note("filled")
             self.disk.fill()
 
     def _after(self, _: str, records: Sequence[Recorded]) -> None:
-        self.acknowledged += [Word(life=1, kind="event", seq=record.seq, id=record.id) for record in records[:-1]]
-        self.acknowledged.append(Word(life=1, kind="event", seq=records[-1].seq, id=records[-1].id, text="last"))
+        self._note("taken", " ".join(f"{record.seq} {record.id}" for record in records))
 
-    def _wait(self, delta: object) -> None:
-        assert isinstance(delta, StoreWaiting)
-        self.waits += 1
-        if self.waits > 1 and not self.restarts:
-            self.disk.free()
+    def _acknowledged(self) -> list[Word]:
+        words = " ".join(self._notes("taken")).split()
+        return [
+            Word(life=1, kind="event", seq=int(seq), id=name) for seq, name in zip(words[::2], words[1::2], strict=True)
+        ]
 
 
-async def try_all(task: Task) -> Findings:
+def try_all(task: Task) -> Findings:
     """Try every event of a session."""
     folder = Path(task.folder) / "disk"
     folder.mkdir()
@@ -182,7 +231,7 @@ async def try_all(task: Task) -> Findings:
             at += 1
             _empty(folder)
             attempt = Attempt(task, disk, at, restarts=restarts)
-            await attempt.run()
+            attempt.run()
             for name, wrong in attempt.wrongs.items():
                 story = f"{task.kind} full before event {at}, restarts={restarts}, told {attempt.told}"
                 found.wrongs.setdefault(name, []).extend(f"{story}: {each}" for each in wrong)
@@ -192,15 +241,14 @@ async def try_all(task: Task) -> Findings:
             found.refused += attempt.refused
             found.waited += attempt.waits > 0
             found.raised += bool(attempt.told)
-    await _read_only(attempt, found)
+    if disk.forbid_writing():
+        anyio.run(_read_only, attempt, found)
     return found
 
 
 async def _read_only(attempt: Attempt, found: Findings) -> None:
     """The last session again, on a disk that nothing can be written to: it can be read, and says why it goes no further."""
     problems = found.wrongs.setdefault("read-only stores that do not say so", [])
-    if not attempt.disk.forbid_writing():
-        return
     try:
         async with attempt._session() as session:
             await session.run("more")
@@ -223,4 +271,4 @@ def _empty(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write(msgspec.json.encode(anyio.run(try_all, msgspec.json.decode(sys.argv[1], type=Task))))
+    sys.stdout.buffer.write(msgspec.json.encode(try_all(msgspec.json.decode(sys.argv[1], type=Task))))

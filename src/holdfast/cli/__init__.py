@@ -1,19 +1,46 @@
 """Layer 7: the command line. Nothing is loaded before it is needed, so that `holdfast --version` is as fast as Python."""
 
+import os
 import sys
+
+from holdfast.cli import telling
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    missing = _missing_streams()
+    if 1 in missing:
+        telling.complain("Standard output is closed: there is nowhere to print to. Nothing was done.")
+        sys.exit(telling.COULD_NOT)
     if sys.argv[1:] == ["--version"]:
-        from holdfast.version import VERSION
-
-        print(f"holdfast {VERSION}")
-        return
+        sys.exit(telling.printed(telling.say_version))
     try:
         from holdfast.cli.root import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before anything was begun
-        code = 130
+        code = telling.INTERRUPTED
     sys.exit(code)
+
+
+def _missing_streams() -> set[int]:
+    """The standard streams that whoever started us has closed. They lead nowhere from here on.
+
+    Otherwise the next file that is opened, a database perhaps, would take such a stream's number and be written to as if it were one.
+    """
+    missing = {descriptor for descriptor in range(3) if _is_closed(descriptor)}
+    for _ in missing:
+        os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
+    if 0 in missing:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - open as long as we are
+    if 2 in missing:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - likewise
+    return missing
+
+
+def _is_closed(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return True
+    return False

@@ -13,7 +13,7 @@ import click
 from holdfast import headless
 from holdfast.cli import telling
 from holdfast.options import DEFAULT, Options
-from holdfast.view.talk import DRAIN_S, Job
+from holdfast.view.job import DRAIN_S, Job
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.rules import Rule
@@ -60,9 +60,11 @@ def _check(ctx: click.Context, given: Given) -> None:
         ),
         "--finish needs -c, -r or --session-id.": given["finish"] and not goes_on and given["session_id"] is None,
         "--finish adds no prompt: leave -p away.": given["finish"] and given["prompt"] is not None,
-        "--finish reads no input: leave --input-format away.": (
-            given["finish"] and given["input_format"] == "stream-json"
+        "--finish with --fork-session has nothing to finish: a copy leaves the open turn behind. No copy was made.": (
+            given["finish"] and given["fork"]
         ),
+        "-r is empty: give it the id or the name of a session.": given["resume"] is not None
+        and not given["resume"].strip(),
         "--input-id needs a prompt.": given["input_id"] is not None and given["finish"],
         "--input-id is empty.": given["input_id"] == "",
         "--no-persist keeps nothing, so there is nothing to go on with.": given["no_persist"] and goes_on,
@@ -80,6 +82,7 @@ def _options(ctx: click.Context, given: Given) -> Options:
     try:
         rules = tuple(_rules(given))
         session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
+        name = "" if given["name"] is None else headless.check_name(given["name"])
     except UserError as exc:
         raise click.UsageError(str(exc), ctx) from exc
     return Options(
@@ -89,7 +92,7 @@ def _options(ctx: click.Context, given: Given) -> Options:
         resume=given["resume"],
         session_id=session_id,
         fork=given["fork"],
-        name=given["name"] or "",
+        name=name,
         permission_mode=given["mode"],
         rules=rules,
         system_prompt=given["system_prompt"],

@@ -22,11 +22,14 @@ LATER: Final = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code; every error becomes one or two plain lines."""
+    return telling.printed(lambda: _run(arguments))
+
+
+def _run(arguments: Sequence[str]) -> int:
     from holdfast.vocab.errors import HoldfastError
 
     try:
         code = root.main(args=list(arguments), prog_name="holdfast", standalone_mode=False)
-        sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
         telling.complain(exc.format_message())
@@ -39,9 +42,6 @@ def run(arguments: Sequence[str]) -> int:
         return telling.exit_code_of(exc)
     except (click.Abort, KeyboardInterrupt):
         return telling.INTERRUPTED
-    except BrokenPipeError:
-        telling.forget_output()
-        return telling.COULD_NOT
 
 
 class Commands(click.Group):
@@ -97,10 +97,7 @@ def root(ctx: click.Context, /, version: bool, **given: Any) -> int:  # Any: eac
     holdfast demo                        watch a session survive a crash
     """
     if version:
-        from holdfast.version import VERSION
-
-        telling.say(f"holdfast {VERSION}")
-        return 0
+        return telling.say_version()
     ctx.obj = Place(store=given["store"], cwd=given["cwd"])
     if ctx.invoked_subcommand is not None:
         _refuse_run_flags(ctx)

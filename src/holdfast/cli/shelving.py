@@ -11,9 +11,10 @@ import msgspec
 
 from holdfast import shelf
 from holdfast.cli.place import Place
-from holdfast.cli.telling import COULD_NOT, complain, say, say_json, say_table
-from holdfast.headless import find
+from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
+from holdfast.headless import check_name, find, find_one, left_behind
 from holdfast.logic.state import state_of
+from holdfast.logic.words import counted
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
@@ -24,6 +25,7 @@ from holdfast.workspaces.project import project_root
 
 SHOWN: Final = 50
 """Sessions that a person is shown without asking for more."""
+_LAYOUT: Final = "\n\t"
 
 
 async def list_sessions(
@@ -48,7 +50,7 @@ async def list_sessions(
 async def show(place: Place, *, session: str, as_json: bool) -> int:
     """Show one session."""
     async with place.opened() as store:
-        meta = await find(store, session)
+        meta = await find(store, session, complain)
         part = await store.read(meta.id)
         holder = await store.holder(meta.id)
         state = state_of(meta.id, part.records)
@@ -60,15 +62,19 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
         say_json(plain(meta) | record | extra)
         return 0
     for title, words in _about(meta, holder, trouble):
-        say(f"{title + ':':<10} {words}")
+        say(f"{title + ':':<10} {harmless(words)}")
     for message in state.transcript.messages:
         text = " ".join(_text(part) for part in message.content)
-        say(f"\n[{message.role}{', interrupted' if message.state == 'interrupted' else ''}] {text}")
+        say(
+            f"\n[{message.role}{', interrupted' if message.state == 'interrupted' else ''}] {harmless(text, keep=_LAYOUT)}"
+        )
     return 0
 
 
 async def search(place: Place, *, text: str, limit: int, as_json: bool) -> int:
     """Find where something was said."""
+    if not text.strip():
+        raise click.UsageError("Say what to search for: the text is empty.")
     async with place.opened() as store:
         hits = await store.search(text, limit)
     if as_json:
@@ -78,14 +84,15 @@ async def search(place: Place, *, text: str, limit: int, as_json: bool) -> int:
     elif not hits:
         say(f"{text!r} was not found.")
     for hit in () if as_json else hits:
-        say(f"{hit.session}  {hit.seq}  {' '.join(hit.snippet.split())}")
+        say(f"{hit.session}  {hit.seq}  {harmless(' '.join(hit.snippet.split()))}")
     return 0
 
 
 async def rename(place: Place, *, session: str, name: str, as_json: bool) -> int:
     """Give a session a name."""
+    name = check_name(name)
     async with place.opened() as store:
-        meta = await find(store, session)
+        meta = await find_one(store, session)
         await shelf.rename(store, meta.id, name, clock=SystemClock())
     _done({"id": meta.id, "name": name}, f"{meta.id} is now called {name!r}.", as_json=as_json)
     return 0
@@ -93,8 +100,11 @@ async def rename(place: Place, *, session: str, name: str, as_json: bool) -> int
 
 async def fork(place: Place, *, session: str, at: str, name: str, session_id: str | None, as_json: bool) -> int:
     """Copy a session and print the copy's id."""
+    name = name if name == "" else check_name(name)
     async with place.opened() as store:
-        meta = await find(store, session)
+        meta = await find(store, session, complain)
+        if meta.open_turn and not at:
+            complain(left_behind(meta))
         new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
     _done({"id": new, "origin": meta.id}, new, as_json=as_json)
     return 0
@@ -103,7 +113,7 @@ async def fork(place: Place, *, session: str, at: str, name: str, session_id: st
 async def delete(place: Place, *, sessions: Sequence[str], yes: bool, as_json: bool) -> int:
     """Forget sessions."""
     async with place.opened() as store:
-        found = [await find(store, session) for session in sessions]
+        found = [await find_one(store, session) for session in sessions]
         _confirm(f"Delete {', '.join(meta.id for meta in found)}?", yes=yes)
         for meta in found:
             await shelf.delete(store, meta.id)
@@ -120,11 +130,12 @@ async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run:
         clock = SystemClock()
         gone = await shelf.prune(store, clock=clock, older_than_days=older_than, empty=empty, dry_run=True)
         if gone and not dry_run:
-            _confirm(f"Delete {len(gone)} sessions?", yes=yes)
+            _confirm(f"Delete {counted(len(gone), 'session')}?", yes=yes)
             gone = await shelf.prune(store, clock=clock, older_than_days=older_than, empty=empty)
     ids = [meta.id for meta in gone]
     words = "would be deleted" if dry_run else "deleted"
-    _done({"deleted": ids, "dry_run": dry_run}, "\n".join((*ids, f"{len(ids)} {words}.")), as_json=as_json)
+    kind = "would_delete" if dry_run else "deleted"
+    _done({kind: ids, "dry_run": dry_run}, "\n".join((*ids, f"{len(ids)} {words}.")), as_json=as_json)
     return 0
 
 
@@ -132,7 +143,7 @@ async def move(place: Place, *, session: str, target: str, as_json: bool) -> int
     """Bring a session into another store."""
     clock = SystemClock()
     async with place.opened() as store:
-        meta = await find(store, session)
+        meta = await find_one(store, session)
         other = await open_store(target, clock=clock)
         try:
             if other.identity == store.identity:
@@ -147,7 +158,7 @@ async def move(place: Place, *, session: str, target: str, as_json: bool) -> int
 async def verify(place: Place, *, sessions: Sequence[str], as_json: bool) -> int:
     """Read sessions back and say what is wrong."""
     async with place.opened() as store:
-        named = [(await find(store, session)).id for session in sessions]
+        named = [(await find(store, session, complain)).id for session in sessions]
         ids = named or [meta.id for meta in await store.list(SessionQuery(include_children=True))]
         wrong = {session: await _troubles(store, session) for session in ids}
     if as_json:

@@ -1,10 +1,10 @@
 """What the command line says to people: plain where it is read by programs, with rich on a terminal."""
 
 import contextlib
-import os
+import re
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from holdfast.vocab.errors import HoldfastError
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 COULD_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
+_UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""What a terminal obeys instead of showing it."""
 
 
 def complain(message: str) -> None:
@@ -26,6 +28,35 @@ def say(text: str) -> None:
     sys.stdout.write("\n")
 
 
+def say_version() -> int:
+    """Print the version."""
+    from holdfast.version import VERSION
+
+    say(f"holdfast {VERSION}")
+    return 0
+
+
+def printed(work: Callable[[], int]) -> int:
+    """Do what prints, and see that it is printed; the exit code says when it could not be."""
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        forget_output()
+    except OSError as exc:
+        if exc.filename is not None:  # not a stream: nobody foresaw this one
+            raise
+        forget_output()
+        complain(f"Standard output could not be written: {exc.strerror}.")
+    return COULD_NOT
+
+
+def harmless(text: str, *, keep: str = "") -> str:
+    """`text` with a mark in place of everything that a terminal would obey, except the characters of `keep`."""
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else "\N{REPLACEMENT CHARACTER}", text)
+
+
 def say_json(content: object) -> None:
     """Print one JSON document, readable on a terminal and on one line otherwise."""
     import msgspec
@@ -36,6 +67,7 @@ def say_json(content: object) -> None:
 
 def say_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: with lines and colours on a terminal, as aligned columns otherwise."""
+    rows = [[harmless(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich import box
         from rich.console import Console
@@ -61,4 +93,6 @@ def exit_code_of(error: "HoldfastError") -> int:
 
 def forget_output() -> None:
     """Let nothing more be written to a standard output that nobody reads."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    from holdfast.view.pipes import forget
+
+    forget(sys.stdout)

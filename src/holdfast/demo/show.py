@@ -1,5 +1,6 @@
 """The demo as a whole: a session that dies in the middle of a turn, and the same session finishing its work."""
 
+import shlex
 import shutil
 import signal
 import subprocess
@@ -94,15 +95,27 @@ def _sum_up(folder: Path, screen: Screen, *, keep: bool) -> int:
 
 def _say_next(folder: Path, screen: Screen, *, keep: bool) -> None:
     screen.heading("What to type next")
+    holdfast = _command()
     if keep:
         store = store_of(folder)
-        screen.remark(f"  holdfast --store {store} sessions show {SESSION}")
-        screen.remark(f"  holdfast --store {store} log show {SESSION}")
+        screen.remark(f"  {holdfast} --store {store} sessions show {SESSION}")
+        screen.remark(f"  {holdfast} --store {store} log show {SESSION}")
         screen.remark(f"  ls {folder}")
     else:
-        screen.remark("  holdfast demo --keep                       the same, and the folder stays to look at")
-    screen.remark('  holdfast -p "..." --model scripted:FILE    a session of your own, with a script of your own')
-    screen.remark("  holdfast --help                            everything else")
+        screen.remark(f"  {holdfast} demo --keep                       the same, and the folder stays to look at")
+    screen.remark(f'  {holdfast} -p "..." --model scripted:FILE    a session of your own, with a script of your own')
+    screen.remark(f"  {holdfast} --help                            everything else")
+
+
+def _command() -> str:
+    """What to type to run Holdfast from here: its name, or its path when the shell would not find it."""
+    if shutil.which("holdfast") is not None:
+        return "holdfast"
+    program = Path(sys.executable).with_name("holdfast")
+    if not program.exists():
+        return f"{shlex.quote(sys.executable)} -m holdfast"
+    here = Path.cwd()
+    return shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program))
 
 
 def _read_log(folder: Path) -> LogSlice:

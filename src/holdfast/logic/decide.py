@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.logic.permissions import fingerprint, judge, rules_digest
 from holdfast.logic.progress import OpenCall, OpenTurn, Progress
+from holdfast.logic.words import counted
 from holdfast.vocab.events import (
     CallJudged,
     CallProposed,
@@ -96,9 +97,8 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
 
 def _ask(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
     if policy.max_rounds is not None and turn.rounds >= policy.max_rounds:
-        return _end(
-            turn, "failed", code="turn_limit", message=f"The turn reached its limit of {policy.max_rounds} model calls."
-        )
+        limit = counted(policy.max_rounds, "model call")
+        return _end(turn, "failed", code="turn_limit", message=f"The turn reached its limit of {limit}.")
     asked = ModelAsked(
         turn=turn.id,
         round=turn.rounds + 1,

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from holdfast.logic.progress import OpenCall, Progress
+from holdfast.logic.progress import OpenCall, OpenTurn, Progress
+from holdfast.logic.words import counted
 from holdfast.vocab.specs import OnCrash, Trouble
 
 
@@ -26,7 +27,8 @@ class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def words(self) -> str:
         """The report as a person reads it."""
-        lines = [f"Session {self.session}: {self.events} events, {self.messages} messages."]
+        size = f"{counted(self.events, 'event')}, {counted(self.messages, 'message')}"
+        lines = [f"Session {self.session}: {size}."]
         if self.open_turn:
             lines.append("A turn was open when the process died.")
         for title, items in (("known", self.known), ("outcome unknown", self.unknown), ("done again", self.redone)):
@@ -52,7 +54,7 @@ def report(
     blocked = trouble.detail if trouble and trouble.kind != "torn" else ""
     crashed = p.turn is not None
     abandons = crashed and on_crash == "abandon"
-    known = (f"turn {p.turn.number} had {p.turn.rounds} replies, all kept",) if p.turn else ()
+    known = (_kept(p.turn),) if p.turn else ()
     return ResumeReport(
         session=p.session,
         events=p.seq,
@@ -65,6 +67,11 @@ def report(
         unknown=() if abandons else tuple(_named(call) for call in p.calls if _lost_for_good(call)),
         redone=() if abandons else _redone(p),
     )
+
+
+def _kept(turn: OpenTurn) -> str:
+    kept = {0: "", 1: ", which is kept"}.get(turn.rounds, ", all kept")
+    return f"turn {turn.number} had {counted(turn.rounds, 'reply', 'replies')}{kept}"
 
 
 def _redone(p: Progress) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ import anyio.lowlevel
 import msgspec
 
 from holdfast.logic.parts import rough_tokens
+from holdfast.logic.words import counted
 from holdfast.ports import Clock, Model, ModelReply, ModelRequest
 from holdfast.providers.script_file import Reply, make_replies, read_script
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
@@ -112,7 +113,8 @@ class ScriptedModel:
         if number > len(self._replies):
             raise ProviderError(
                 "bad_request",
-                f"The script {self._name!r} has {len(self._replies)} replies and reply {number} was asked for. "
+                f"The script {self._name!r} has {counted(len(self._replies), 'reply', 'replies')} "
+                f"and reply {number} was asked for. "
                 "Add a reply, or let the session end earlier.",
             )
         return self._replies[number - 1]

@@ -188,7 +188,9 @@ class Runner:
                     await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
                 return
             except (StoreFull, StoreUnavailable) as exc:
-                if waited >= patience_s or self._ending:
+                # space returns; a store that fails otherwise may have to be opened again, which nobody does while we wait
+                limit = patience_s if isinstance(exc, StoreFull) else min(patience_s, self._patience_s)
+                if waited >= limit or self._ending:
                     raise
                 self.stream(StoreWaiting(problem=str(exc)))
             await self.world.clock.sleep(pause)

@@ -262,7 +262,7 @@ def busy(lease: Lease) -> str:
     since = datetime.fromtimestamp(lease.since / 1_000_000, UTC).isoformat(timespec="seconds")
     return (
         f"Session {lease.session!r} is held by {owner.label or 'a process'!r} (pid {owner.pid} on {owner.host!r}) "
-        f"since {since}. Close it there, or follow it read-only."
+        f"since {since}. Close it there, or follow it with `holdfast log tail {lease.session}`."
     )
 
 

@@ -196,7 +196,7 @@ def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: rando
     blows = [Blow(append=number, when=when) for number in range(1, rehearsal.appends + 1) for when in SIDES]
     for blow in blows:
         yield from (Point(kind="append", way=way, blows=(blow,)) for way in ways)
-    for _ in range(pairs):
+    for _ in range(pairs if blows else 0):
         second = Blow(append=chance.randint(1, 6), when=chance.choice(SIDES))
         yield Point(kind="pair", way=chance.choice(ways), blows=(chance.choice(blows), second))
     for events in range(1, len(rehearsal.log) + 1):
@@ -205,6 +205,7 @@ def _points(rehearsal: Rehearsal, ways: Sequence[Way], pairs: int, chance: rando
 
 async def _cut(trial: Trial, rehearsal: Rehearsal, events: int) -> None:
     """Leave the first `events` of the rehearsed log, as if a process had died just there, its open calls done."""
+    await trial.run(_die)
     log = rehearsal.log[:events]
     owner = Owner(id="rehearsal", host="crash", boot="crash", pid=1, started=1)
     lease = await trial.store.lease(SESSION, owner)
@@ -214,6 +215,10 @@ async def _cut(trial: Trial, rehearsal: Rehearsal, events: int) -> None:
     for record in log:
         if isinstance(record.event, ToolStarted):
             trial.ledger.effects[record.event.name, record.event.key] = 1
+
+
+async def _die(stage: Stage) -> None:
+    """Stand for the process that wrote the log, so that the next one is not the first."""
 
 
 def _of_store(record: Recorded, identity: str) -> Recorded:

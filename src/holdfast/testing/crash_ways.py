@@ -62,8 +62,10 @@ async def _abandon(stage: Stage) -> None:
     before = await log_of(stage.store, SESSION)
     async with stage.open(**await _known(stage, on_crash="abandon")) as session:
         await _over(session.finish())
-        earlier = state_of(SESSION, _without_open_turn(before)).transcript.messages
-        if list(session.history[: len(earlier)]) != earlier:
+        kept = _without_open_turn(before)
+        earlier = state_of(SESSION, kept).transcript.messages
+        given_up = {record.id for record in before[len(kept) :]}
+        if list(session.history[: len(earlier)]) != earlier or given_up & {said.id for said in session.history}:
             stage.wrong.append("the abandoned turn left something in the conversation, or took something from it")
         await _over(session.run(MESSAGE))
         await compare(stage, session)

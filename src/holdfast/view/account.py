@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.logic.results import TurnResult
+from holdfast.logic.results import Denial, TurnResult
 from holdfast.logic.usage import add
 from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied, Recorded, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import DurablePart
@@ -88,10 +88,13 @@ def exit_code(result: TurnResult) -> int:
             return INTERRUPTED
 
 
-def denials_in_words(result: TurnResult) -> list[str]:
-    """A line for each call that nobody could approve."""
-    return [
-        f"{denial.tool} was not run: it needs an approval, and nobody could be asked."
-        for denial in result.denials
-        if denial.halted
-    ]
+def denial_in_words(denial: Denial, *, answerable: bool) -> str:
+    """A line about a call that was not run, with what to do when nobody could approve it."""
+    if not denial.halted:
+        return f"{denial.tool} was not run: {denial.why}."
+    if answerable:
+        return f"{denial.tool} was not run: it needs an approval, and the input ended without an answer."
+    return (
+        f"{denial.tool} was not run: it needs an approval, and nobody could be asked. "
+        f"Allow it with --allow {denial.tool}, or answer with --input-format stream-json."
+    )

@@ -8,12 +8,20 @@ import anyio
 
 from holdfast.ports import Answer, Question
 
+Input = dict[str, object]
+"""The arguments of a call."""
+
 NOBODY: Final = Answer(allowed=False, nobody=True)
+CHANGED: Final = Answer(
+    allowed=False,
+    message="the answer allows it with another input (updatedInput), and a call's input cannot be changed yet",
+)
+"""Nobody allowed the call as it is, and it cannot be made into the one that was allowed."""
 
 
 @dataclass(eq=False, slots=True)
 class _Waiting:
-    call: str
+    question: Question
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Answer = NOBODY
 
@@ -23,7 +31,7 @@ class Desk:
 
     def __init__(self) -> None:
         self._waiting: list[_Waiting] = []
-        self._early: deque[Answer] = deque()
+        self._early: deque[tuple[Answer, Input | None]] = deque()
         self._closed = False
         self._asked = False
         """Whether anything was asked yet. From then on an answer without a question is nobody's: it must not allow the next call."""
@@ -32,10 +40,10 @@ class Desk:
         """Wait for the answer to one question."""
         self._asked = True
         if self._early:
-            return self._early.popleft()
+            return _about(question, *self._early.popleft())
         if self._closed:
             return NOBODY
-        waiting = _Waiting(question.call)
+        waiting = _Waiting(question)
         self._waiting.append(waiting)
         try:
             await waiting.answered.wait()
@@ -43,14 +51,17 @@ class Desk:
             self._waiting.remove(waiting)
         return waiting.answer
 
-    def answer(self, call: str, answer: Answer) -> bool:
-        """Answer the question about `call`, or the oldest one; tell whether there is or may come such a question."""
-        found = next((one for one in self._waiting if call in ("", one.call)), None)
+    def answer(self, call: str, answer: Answer, changed: Input | None = None) -> bool:
+        """Answer the question about `call`, or the oldest one; tell whether there is or may come such a question.
+
+        An answer that allows `changed` arguments, other than those that were asked about, allows nothing.
+        """
+        found = next((one for one in self._waiting if call in ("", one.question.call)), None)
         if found is not None:
-            found.answer = answer
+            found.answer = _about(found.question, answer, changed)
             found.answered.set()
         elif not call and not self._asked:
-            self._early.append(answer)
+            self._early.append((answer, changed))
         return found is not None or (not call and not self._asked)
 
     def close(self) -> None:
@@ -58,3 +69,18 @@ class Desk:
         self._closed = True
         for waiting in self._waiting:
             waiting.answered.set()
+
+
+def _about(question: Question, answer: Answer, changed: Input | None) -> Answer:
+    return answer if not answer.allowed or changed is None or _same(changed, question.args) else CHANGED
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two pieces of JSON say the same. `true` is not 1 here, as it is in Python."""
+    match one, other:
+        case dict(), dict():
+            return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+        case list(), list():
+            return len(one) == len(other) and all(map(_same, one, other))
+        case _:
+            return isinstance(one, bool) == isinstance(other, bool) and one == other

@@ -25,9 +25,6 @@ class Format(Protocol):
     def result(self, ended: Ended) -> list[bytes]:
         """What is printed for a turn that is over."""
 
-    def closing(self) -> list[bytes]:
-        """What is printed last."""
-
 
 class _Silent:
     """Prints nothing; the formats say what they add."""
@@ -48,10 +45,6 @@ class _Silent:
         """Nothing."""
         return []
 
-    def closing(self) -> list[bytes]:
-        """Nothing."""
-        return []
-
 
 class PlainText(_Silent):
     """The final text of each turn."""
@@ -61,21 +54,15 @@ class PlainText(_Silent):
         return [ended.text.encode("utf-8", "replace")] if ended.text else []
 
 
-class OneObject(_Silent):
-    """The result of the last turn as one JSON object."""
+class ResultObjects(_Silent):
+    """The result of each prompt as a JSON object, on a line of its own."""
 
     def __init__(self, session: str) -> None:
         self._session = session
-        self._last: Ended | None = None
 
     def result(self, ended: Ended) -> list[bytes]:
-        """Nothing yet."""
-        self._last = ended
-        return []
-
-    def closing(self) -> list[bytes]:
         """The object."""
-        return [msgspec.json.encode(result_object(self._session, self._last))] if self._last else []
+        return [msgspec.json.encode(result_object(self._session, ended))]
 
 
 class NativeStream(_Silent):

@@ -4,14 +4,15 @@ r"""`--input-format stream-json`: what a program may say to a running session, o
     {"type":"answer","call"?,"allow":true|false,"grant"?:"once"|"session","message"?}      call left out: the oldest question
     {"type":"interrupt"}
     {"type":"control_request","request_id","request":{"subtype":"interrupt"|"initialize"|"set_permission_mode","mode"?}}
-    {"type":"control_response","response":{"request_id","response":{"behavior":"allow"|"deny","message"?}}}
+    {"type":"control_response","response":{"request_id","response":{"behavior":"allow"|"deny","message"?,"updatedInput"?}}}
 
-Blocks are `{"type":"text","text"}` and `{"type":"image","source":{"type":"base64","media_type","data"}}`.
+A line of another type is passed over; `docs/stream-json.md` says what each of these does. Blocks are `{"type":"text","text"}` and
+`{"type":"image","source":{"type":"base64","media_type","data"}}`.
 """
 
 import binascii
 from base64 import b64decode
-from typing import Literal
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -19,7 +20,7 @@ from holdfast.ports import Answer
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.events import Delivery
 from holdfast.vocab.messages import InFlightPart, InlineMedia, Text
-from holdfast.vocab.specs import Mode
+from holdfast.vocab.specs import MODES, Mode
 
 
 class Say(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +36,8 @@ class Decide(msgspec.Struct, frozen=True, kw_only=True):
 
     call: str
     answer: Answer
+    changed: dict[str, object] | None = None
+    """The arguments that the answer allows, when it names some."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,22 +59,34 @@ class Greet(msgspec.Struct, frozen=True, kw_only=True):
     request: str = ""
 
 
-class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """A control request that does not exist here."""
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """A control request that cannot be carried out."""
 
     request: str
-    subtype: str
+    problem: str
 
 
-Spoken = Say | Decide | Stop | SetMode | Greet | Unknown
+class Ignored(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a type that means nothing here, such as `keep_alive`."""
+
+    kind: str
+
+
+Spoken = Say | Decide | Stop | SetMode | Greet | Refused | Ignored
 
 
 def parse(line: bytes) -> Spoken:
-    """What a line says. Raise `UserError` when it says nothing that is known."""
+    """What a line says. Raise `UserError` when it is not an object with a type, or not what its type promises."""
     try:
-        return _read(msgspec.json.decode(line, type=_Line))
+        kind = msgspec.json.decode(line, type=_Typed).type
+        return _read(msgspec.json.decode(line, type=_Line)) if kind in _KNOWN else Ignored(kind=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, RecursionError) as exc:
-        raise UserError(f"{line[:80]!r} cannot be understood: {exc}.") from exc
+        shown = line.decode("utf-8", "replace")
+        raise UserError(f"{shown[:80]!r} cannot be understood: {exc}.") from exc
+
+
+class _Typed(msgspec.Struct):
+    type: str
 
 
 class _Source(msgspec.Struct):
@@ -102,6 +117,7 @@ class _User(msgspec.Struct, tag="user"):
 class _Answered(msgspec.Struct, tag="answer"):
     allow: bool
     call: str = ""
+    updated: dict[str, object] | None = msgspec.field(default=None, name="updatedInput")
     grant: Literal["once", "session"] = "once"
     message: str = ""
 
@@ -111,8 +127,8 @@ class _Interrupt(msgspec.Struct, tag="interrupt"):
 
 
 class _Request(msgspec.Struct):
-    subtype: str
-    mode: Mode | None = None
+    subtype: str = ""
+    mode: object = None
 
 
 class _ControlRequest(msgspec.Struct, tag="control_request"):
@@ -123,6 +139,7 @@ class _ControlRequest(msgspec.Struct, tag="control_request"):
 class _Behavior(msgspec.Struct):
     behavior: Literal["allow", "deny"]
     message: str = ""
+    updated: dict[str, object] | None = msgspec.field(default=None, name="updatedInput")
 
 
 class _Response(msgspec.Struct):
@@ -136,6 +153,7 @@ class _ControlResponse(msgspec.Struct, tag="control_response"):
 
 
 _Line = _User | _Answered | _Interrupt | _ControlRequest | _ControlResponse
+_KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in get_args(_Line))
 
 
 def _read(line: _Line) -> Spoken:
@@ -144,7 +162,7 @@ def _read(line: _Line) -> Spoken:
             return Say(parts=_parts(line.message.content), input_id=line.input_id, delivery=line.delivery)
         case _Answered():
             answer = Answer(allowed=line.allow, grant=line.grant, message=line.message)
-            return Decide(call=line.call, answer=answer)
+            return Decide(call=line.call, answer=answer, changed=line.updated)
         case _Interrupt():
             return Stop(request=line.request_id)
         case _ControlRequest():
@@ -153,7 +171,9 @@ def _read(line: _Line) -> Spoken:
             found = response.response
             allowed = found is not None and found.behavior == "allow"
             message = found.message if found else response.error
-            return Decide(call=response.request_id, answer=Answer(allowed=allowed, message=message))
+            changed = found.updated if found else None
+            answer = Answer(allowed=allowed, message=message)
+            return Decide(call=response.request_id, answer=answer, changed=changed)
 
 
 def _control(name: str, request: _Request) -> Spoken:
@@ -162,10 +182,14 @@ def _control(name: str, request: _Request) -> Spoken:
             return Stop(request=name)
         case "initialize":
             return Greet(request=name)
-        case "set_permission_mode" if request.mode is not None:
-            return SetMode(mode=request.mode, request=name)
+        case "set_permission_mode":
+            mode = next((mode for mode in MODES if mode == request.mode), None)
+            if mode is not None:
+                return SetMode(mode=mode, request=name)
+            choices = ", ".join(MODES)
+            return Refused(request=name, problem=f"{request.mode!r} is not a permission mode. The modes are {choices}.")
         case subtype:
-            return Unknown(request=name, subtype=subtype)
+            return Refused(request=name, problem=f"There is no control request {subtype!r} here.")
 
 
 def _parts(content: str | list[_TextBlock | _ImageBlock]) -> tuple[InFlightPart, ...]:

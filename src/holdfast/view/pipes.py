@@ -1,9 +1,10 @@
 """Standard output and input without ever holding up the event loop."""
 
 import contextlib
+import io
 import os
 from collections.abc import AsyncIterator, Iterable
-from typing import BinaryIO, Final
+from typing import IO, Any, BinaryIO, Final
 
 import anyio
 import anyio.to_thread
@@ -27,6 +28,8 @@ class Outlet:
         self._empty = anyio.Event()
         self.gone = anyio.Event()
         """Set when nobody reads any more; what is written then vanishes."""
+        self.problem = ""
+        """Why nothing could be written, when somebody may still want it: a full disk behind a redirection."""
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -35,7 +38,7 @@ class Outlet:
             self._some = anyio.Event()
             content, self._waiting, self._size = b"".join(self._waiting), [], 0
             self._busy = True
-            if not self.gone.is_set():
+            if not (self.gone.is_set() or self.problem):
                 await anyio.to_thread.run_sync(self._write, content)
             self._busy = False
             self._empty.set()
@@ -60,8 +63,18 @@ class Outlet:
         try:
             self._file.write(content)
             self._file.flush()
-        except OSError:  # a reader that went away, a full disk behind a redirection: the session holds all the same
+        except BrokenPipeError:
+            forget(self._file)
             anyio.from_thread.run_sync(self.gone.set)
+        except OSError as exc:  # the session holds all the same
+            forget(self._file)
+            self.problem = exc.strerror or str(exc)
+
+
+def forget(file: IO[Any]) -> None:  # Any: of texts or of bytes
+    """Let what is written to `file` vanish from here on, also what waits in its buffer."""
+    with contextlib.suppress(io.UnsupportedOperation):  # it is only in memory
+        os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
 
 async def read_lines(descriptor: int) -> AsyncIterator[bytes]:

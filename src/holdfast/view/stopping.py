@@ -1,5 +1,6 @@
-"""What signals do to a run: the first interrupt stops the turn, the second the process; the others drain."""
+"""What signals do to a run: the first interrupt stops the turn, the second the process; the others drain first."""
 
+import contextlib
 import os
 import signal
 from typing import Final
@@ -9,6 +10,9 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from holdfast.session import Session
 from holdfast.view.account import INTERRUPTED
+from holdfast.view.job import Complain
+from holdfast.vocab.errors import IllegalTransition
+from holdfast.vocab.events import By
 
 _AGAIN_S: Final = 0.05
 
@@ -16,11 +20,12 @@ _AGAIN_S: Final = 0.05
 class Stopping:
     """Listens to signals and stops a session."""
 
-    def __init__(self, drain_s: float) -> None:
+    def __init__(self, drain_s: float, complain: Complain) -> None:
         self.interrupted = False
         self.input = anyio.CancelScope()
         """Cancelled when no more input is to be taken."""
         self._drain_s = drain_s
+        self._complain = complain
         self._draining = False
         self._session: Session | None = None
 
@@ -35,13 +40,14 @@ class Stopping:
             async for number in signals:
                 self._receive(number, tasks)
 
-    async def interrupt(self, reason: str) -> None:
+    async def interrupt(self, reason: str, by: By = "system") -> None:
         """Stop the running turn, or the one that is about to start; go on until cancelled."""
         self.interrupted = True
         self.input.cancel()
-        while self._session is not None:
-            await self._session.abort(reason)
-            await anyio.sleep(_AGAIN_S)
+        with contextlib.suppress(IllegalTransition):  # it is closed: there is nothing left to stop
+            while self._session is not None:
+                await self._session.abort(reason, by=by)
+                await anyio.sleep(_AGAIN_S)
 
     def _receive(self, number: signal.Signals, tasks: TaskGroup) -> None:
         if self._session is None:
@@ -50,16 +56,20 @@ class Stopping:
             if self.interrupted:
                 os._exit(INTERRUPTED)  # the person means it; the log holds everything that was acknowledged
             self.interrupted = True
-            tasks.start_soon(self.interrupt, "interrupted by the person")
+            tasks.start_soon(self.interrupt, "interrupted by the person", "user")
         elif not self._draining:
             self._draining = True
             tasks.start_soon(self._drain, number.name)
+        elif not self.interrupted:
+            tasks.start_soon(self.interrupt, f"{number.name}, the second signal")
 
     async def _drain(self, name: str) -> None:
         """Take no more input, let the turn finish in time, else interrupt it."""
         self.input.cancel()
         assert self._session is not None
-        with anyio.move_on_after(self._drain_s):
+        grace = f", and the turn may go on for {self._drain_s:g} seconds; a second signal interrupts it at once"
+        self._complain(f"{name}: no more input is taken{grace if self._session.is_running else ''}.")
+        with anyio.move_on_after(self._drain_s), contextlib.suppress(IllegalTransition):
             while True:  # a line that was read just before may still become input
                 await self._session.drop_queued()
                 await anyio.sleep(_AGAIN_S)

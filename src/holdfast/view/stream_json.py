@@ -1,6 +1,7 @@
 """`--output-format stream-json`: a session as the lines that programs around coding agents know."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -13,6 +14,7 @@ from holdfast.view.partial import Partials
 from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.events import (
+    CallJudged,
     ChildFinished,
     Interrupted,
     ModelAsked,
@@ -27,6 +29,8 @@ from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, Text
 from holdfast.vocab.specs import Usage
 
 Line = dict[str, object]
+_REASONS: Final = {"rule": "rule", "mode": "mode"}
+"""Our kinds of reasons in the convention's words; those that it does not know are `other`."""
 
 
 class StreamJson:
@@ -47,6 +51,8 @@ class StreamJson:
         self._partials = Partials() if partial else None
         self._answerable = answerable
         self._waiting: list[str] = []
+        self._reasons: dict[str, str] = {}
+        """Why each call is asked about: the kind of the reason."""
 
     def opening(self, about: About) -> list[bytes]:
         """The first line: what this session has."""
@@ -86,10 +92,6 @@ class StreamJson:
         """The line that ends a turn."""
         return [msgspec.json.encode(result_object(self._session, ended))]
 
-    def closing(self) -> list[bytes]:
-        """Nothing: the last result was the last line."""
-        return []
-
     async def _event(self, record: Recorded) -> list[bytes]:
         event = record.event
         match event:
@@ -105,6 +107,9 @@ class StreamJson:
                 return self._tool_result(record, event.call, content, failed=event.outcome != "ok")
             case ChildFinished():
                 return self._tool_result(record, event.call, event.text, failed=event.outcome != "completed")
+            case CallJudged(decision="ask") if self._answerable:
+                self._reasons[event.call] = event.reason
+                return []
             case PermissionAsked() if self._answerable:
                 return self._question(record, event)
             case PermissionAnswered() if event.call in self._waiting:
@@ -176,6 +181,7 @@ class StreamJson:
             "input": arguments(call.args) if call else {},
             "tool_use_id": event.call,
             "decision_reason": event.detail,
+            "decision_reason_type": _REASONS.get(self._reasons.pop(event.call, ""), "other"),
         }
         return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
 

@@ -1,71 +1,29 @@
 """One run of a session without a person: input is delivered, what happens is printed, and the end becomes an exit code."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, Literal
+from collections.abc import Iterable
 
 import anyio
 from anyio.abc import TaskGroup
 
 from holdfast.logic.results import TurnResult
-from holdfast.options import Options
-from holdfast.providers.resolve import find_model, full_name
 from holdfast.runtime.bus import Item
 from holdfast.runtime.following import follow
 from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
 from holdfast.tools.toolset import default_tools
 from holdfast.view import account as codes
-from holdfast.view.account import About, Account, Ended, denials_in_words, exit_code, records_of_turn
+from holdfast.view.account import About, Account, Ended, denial_in_words, exit_code, records_of_turn
 from holdfast.view.desk import Desk
-from holdfast.view.formats import Format, NativeStream, OneObject, PlainText
-from holdfast.view.input_lines import Decide, Greet, Say, SetMode, Spoken, Stop, Unknown, parse
+from holdfast.view.formats import Format, NativeStream, PlainText, ResultObjects
+from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
+from holdfast.view.job import Complain, Job, check_model, model_name
 from holdfast.view.pipes import Outlet, read_lines
+from holdfast.view.rule_notes import rule_notes
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
 from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, UserError
 from holdfast.vocab.events import InputReceived, Recorded, TurnOutcome, TurnStarted
 from holdfast.vocab.messages import ToolCall
-
-OutputFormat = Literal["text", "json", "stream-json", "events"]
-DRAIN_S: Final = 10.0
-"""How long a turn may go on after the process was told to end."""
-
-Complain = Callable[[str], None]
-"""Tells a person something, beside the output."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """What one run is to do."""
-
-    options: Options
-    """`resume` may be a name here."""
-    newest: bool = False
-    """Go on with the newest session of the project."""
-    prompt: str | None = None
-    output: OutputFormat = "text"
-    lines: bool = False
-    """Whether prompts, answers and interrupts come in as lines."""
-    finish: bool = False
-    """Add no prompt; finish the turn that was open."""
-    input_id: str | None = None
-    partial: bool = False
-    drain_s: float = DRAIN_S
-
-
-def model_name(options: Options) -> str:
-    """The model that the options name, as the log would hold it; empty when they name none."""
-    if options.model is None or isinstance(options.model, str):
-        return full_name(options.model or "", Path(options.cwd).expanduser().absolute())
-    return options.model.name
-
-
-def check_model(options: Options, recorded: str = "") -> None:
-    """Raise `UserError` when there is no model: neither the one that is named nor the one that the log has."""
-    if options.model is None or isinstance(options.model, str):
-        find_model(model_name(options) or recorded, options.clock)
 
 
 class Talk:
@@ -82,6 +40,9 @@ class Talk:
         self._codes: list[int] = []
         """What came of each input, in the order in which they were sent."""
         self._trouble = codes.DONE
+        self._spoilt = ""
+        """Why the input was not read to its end."""
+        self._passed_over: set[str] = set()
         self._shown = session.seq
         self._all_shown = False
         self._moved = anyio.Event()
@@ -96,7 +57,10 @@ class Talk:
             self._complain(report.words())
         if self._needs_model():
             check_model(options, session.model)
-        await self._outlet.put(self._format.opening(await self._about()))
+        about = await self._about()
+        for words in rule_notes(options.rules, about.tools):
+            self._complain(words)
+        await self._outlet.put(self._format.opening(about))
         for item in session.opened:
             await self._print(item)
         if options.name and session.name != options.name:
@@ -110,26 +74,27 @@ class Talk:
             async with anyio.create_task_group() as showing:
                 showing.start_soon(self._show)
                 stopping.attach(self._session)
-                if self._job.finish:
-                    await self._finish()
-                else:
-                    await self._converse(descriptor, stopping)
+                await self._converse(descriptor, stopping)
                 await self._close(showing)
-            await self._outlet.put(self._format.closing())
             await self._outlet.flush()
             tasks.cancel_scope.cancel()
-        return self._exit_code() or (codes.INTERRUPTED if stopping.interrupted else codes.DONE)
+        unwritten = self._unwritten()
+        return self._exit_code() or (codes.INTERRUPTED if stopping.interrupted else unwritten)
 
     # --- input -------------------------------------------------------------------------------------------------------
 
     async def _converse(self, descriptor: int, stopping: Stopping) -> None:
         async with anyio.create_task_group() as turns:
-            if self._job.prompt is not None:
+            if self._job.finish:
+                turns.start_soon(self._finish, stopping)
+            elif self._job.prompt is not None:
                 turns.start_soon(self._say, self._job.prompt, self._job.input_id)
             if self._desk is not None:
                 with stopping.input:
                     await self._read(descriptor, turns)
                 self._desk.close()
+        if self._spoilt:
+            await self._print_result(_unanswered(self._spoilt, "failed"))
 
     async def _read(self, descriptor: int, turns: TaskGroup) -> None:
         number = 0
@@ -139,17 +104,21 @@ class Talk:
                 if line.strip():
                     await self._hear(parse(line), turns)
         except HoldfastError as exc:
-            self._complain(f"Line {number} of the input: {exc} No more of it is read.")
+            self._spoilt = f"Line {number} of the input: {exc} No more of it is read."
+            self._complain(self._spoilt)
             self._trouble = codes.USAGE if isinstance(exc, UserError) else codes.FAILED
 
     async def _hear(self, spoken: Spoken, turns: TaskGroup) -> None:
         match spoken:
+            case Say() if self._job.finish:
+                self._complain("--finish takes no prompt; what was said is not used.")
+                self._trouble = codes.USAGE
             case Say(delivery="steer") if self._session.is_running:
                 await self._session.steer(spoken.parts)
             case Say():
                 turns.start_soon(self._say, spoken.parts, spoken.input_id)
             case Decide():
-                if self._desk is not None and not self._desk.answer(spoken.call, spoken.answer):
+                if self._desk is not None and not self._desk.answer(spoken.call, spoken.answer, spoken.changed):
                     self._complain(f"No question about {spoken.call!r} is open; the answer was not used.")
             case Stop():
                 await self._session.abort("interrupted by the input")
@@ -159,8 +128,13 @@ class Talk:
                 await self._reply(spoken.request)
             case Greet():
                 await self._reply(spoken.request)
-            case Unknown():
-                await self._reply(spoken.request, f"There is no control request {spoken.subtype!r} here.")
+            case Refused():
+                await self._reply(spoken.request, spoken.problem)
+            case Ignored() if spoken.kind not in self._passed_over:
+                self._passed_over.add(spoken.kind)
+                self._complain(f"Lines of the type {spoken.kind!r} mean nothing here; they are passed over.")
+            case Ignored():
+                pass
 
     async def _reply(self, request: str, problem: str = "") -> None:
         if request:
@@ -188,7 +162,8 @@ class Talk:
         self._codes[place] = exit_code(result)
         await self._end(result)
 
-    async def _finish(self) -> None:
+    async def _finish(self, stopping: Stopping) -> None:
+        """Finish what was open and print the result; no more input is needed then."""
         session = self._session
         try:
             result = await session.finish()
@@ -201,6 +176,7 @@ class Talk:
             result = _unanswered("", "completed")
         self._codes.append(exit_code(result))
         await self._end(result)
+        stopping.input.cancel()
 
     async def _close(self, showing: TaskGroup) -> None:
         try:
@@ -218,7 +194,7 @@ class Talk:
             case "text":
                 return PlainText()
             case "json":
-                return OneObject(session.id)
+                return ResultObjects(session.id)
             case "events":
                 return NativeStream(session.id)
             case "stream-json":
@@ -261,16 +237,25 @@ class Talk:
                 await self._outlet.put(await self._format.show(record))
 
     async def _end(self, result: TurnResult) -> None:
-        """Print what came of a turn, after everything that happened in it."""
+        """Print what came of a turn, after everything that happened in it, and tell a person what went wrong."""
         await self._caught_up(self._session.seq)
+        await self._print_result(result)
+        for words in (*self._denials(result), result.message):
+            if words:
+                self._complain(words)
+
+    async def _print_result(self, result: TurnResult) -> None:
         account = self._accounts.pop(result.turn, None)
         if account is None:
             account = Account(records_of_turn(await self._session.events(), result.turn) if result.turn else ())
         text = await whole_text(account.reply, self._session.store.blob)
         await self._outlet.put(self._format.result(Ended(result=result, account=account, text=text)))
-        for words in (*denials_in_words(result), result.message):
-            if words:
-                self._complain(words)
+
+    def _denials(self, result: TurnResult) -> Iterable[str]:
+        """What a person is told of calls that were not run. Programs find those that were decided in the output."""
+        for denial in result.denials:
+            if denial.halted or self._job.output == "text":
+                yield denial_in_words(denial, answerable=self._job.lines)
 
     async def _caught_up(self, seq: int) -> None:
         while self._shown < seq and not self._all_shown:
@@ -279,6 +264,14 @@ class Talk:
     async def _stop_when_unread(self, stopping: Stopping) -> None:
         await self._outlet.gone.wait()
         await stopping.interrupt("nobody reads the output any more")
+
+    def _unwritten(self) -> int:
+        """Complain when not everything could be printed."""
+        if not self._outlet.problem:
+            return codes.DONE
+        kept = f" `holdfast sessions show {self._session.id}` has it." if self._session.store.url != "memory:" else ""
+        self._complain(f"Standard output could not be written: {self._outlet.problem}.{kept}")
+        return codes.COULD_NOT_START
 
     # --- what is known -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,135 @@
+"""What people are told about rules and denied calls, and approvals that change a call or come after a crash."""
+
+import signal
+
+import pytest
+
+from tests.e2e.door import Door, Line, Process, finish, read_until, send
+
+RUNS = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "echo ran >> b.txt", "timeout_s": 30}}]}
+DONE = {"text": "Done."}
+LINES = ("--input-format", "stream-json", "--output-format", "stream-json")
+
+
+def asks(door: Door, *flags: str) -> tuple[Process, Line]:
+    """Start a session that asks, and return its question."""
+    process = door.start("-p", "go", "--model", door.script(RUNS, DONE), "--session-id", "s1", *LINES, *flags)
+    return process, list(read_until(process, "control_request"))[-1]
+
+
+def allow(question: Line, **more: object) -> Line:
+    answer = {"request_id": question["request_id"], "response": {"behavior": "allow", **more}}
+    return {"type": "control_response", "response": {"subtype": "success", **answer}}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"command": "echo other >> b.txt", "timeout_s": 30}, {"command": "echo ran >> b.txt"}, {}],
+)
+def test_an_answer_that_changes_the_input_runs_nothing_and_says_so(door: Door, changed: dict[str, object]) -> None:
+    process, question = asks(door)
+    send(process, allow(question, updatedInput=changed))
+    rest = finish(process)
+
+    refused = rest.lines[0]["message"]["content"][0]
+    assert (refused["is_error"], "input cannot be changed yet" in refused["content"]) == (True, True)
+    assert [denial["tool_name"] for denial in rest.lines[-1]["permission_denials"]] == ["Bash"]
+    assert not (door.work / "b.txt").exists()
+
+
+def test_an_answer_with_the_same_input_runs_it(door: Door) -> None:
+    process, question = asks(door)
+    send(process, allow(question, updatedInput=dict(reversed(question["request"]["input"].items()))))
+    rest = finish(process)
+
+    assert (rest.code, rest.lines[-1]["permission_denials"]) == (0, [])
+    assert (door.work / "b.txt").read_text(encoding="utf-8") == "ran\n"
+
+
+def test_an_early_answer_may_not_change_the_input_either(door: Door) -> None:
+    process = door.start("--model", door.script(RUNS, DONE), "--input-format", "stream-json")
+    send(process, {"type": "answer", "allow": True, "updatedInput": {"command": "true"}})
+    send(process, {"type": "user", "message": {"role": "user", "content": "go"}})
+    ran = finish(process)
+
+    assert (ran.out, "Bash was not run: the answer allows it with another input" in ran.err) == ("Done.\n", True)
+    assert not (door.work / "b.txt").exists()
+
+
+@pytest.mark.parametrize(("flags", "kind"), [((), "mode"), (("--ask", "Bash"), "rule")])
+def test_a_question_says_what_kind_of_reason_it_has(door: Door, flags: tuple[str, ...], kind: str) -> None:
+    process, question = asks(door, *flags)
+    finish(process)
+
+    assert question["request"]["decision_reason_type"] == kind
+
+
+def test_an_approval_that_a_crash_left_open_is_asked_again_and_answered(door: Door) -> None:
+    process, question = asks(door)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+
+    again = door.start("-r", "s1", "--finish", *LINES)
+    asked = list(read_until(again, "control_request"))[-1]
+    send(again, {"type": "user", "message": {"role": "user", "content": "not now"}}, allow(asked))
+    assert again.wait(timeout=50) == 2  # it does not wait for the end of the input
+    rest = finish(again)
+
+    assert asked["request"] == question["request"]
+    assert (rest.lines[-1]["result"], rest.lines[-1]["permission_denials"]) == ("Done.", [])
+    assert (door.work / "b.txt").read_text(encoding="utf-8") == "ran\n"
+    assert "--finish takes no prompt" in rest.err
+
+
+def test_an_approval_that_nobody_gives_after_a_crash_halts(door: Door) -> None:
+    process, _ = asks(door)
+    process.send_signal(signal.SIGKILL)
+    finish(process)
+
+    ran = door.run("-r", "s1", "--finish", *LINES)
+    again = door.run("-r", "s1", "--finish", *LINES)
+
+    assert (ran.code, ran.lines[-1]["result"]) == (3, "Done.")
+    assert "the input ended without an answer" in ran.err
+    assert (again.code, "Nothing was open" in again.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "words"),
+    [
+        ((), 3, "Allow it with --allow Bash, or answer with --input-format stream-json."),
+        (("--deny", "Bash"), 0, "Bash was not run: denied by the rule 'Bash'."),
+        (("--permission-mode", "plan"), 0, "Bash was not run: Bash changes things, and the mode is plan."),
+        (("--permission-mode", "dontAsk"), 0, "Bash was not run: Bash runs programs, and the mode never asks."),
+    ],
+)
+def test_every_denied_call_is_told_to_who_reads_text(door: Door, flags: tuple[str, ...], code: int, words: str) -> None:
+    ran = door.run("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE), *flags)
+
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "Done.\n", 1)
+    assert words in ran.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--deny", "Bash(rm *)", "--deny", "Bash(rm *)"), "it denies every call of Bash."),
+        (("--ask", "Bash(rm *)"), "it asks for every call of Bash."),
+        (("--allow", "Bash(ls *)"), "it allows no call. --allow Bash allows them all."),
+        (("--deny", "Bsh"), "'Bsh' is about no tool that is here. The tools are Read, Write, Edit, Bash."),
+        (("--allowedTools", "Read,Grep"), "The rule --allow 'Grep' is about no tool"),
+        (("--allow", "bash"), "must name its tool exactly, such as Bash."),
+    ],
+)
+def test_a_rule_that_does_not_do_what_it_says_is_told_once(door: Door, flags: tuple[str, ...], words: str) -> None:
+    ran = door.run("-p", "hi", "--no-persist", "--model", door.script(DONE), *flags)
+
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (0, "Done.\n", 1)
+    assert words in ran.err
+
+
+@pytest.mark.parametrize("flags", [("--deny", "ba*"), ("--deny", "*"), ("--allow", "*"), ("--ask", "Bash(*)")])
+def test_a_rule_that_does_what_it_says_is_not_remarked_on(door: Door, flags: tuple[str, ...]) -> None:
+    ran = door.run("-p", "hi", "--no-persist", "--model", door.script(DONE), *flags)
+
+    assert (ran.code, ran.err) == (0, "")
