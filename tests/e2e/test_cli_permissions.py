@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.door import Door, Line, Process, finish, read_until, send
 
-RUNS = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "echo ran >> b.txt", "timeout_s": 30}}]}
+RUNS = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "echo ran >> b.txt", "timeout": 30000}}]}
 DONE = {"text": "Done."}
 LINES = ("--input-format", "stream-json", "--output-format", "stream-json")
 
@@ -24,7 +24,7 @@ def allow(question: Line, **more: object) -> Line:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"command": "echo other >> b.txt", "timeout_s": 30}, {"command": "echo ran >> b.txt"}, {}],
+    [{"command": "echo other >> b.txt", "timeout": 30000}, {"command": "echo ran >> b.txt"}, {}],
 )
 def test_an_answer_that_changes_the_input_runs_nothing_and_says_so(door: Door, changed: dict[str, object]) -> None:
     process, question = asks(door)
