@@ -118,7 +118,11 @@ class MortalStore(WrappedStore):
         await super().append(lease, expected_seq, records, blobs)
         self._ledger.appends.append((lease.session, lease.token, expected_seq + 1))
         self._strike("after")
+        self.told(records)
         self._ledger.acknowledged[lease.session].extend(records)
+
+    def told(self, records: Sequence[Recorded]) -> None:
+        """Called just before an append is acknowledged; a store that raises here has done it all the same."""
 
     async def close(self) -> None:
         """Leave the store open: the next process uses it."""

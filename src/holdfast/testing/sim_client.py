@@ -8,7 +8,7 @@ import anyio
 
 from holdfast.session import Session
 from holdfast.testing.sim_universe import Universe
-from holdfast.vocab.errors import Bug, HoldfastError, IllegalTransition, StoreError, TurnError, UserError
+from holdfast.vocab.errors import Bug, HoldfastError, StoreError, TurnError, UserError
 from holdfast.vocab.specs import MODES
 
 Action = Callable[["Client", Session], Awaitable[None]]
@@ -65,19 +65,24 @@ class Client:
                 return
         except HoldfastError as exc:
             self._failures += 1
-            _no_bug(exc)
+            self._endure(exc)
             return
         self._failures = 0
         self.acknowledged.setdefault(session.id, set()).add(name)
         self.unanswered.pop(name, None)
 
-    @staticmethod
-    async def bear(work: Awaitable[object]) -> None:
+    def _endure(self, exc: HoldfastError) -> None:
+        """Everything that the world does to a session is an error that says so; our own mistakes are not borne."""
+        if isinstance(exc, Bug) or not isinstance(exc, StoreError | TurnError | UserError):
+            raise exc
+        self.universe.note(f"{type(exc).__name__}: {exc}")
+
+    async def bear(self, work: Awaitable[object]) -> None:
         """Wait for something that may fail."""
         try:
             await work
         except HoldfastError as exc:
-            _no_bug(exc)
+            self._endure(exc)
 
 
 async def say(client: Client, session: Session) -> None:
@@ -104,12 +109,14 @@ async def fork(client: Client, session: Session) -> None:
     """Copy the session, from some turn, and perhaps go on in the copy."""
     dice = client.universe.dice("client")
     at = dice.choice(session.turns).turn if session.turns and dice.random() < 0.5 else ""
-    try:
+    copy = ""
+
+    async def copied() -> None:
+        nonlocal copy
         copy = await session.fork(at=at)
-    except HoldfastError as exc:
-        _no_bug(exc)
-        return
-    if dice.random() < 0.5:
+
+    await client.bear(copied())
+    if copy and dice.random() < 0.5:
         client.move_to(copy)
         await session.close("moved to the fork")
 
@@ -186,12 +193,6 @@ async def _meddle(client: Client, session: Session, meddle: Action) -> None:
     await client.universe.dawdle("meddling", 4.0)
     client.universe.note(f"{session.id}: {_name(meddle)}")
     await client.bear(meddle(client, session))
-
-
-def _no_bug(exc: HoldfastError) -> None:
-    """Everything that the world does to a session is an error that says so; our own mistakes are not borne."""
-    if isinstance(exc, Bug) or not isinstance(exc, StoreError | TurnError | IllegalTransition | UserError):
-        raise exc
 
 
 def _name(action: Action) -> str:

@@ -54,6 +54,8 @@ class FailingStore(MortalStore):
         self._universe = universe
         self._thawed = anyio.Event()
         self._thawed.set()
+        self._doubtful = ""
+        """The first event of an append that failed after it had happened."""
 
     def freeze(self) -> None:
         """Let no call through from now on."""
@@ -71,9 +73,27 @@ class FailingStore(MortalStore):
         result = await super().through(name, call)
         await self._thawed.wait()
         if name == "append":
-            self._fail("append after the fact", 0.01)
             await self._repeat(call)
         return result
+
+    async def append(
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
+    ) -> None:
+        """Append. One that failed after the fact may be tried again, as every store allows."""
+        if self._doubtful == records[0].id:
+            tail = await self.inner.read(lease.session, expected_seq)
+            if tail.records == tuple(records):
+                self._doubtful = ""
+                self._ledger.acknowledged[lease.session].extend(records)
+                return
+        await super().append(lease, expected_seq, records, blobs)
+
+    def told(self, records: Sequence[Recorded]) -> None:
+        """Forget to tell, sometimes."""
+        if self._universe.happens("store", 0.01):
+            self._doubtful = records[0].id
+            self._universe.note("append fails after the fact")
+            raise StoreUnavailable("The store fails on purpose: nobody knows whether it happened. Try the same again.")
 
     def _fail(self, name: str, probability: float) -> None:
         if self._universe.happens("store", probability):

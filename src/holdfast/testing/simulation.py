@@ -250,8 +250,10 @@ class _Life:
         self.store.thaw()
 
     async def _compare(self, session: Session) -> None:
-        """See whether the session is what its log says, unless another process has it or it does not come to rest."""
-        while not (self.over.is_set() or session.is_running or session.pending_inputs):
+        """See whether the session is what its log says, unless it was lost or does not come to rest."""
+        for _ in range(50):
+            if self.over.is_set() or session.is_running or session.pending_inputs:
+                return
             live = session.plain_state()
             replayed = await replay.replay(self.store.inner, session.id)
             if session.seq == len((await self.store.inner.read(session.id)).records):

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from holdfast.session import Session
 from holdfast.view.account import INTERRUPTED
 from holdfast.view.job import Complain
-from holdfast.vocab.errors import IllegalTransition
+from holdfast.vocab.errors import HoldfastError
 from holdfast.vocab.events import By
 
 _AGAIN_S: Final = 0.05
@@ -44,7 +44,7 @@ class Stopping:
         """Stop the running turn, or the one that is about to start; go on until cancelled."""
         self.interrupted = True
         self.input.cancel()
-        with contextlib.suppress(IllegalTransition):  # it is closed: there is nothing left to stop
+        with contextlib.suppress(HoldfastError):  # it is closed, or has failed: there is nothing left to stop
             while self._session is not None:
                 await self._session.abort(reason, by=by)
                 await anyio.sleep(_AGAIN_S)
@@ -69,9 +69,12 @@ class Stopping:
         assert self._session is not None
         grace = f", and the turn may go on for {self._drain_s:g} seconds; a second signal interrupts it at once"
         self._complain(f"{name}: no more input is taken{grace if self._session.is_running else ''}.")
-        with anyio.move_on_after(self._drain_s), contextlib.suppress(IllegalTransition):
+        with anyio.move_on_after(self._drain_s):
             while True:  # a line that was read just before may still become input
-                await self._session.drop_queued()
+                try:
+                    await self._session.drop_queued()
+                except HoldfastError:  # it is closed, or has failed: whoever runs it says which
+                    return
                 await anyio.sleep(_AGAIN_S)
         await self.interrupt(f"{name}, and the turn did not end within {self._drain_s:g} seconds")
 
