@@ -1,6 +1,7 @@
 """`holdfast demo`: the whole show, played to its end."""
 
 import os
+import sys
 from pathlib import Path
 
 from tests.e2e.door import Door
@@ -38,6 +39,24 @@ def test_the_demo_keeps_its_folder_when_asked(door: Door) -> None:
     assert f"holdfast --store {store} sessions show demo" in ran.out
     assert (kept / "shop" / "published.txt").read_text(encoding="utf-8") == "prices 1.1\n"
     assert door.run("--store", store, "log", "validate", "demo").code == 0
+
+
+def test_the_demo_says_what_can_be_typed_here(door: Door) -> None:
+    found, empty = door.folder / "bin", door.folder / "nothing"
+    found.mkdir()
+    empty.mkdir()
+    (found / "holdfast").write_text("#!/bin/sh\n", encoding="utf-8")
+    (found / "holdfast").chmod(0o755)
+
+    on_path = door.spawn("demo", "--fast", env={"TMPDIR": str(door.folder), "PATH": f"{found}:{os.environ['PATH']}"})
+    off_path = door.spawn("demo", "--fast", env={"TMPDIR": str(door.folder), "PATH": f"{empty}:/usr/bin:/bin"})
+
+    assert "\n  holdfast demo --keep" in on_path.out
+    (typed,) = (
+        line.partition(" demo --keep")[0].split() for line in off_path.out.splitlines() if " demo --keep" in line
+    )
+    assert Path(typed[0]).parent == Path(sys.executable).parent
+    assert typed[1:] in ([], ["-m", "holdfast"])
 
 
 def running_in(folder: Path) -> list[str]:

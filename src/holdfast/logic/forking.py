@@ -17,11 +17,8 @@ from holdfast.vocab.events import (
     CallProposed,
     ChildFinished,
     ChildStarted,
-    EntryAdded,
-    HistoryCleared,
     InputReceived,
     InputTaken,
-    MessageInjected,
     ModelAsked,
     ModelFailed,
     ModelReplied,
@@ -49,8 +46,8 @@ _OF_A_TURN = (
     ChildStarted,
 )
 """Events that belong to a turn without being nodes of the path."""
-_BETWEEN_TURNS = (MessageInjected, EntryAdded, HistoryCleared)
-"""Nodes of the path that never stand inside a turn."""
+_INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
+"""Nodes of the path that always belong to the turn before them."""
 
 
 def fork_records(
@@ -130,30 +127,27 @@ def _safe(path: list[Recorded]) -> list[Recorded]:
 def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
     """For each turn of the path, the first and last seq that it has there."""
     spans: list[tuple[int, int]] = []
-    open_turn = False
     for record in path:
         if isinstance(record.event, TurnStarted):
             spans.append((record.seq, record.seq))
-            open_turn = True
-        elif open_turn and not isinstance(record.event, _BETWEEN_TURNS):
+        elif spans and isinstance(record.event, _INSIDE):
             spans[-1] = (spans[-1][0], record.seq)
-        open_turn = open_turn and not isinstance(record.event, (TurnCompleted, *_BETWEEN_TURNS))
     return spans
 
 
 def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
     """The turns that have no end on the path, by their last node there: the fork cuts them, or a rewind did."""
-    cut: dict[str, str] = {}
-    turn, last = "", ""
+    last: dict[str, str] = {}
+    turn = ""
     for record in path:
-        if turn and isinstance(record.event, (TurnStarted, *_BETWEEN_TURNS)):
-            cut[last], turn = turn, ""
         if isinstance(record.event, TurnStarted):
             turn = record.id
+            last[turn] = record.id
         elif isinstance(record.event, TurnCompleted):
-            turn = ""
-        last = record.id
-    return cut | {last: turn} if turn else cut
+            last.pop(record.event.turn, None)
+        elif turn in last and isinstance(record.event, _INSIDE):
+            last[turn] = record.id
+    return {node: turn for turn, node in last.items()}
 
 
 def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:

@@ -243,11 +243,13 @@ class _Life:
             return
         self.universe.note(f"{self.process.owner.id} freezes")
         self.store.freeze()
-        await anyio.sleep(TTL_S + 1)
-        self.over.set()
-        await anyio.sleep(dice.random() * 60)
-        self.universe.note(f"{self.process.owner.id} thaws")
-        self.store.thaw()
+        try:
+            await anyio.sleep(TTL_S + 1)
+            self.over.set()
+            await anyio.sleep(dice.random() * 60)
+        finally:
+            self.universe.note(f"{self.process.owner.id} thaws")
+            self.store.thaw()
 
     async def _compare(self, session: Session) -> None:
         """See whether the session is what its log says, unless it was lost or does not come to rest."""
