@@ -29,7 +29,7 @@ def test_every_event_fragment_and_notice_is_described() -> None:
 def test_a_field_has_its_type_its_default_and_the_note_under_it() -> None:
     text = events_document()
 
-    assert "| `key` | `str` |  | Idempotency key: the same for every run of this call, in every fork. |" in text
+    assert "| `key` | `str` |  | Idempotency key: the same for every run of this call. |" in text
     assert "| `delivery` | `Delivery` | `'queue'` |  |" in text
     assert "| `parts` | `tuple[DurablePart, ...]` |  |  |" in text
     assert "| `TurnOutcome` | `completed`, `interrupted`, `failed`, `abandoned` |" in text

@@ -38,7 +38,8 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
                 report(words)
             if len(done) % 50 == 0:
                 report(f"simulation: {len(done) * CHUNK} worlds")
-    worlds, events = (sum(done[str(first)][each] for first in firsts) for each in (0, 1))
+    worlds = sum(done[str(first)][0] for first in firsts)
+    events = sum(done[str(first)][1] for first in firsts)
     broken = sum(len(done[str(first)][2]) for first in firsts)
     report(f"simulation: {worlds} worlds, {events} events, {broken} broke a promise")
     return not broken
