@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from holdfast.logic.outgoing import Outgoing
+from holdfast.logic.transcript import Transcript
 from holdfast.ports import ModelRequest
 from holdfast.vocab.events import (
     ChildFinished,
@@ -18,6 +20,8 @@ from holdfast.vocab.events import (
     InputDropped,
     InputReceived,
     InputTaken,
+    ModelAsked,
+    ModelFailed,
     ModelReplied,
     Recorded,
     Rewound,
@@ -27,11 +31,13 @@ from holdfast.vocab.events import (
     TurnStarted,
     calls_of,
 )
-from holdfast.vocab.messages import MediaRef, Text, TextRef, ToolResult, text_of
+from holdfast.vocab.messages import MediaRef, Message, Text, TextRef, ToolResult, text_of
 
 Check = Callable[[Sequence[Recorded]], Iterator[str]]
 Result = tuple[str, tuple[Text | TextRef | MediaRef, ...]]
 """A call and what it gave back."""
+Told = tuple[int, tuple[Message, ...]]
+"""A request: replies and failed attempts before it, and its messages."""
 
 
 def log_is_whole(log: Sequence[Recorded]) -> Iterator[str]:
@@ -145,6 +151,19 @@ def dropped_from(request: ModelRequest, results: Sequence[Result]) -> Iterator[s
             yield f"the result of {call} does not reach the model"
         elif not _same(content, told[call].content):
             yield f"the result of {call} reaches the model as {told[call].content!r:.200}, not as {content!r:.200}"
+
+
+def requests_of(log: Iterable[Recorded], resolve: Callable[[TextRef], str]) -> Iterator[Told]:
+    """What each model call of a log has to be asked with, made from nothing each time."""
+    transcript = Transcript()
+    position = 0
+    for record in log:
+        transcript.apply(record)
+        position += isinstance(record.event, ModelReplied | ModelFailed)
+        if isinstance(record.event, ModelAsked):
+            outgoing = Outgoing()
+            outgoing.extend(outgoing.fresh(transcript), resolve)
+            yield position, tuple(outgoing.messages)
 
 
 def is_childs(request: ModelRequest, prompts: frozenset[str]) -> bool:

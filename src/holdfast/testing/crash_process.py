@@ -48,11 +48,12 @@ class Process:
     def __init__(self, name: str) -> None:
         self.owner = Owner(id=name, host="crash", boot="crash", pid=1, started=1, label=name)
         self.alive = True
+        self.killed = False
         self._scope = anyio.CancelScope()
 
     def kill(self) -> None:
         """End it, here and now."""
-        self.alive = False
+        self.alive, self.killed = False, True
         self._scope.cancel()
 
     def check(self) -> None:
@@ -67,8 +68,8 @@ class Process:
                 fault = await guarded(self.owner.id, lambda: self._scoped(work))
         except TimeoutError:
             fault = Fault(where=self.owner.id, kind="Hung", message="It never came to an end.", trace="")
-        killed, self.alive = not self.alive, False
-        return None if killed else fault
+        self.alive = False
+        return None if self.killed else fault
 
     async def _scoped(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._scope:
@@ -83,8 +84,8 @@ class Ledger:
         """How often each call (tool, key) had its effect."""
         self.acknowledged: defaultdict[str, list[Recorded]] = defaultdict(list)
         """What each session's processes were told is durable."""
-        self.appends: list[tuple[str, int, int]] = []
-        """Session, token and first seq of every append that became durable, in order."""
+        self.writers: dict[tuple[str, int], str] = {}
+        """By session and seq: the process that wrote the event."""
 
     def doubled(self, once: frozenset[str]) -> tuple[str, ...]:
         """The calls of `once` tools that happened more than once."""
@@ -116,7 +117,7 @@ class MortalStore(WrappedStore):
         self.appends += 1
         self._strike("before")
         await super().append(lease, expected_seq, records, blobs)
-        self._ledger.appends.append((lease.session, lease.token, expected_seq + 1))
+        self._ledger.writers |= {(lease.session, record.seq): self._process.owner.id for record in records}
         self._strike("after")
         self.told(records)
         self._ledger.acknowledged[lease.session].extend(records)

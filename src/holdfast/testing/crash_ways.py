@@ -1,12 +1,13 @@
 """The ways to go on after a crash, and what must be true afterwards."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast import replay, shelf
+from holdfast.logic.parts import cited_blobs
 from holdfast.logic.state import state_of
-from holdfast.ports import EventStore, SessionQuery
+from holdfast.ports import EventStore, ModelRequest, SessionQuery
 from holdfast.session import Session
 from holdfast.testing.crash_checks import (
     child_prompts,
@@ -15,12 +16,13 @@ from holdfast.testing.crash_checks import (
     is_childs,
     log_is_whole,
     lost,
+    requests_of,
     results_on_path,
     wrong_with,
 )
 from holdfast.testing.crash_stage import SESSION, Stage, Trial
 from holdfast.vocab.errors import NoSession, TurnError
-from holdfast.vocab.events import Recorded, TurnCompleted, TurnStarted
+from holdfast.vocab.events import ModelAsked, Recorded, TurnCompleted, TurnStarted
 from holdfast.vocab.specs import SessionMeta
 
 MESSAGE: Final = "Go on with this instead."
@@ -97,11 +99,25 @@ async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: 
     for request in (request for model in recovery.models for request in model.requests):
         if not is_childs(request, prompts):
             trial.wrong += dropped_from(request, results)
+    asked = [request for stage in trial.stages for model in stage.models for request in model.requests]
+    trial.wrong += await misled(trial.store, logs.values(), asked)
     trial.wrong += [f"happened twice: {call}" for call in trial.ledger.doubled(trial.once)]
     for session, log in logs.items():
         found = [*wrong_with(log), *lost(trial.ledger.acknowledged[session], log)]
         found += await shelf.verify(trial.store, session)
         trial.wrong += [f"session {session}: {wrong}" for wrong in found]
+
+
+async def misled(
+    store: EventStore, logs: Collection[Sequence[Recorded]], requests: Iterable[ModelRequest]
+) -> tuple[str, ...]:
+    """The requests that tell a model something else than any log says it was to be told."""
+    said = (record.event for log in logs for record in log if not isinstance(record.event, ModelAsked))
+    cited = {sha for event in said for sha in cited_blobs(event)}
+    texts = {sha: (await store.blob(sha)).decode("utf-8", "replace") for sha in sorted(cited)}
+    right = {told for log in logs for told in requests_of(log, lambda ref: texts[ref.sha256])}
+    wrong = [request for request in requests if (request.position, request.messages) not in right]
+    return tuple(f"a request tells the model something else than the log: {each.messages!r:.1000}" for each in wrong)
 
 
 async def judge_dead(trial: Trial) -> None:

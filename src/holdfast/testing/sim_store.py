@@ -54,11 +54,14 @@ class FailingStore(MortalStore):
         self._universe = universe
         self._thawed = anyio.Event()
         self._thawed.set()
+        self.shaken = False
+        """Whether anything happened after which a session may be lost."""
         self._doubtful = ""
         """The first event of an append that failed after it had happened."""
 
     def freeze(self) -> None:
         """Let no call through from now on."""
+        self.shaken = True
         self._thawed = anyio.Event()
 
     def thaw(self) -> None:
@@ -91,7 +94,7 @@ class FailingStore(MortalStore):
     def told(self, records: Sequence[Recorded]) -> None:
         """Forget to tell, sometimes."""
         if self._universe.happens("store", 0.01):
-            self._doubtful = records[0].id
+            self._doubtful, self.shaken = records[0].id, True
             self._universe.note("append fails after the fact")
             raise StoreUnavailable("The store fails on purpose: nobody knows whether it happened. Try the same again.")
 

@@ -14,7 +14,7 @@ import argparse
 import gc
 import hashlib
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -31,14 +31,14 @@ from holdfast.stores.trace import NoTrace
 from holdfast.testing.checked_model import CheckedModel
 from holdfast.testing.crash_checks import lost, wrong_with
 from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalTool, Process
-from holdfast.testing.crash_ways import log_of
+from holdfast.testing.crash_ways import log_of, misled
 from holdfast.testing.sim_actors import ONCE, FakeModel, answer, fake_tools
 from holdfast.testing.sim_client import Client
 from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.testing.sim_store import AuditedStore, FailingStore
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.errors import Bug, HoldfastError, StoreError, TurnError
-from holdfast.vocab.events import InputReceived
+from holdfast.vocab.events import InputReceived, Recorded, ToolFinished, ToolStarted
 from holdfast.vocab.specs import Owner
 from holdfast.wire.codec import encode
 
@@ -146,19 +146,35 @@ class _World:
     def _is_dead(self, owner: Owner) -> bool:
         return owner.id not in self._living
 
+    def _without_cause(self, session: str, log: Sequence[Recorded]) -> Iterator[str]:
+        """Calls whose outcome is said to be unknown although nothing happened to the process that ran them."""
+        shaken = {life.process.owner.id for life in self._processes if life.process.killed or life.store.shaken}
+        started: dict[str, str] = {}
+        for record in log:
+            if isinstance(record.event, ToolStarted):
+                started[record.event.call] = self._ledger.writers.get((session, record.seq), "")
+            elif isinstance(record.event, ToolFinished) and record.event.outcome == "unknown":
+                process = started[record.event.call]
+                copied = process == self._ledger.writers.get((session, record.seq))  # by a fork
+                if process and not copied and process not in shaken:
+                    yield f"the outcome of {record.event.call} is unknown, and {process} did not crash"
+
     async def _judge(self, store: EventStore) -> tuple[int, str]:
         """Finish every session and look at all of them."""
         total, events = hashlib.sha256(), 0
         for meta in sorted(await store.list(_EVERYTHING), key=lambda meta: meta.id):
             life = self._life(store)
             await life.finish(meta.id)
-        for meta in sorted(await store.list(_EVERYTHING), key=lambda meta: meta.id):
-            log = await log_of(store, meta.id)
-            found = [*wrong_with(log), *lost(self._ledger.acknowledged[meta.id], log)]
-            found += await shelf.verify(store, meta.id)
+        logs = {meta.id: await log_of(store, meta.id) for meta in await store.list(_EVERYTHING)}
+        asked = [request for life in self._processes for model in life.models for request in model.requests]
+        self._wrong += await misled(store, logs.values(), asked)
+        for session, log in sorted(logs.items()):
+            found = [*wrong_with(log), *lost(self._ledger.acknowledged[session], log)]
+            found += await shelf.verify(store, session)
             inputs = {record.event.input for record in log if isinstance(record.event, InputReceived)}
-            found += [f"the input {one} is gone" for one in self._client.acknowledged.get(meta.id, set()) - inputs]
-            self._wrong += [f"session {meta.id}: {each}" for each in found]
+            found += [f"the input {one} is gone" for one in self._client.acknowledged.get(session, set()) - inputs]
+            found += self._without_cause(session, log)
+            self._wrong += [f"session {session}: {each}" for each in found]
             events += len(log)
             for record in log:
                 total.update(encode(record))
