@@ -2,15 +2,16 @@
 
 import pytest
 
+from holdfast.testing.crash_stage import inline_sqlite_store
 from holdfast.testing.simulation import main, simulate
 
-CHUNK = 200
+CHUNK = 100
 """Worlds of one test."""
 
 
 @pytest.mark.parametrize("first", range(0, 2_000, CHUNK))
 def test_no_world_breaks_a_promise(first: int) -> None:
-    verdicts = [simulate(seed, turns=5) for seed in range(first, first + CHUNK)]
+    verdicts = [simulate(seed, turns=4) for seed in range(first, first + CHUNK)]
 
     assert [verdict.words() for verdict in verdicts if verdict.wrong] == []
 
@@ -18,6 +19,12 @@ def test_no_world_breaks_a_promise(first: int) -> None:
 @pytest.mark.parametrize("first", range(100_000, 100_060, 20))
 def test_no_long_world_breaks_a_promise(first: int) -> None:
     verdicts = [simulate(seed) for seed in range(first, first + 20)]
+
+    assert [verdict.words() for verdict in verdicts if verdict.wrong] == []
+
+
+def test_no_world_on_sqlite_breaks_a_promise() -> None:
+    verdicts = [simulate(seed, turns=4, open_store=inline_sqlite_store) for seed in range(20)]
 
     assert [verdict.words() for verdict in verdicts if verdict.wrong] == []
 

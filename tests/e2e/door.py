@@ -101,7 +101,14 @@ class Door:
             text=True,
             cwd=self.work,
             env={**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})},
+            preexec_fn=_hear_signals,
         )
+
+
+def _hear_signals() -> None:
+    """Signals that whoever started the tests ignores (`nohup`, a background job) are not ignored by what is tested."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def kinds(lines: Sequence[Line]) -> list[str]:

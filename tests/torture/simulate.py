@@ -12,11 +12,14 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from holdfast.testing.crash_stage import inline_sqlite_store
 from holdfast.testing.simulation import simulate
 
 WORLDS: Final = 100_000
 CHUNK: Final = 100
 """Worlds that are finished before anything is written down."""
+ON_SQLITE: Final = 5
+"""Of these, worlds that happen once more on SQLite."""
 
 Found = tuple[int, int, list[str]]
 """Worlds, events, and the words of those that broke a promise."""
@@ -53,8 +56,9 @@ def main(arguments: Sequence[str] = ()) -> int:
 
 def _happen(first: int) -> Found:
     verdicts = [simulate(seed) for seed in range(first, first + CHUNK)]
+    verdicts += [simulate(seed, open_store=inline_sqlite_store) for seed in range(first, first + ON_SQLITE)]
     gc.collect()
-    return CHUNK, sum(each.events for each in verdicts), [each.words() for each in verdicts if each.wrong]
+    return len(verdicts), sum(each.events for each in verdicts), [each.words() for each in verdicts if each.wrong]
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ import argparse
 import gc
 import hashlib
 import sys
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final
 
 import anyio
@@ -26,11 +28,11 @@ from holdfast.assemble import open_with
 from holdfast.options import Options
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.session import Session
-from holdfast.stores.memory import MemoryStore
 from holdfast.stores.trace import NoTrace
 from holdfast.testing.checked_model import CheckedModel
 from holdfast.testing.crash_checks import lost, wrong_with
 from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalTool, Process
+from holdfast.testing.crash_stage import OpenStore, inline_sqlite_store, memory_store
 from holdfast.testing.crash_ways import log_of, misled
 from holdfast.testing.sim_actors import ONCE, FakeModel, answer, fake_tools
 from holdfast.testing.sim_client import Client
@@ -38,8 +40,7 @@ from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.testing.sim_store import AuditedStore, FailingStore
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.errors import Bug, HoldfastError, StoreError, TurnError
-from holdfast.vocab.events import InputReceived, Recorded, ToolFinished, ToolStarted
-from holdfast.vocab.specs import Owner
+from holdfast.vocab.events import ChildStarted, InputReceived, Recorded, ToolFinished, ToolStarted
 from holdfast.wire.codec import encode
 
 TURNS: Final = 20
@@ -76,13 +77,14 @@ class Verdict:
         return "\n".join(lines)
 
 
-def simulate(seed: int, *, turns: int = TURNS) -> Verdict:
-    """Let one world happen. The same seed always gives the same verdict."""
+def simulate(seed: int, *, turns: int = TURNS, open_store: OpenStore = memory_store) -> Verdict:
+    """Let one world happen. In memory, the same seed always gives the same verdict."""
     collected = gc.isenabled()
     gc.disable()  # what a collection finalizes would depend on everything that happened before in this program
     world = _World(Universe(seed), turns)
     try:
-        return run_virtually(world.happen, seed=seed)
+        with tempfile.TemporaryDirectory() if open_store is not memory_store else nullcontext("/") as folder:
+            return run_virtually(lambda: world.happen(open_store, Path(folder)), seed=seed)
     except Stuck as exc:
         return world.verdict(str(exc))
     finally:
@@ -101,8 +103,9 @@ class _World:
         self._processes: list[_Life] = []
         self._living: set[str] = set()
 
-    async def happen(self) -> Verdict:
-        store = AuditedStore(await MemoryStore.open(clock=self._universe, is_dead=self._is_dead))
+    async def happen(self, open_store: OpenStore, folder: Path) -> Verdict:
+        """Let the client carry out its plan, then look at what is left."""
+        store = AuditedStore(await open_store(folder, self._universe, lambda owner: owner.id not in self._living))
         async with anyio.create_task_group() as tasks:
             while not self._client.done:
                 life = self._life(store)
@@ -112,6 +115,7 @@ class _World:
             for life in self._processes:
                 life.store.thaw()
         events, digest = await self._judge(store)
+        await store.close()
         return self.verdict(*store.wrong, events=events, digest=digest)
 
     def verdict(self, *wrong: str, events: int = 0, digest: str = "") -> Verdict:
@@ -143,15 +147,12 @@ class _World:
         self._processes.append(life)
         return life
 
-    def _is_dead(self, owner: Owner) -> bool:
-        return owner.id not in self._living
-
     def _without_cause(self, session: str, log: Sequence[Recorded]) -> Iterator[str]:
         """Calls whose outcome is said to be unknown although nothing happened to the process that ran them."""
         shaken = {life.process.owner.id for life in self._processes if life.process.killed or life.store.shaken}
         started: dict[str, str] = {}
         for record in log:
-            if isinstance(record.event, ToolStarted):
+            if isinstance(record.event, ToolStarted | ChildStarted):
                 started[record.event.call] = self._ledger.writers.get((session, record.seq), "")
             elif isinstance(record.event, ToolFinished) and record.event.outcome == "unknown":
                 process = started[record.event.call]
@@ -244,6 +245,7 @@ class _Life:
         except HoldfastError as exc:
             if isinstance(exc, Bug) or not isinstance(exc, StoreError):
                 raise
+            self.store.shaken = True  # it could not be closed properly
             self.universe.note(f"{self.process.owner.id}: {type(exc).__name__}: {exc}")
             await anyio.sleep(1.0)
 
@@ -317,12 +319,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     which.add_argument("--seed", type=int, help="one world")
     which.add_argument("--seeds", metavar="FIRST:END", help="the worlds from FIRST up to, not including, END")
     parser.add_argument("--turns", type=int, default=TURNS, help="turns of each world (%(default)s)")
+    parser.add_argument("--sqlite", action="store_true", help="on SQLite instead of in memory")
     parser.add_argument("-v", "--verbose", action="store_true", help="tell what happens")
     given = parser.parse_args(arguments)
     first, _, end = str(given.seeds or f"{given.seed}:{given.seed + 1}").partition(":")
     broken = 0
     for seed in range(int(first), int(end)):
-        verdict = simulate(seed, turns=given.turns)
+        verdict = simulate(seed, turns=given.turns, open_store=inline_sqlite_store if given.sqlite else memory_store)
         broken += bool(verdict.wrong)
         if given.verbose or verdict.wrong:
             print(verdict.words(notes=given.verbose))
