@@ -101,7 +101,7 @@ class Door:
             text=True,
             cwd=self.work,
             env={**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})},
-            preexec_fn=_hear_signals,
+            preexec_fn=_hear_signals,  # noqa: PLW1509  it only resets signals
         )
 
 
