@@ -5,6 +5,7 @@ wants an event instead.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Literal
 
 import anyio
@@ -24,7 +25,15 @@ from holdfast.runtime.reading import Reading
 from holdfast.runtime.runner import STOP_DEADLINE_S, Runner
 from holdfast.runtime.texts import whole_text
 from holdfast.vocab.deltas import Lagged
-from holdfast.vocab.errors import IllegalTransition, InputConflict, TurnFailed, TurnInterrupted, UserError
+from holdfast.vocab.errors import (
+    IllegalTransition,
+    InputConflict,
+    StoreFull,
+    StoreUnavailable,
+    TurnFailed,
+    TurnInterrupted,
+    UserError,
+)
 from holdfast.vocab.events import (
     By,
     Delivery,
@@ -230,11 +239,12 @@ class Session(Reading):
         if self._runner.alive:
             self._runner.hold()
             with anyio.move_on_after(drain_s + STOP_DEADLINE_S * 2):
-                await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
+                with suppress(StoreFull, StoreUnavailable):  # whoever sent it is told
+                    await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
                     await self._until_idle()
                 if self.is_running:
-                    await self._world.inbox.deliver(Draft(event=Interrupted(reason=reason), by="user"))
+                    self._world.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
                 await self._until_idle()
         await self._runner.close(reason)
         self._closed = True

@@ -114,8 +114,9 @@ ONCE: Final = frozenset(spec.name for spec in SPECS if spec.effect == "once")
 
 
 def fake_tools(universe: Universe, process: Process, ledger: Ledger) -> list[Tool]:
-    """The tools of a simulated process."""
-    return [FakeTool(spec, universe, process, ledger) for spec in SPECS]
+    """The tools of a simulated process; now and then one that an earlier process had is not there any more."""
+    missing = universe.dice("tools").choice(SPECS).name if universe.happens("tools", 0.15) else ""
+    return [FakeTool(spec, universe, process, ledger) for spec in SPECS if spec.name != missing]
 
 
 @dataclass(frozen=True)

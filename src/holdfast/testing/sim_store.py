@@ -5,7 +5,8 @@ from typing import Final, TypeVar
 
 import anyio
 
-from holdfast.ports import EventStore
+from holdfast.logic.state import state_of
+from holdfast.ports import EventStore, FoldSnapshot
 from holdfast.testing.crash_process import Blow, Ledger, MortalStore, Process
 from holdfast.testing.crash_store import NO_BLOBS, WrappedStore
 from holdfast.testing.sim_universe import Universe
@@ -22,8 +23,9 @@ FAILS: Final[Mapping[str, float]] = {"append": 0.02, "lease": 0.01, "read": 0.00
 class AuditedStore(WrappedStore):
     """The store itself, watched: only the newest token of a session may write."""
 
-    def __init__(self, inner: EventStore) -> None:
+    def __init__(self, inner: EventStore, universe: Universe) -> None:
         super().__init__(inner)
+        self._universe = universe
         self.wrong: list[str] = []
         self._newest: dict[str, int] = {}
 
@@ -42,6 +44,18 @@ class AuditedStore(WrappedStore):
         await self.inner.append(lease, expected_seq, records, blobs)
         if lease.token != self._newest.get(lease.session):
             self.wrong.append(f"session {lease.session}: the token {lease.token} wrote, the newest is {self._newest}")
+
+    async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
+        """A snapshot of some moment at which the session was at rest, as if it had been taken then."""
+        dice = self._universe.dice("snapshot")
+        if dice.random() < 0.6:
+            return None
+        log = (await self.inner.read(session)).records
+        state = state_of(session, log[: dice.randint(1, len(log))])
+        if state.progress.busy:
+            return None
+        tip, seq = state.progress.tip, state.progress.seq
+        return FoldSnapshot(tip=tip, seq=seq, digest=digest, content=state.snapshot())
 
 
 class FailingStore(MortalStore):

@@ -105,7 +105,9 @@ class _World:
 
     async def happen(self, open_store: OpenStore, folder: Path) -> Verdict:
         """Let the client carry out its plan, then look at what is left."""
-        store = AuditedStore(await open_store(folder, self._universe, lambda owner: owner.id not in self._living))
+        store = AuditedStore(
+            await open_store(folder, self._universe, lambda owner: owner.id not in self._living), self._universe
+        )
         async with anyio.create_task_group() as tasks:
             while not self._client.done:
                 life = self._life(store)
@@ -245,7 +247,6 @@ class _Life:
         except HoldfastError as exc:
             if isinstance(exc, Bug) or not isinstance(exc, StoreError):
                 raise
-            self.store.shaken = True  # it could not be closed properly
             self.universe.note(f"{self.process.owner.id}: {type(exc).__name__}: {exc}")
             await anyio.sleep(1.0)
 
