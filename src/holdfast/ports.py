@@ -1,14 +1,14 @@
 """Layer 3: the roles that adapters play. Nothing here does anything."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.events import Event, Grant, Recorded, Stop
 from holdfast.vocab.messages import DurablePart, InFlightPart, Message
-from holdfast.vocab.specs import Lease, Owner, SessionMeta, ToolSpec, Usage
+from holdfast.vocab.specs import Lease, ModelFacts, Owner, SessionMeta, ToolSpec, Usage
 from holdfast.vocab.specs import Trouble as Trouble  # noqa: PLC0414
 
 # --- time and chance -------------------------------------------------------------------------------------------------------------
@@ -152,6 +152,25 @@ class Trace(Protocol):
 # --- models ----------------------------------------------------------------------------------------------------------------------
 
 
+Tap = Callable[[str, Mapping[str, object]], None]
+"""Takes one line for the trace: its kind and what it says. Never waits. The kinds are `provider_request`,
+`provider_native_raw_payload` and `provider_response_raw`."""
+
+PARAMETERS: Final[Mapping[str, str]] = {
+    "max_output": "the most tokens that the answer may have",
+    "temperature": "a number",
+    "top_p": "a number",
+    "seed": "a number",
+    "stop": "a list of texts that end the answer",
+    "effort": "low, medium or high: how much the model is to think",
+    "schema": "the JSON Schema that the answer must fit",
+    "tool_choice": "auto, none, required, or the name of a tool",
+    "web_search": "true: the provider may search the web by itself",
+    "extra": "an object that is merged into the request's body as it is",
+}
+"""What may shape an answer besides the conversation."""
+
+
 class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One question to a model."""
 
@@ -160,8 +179,11 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     instructions: str = ""
     tools: tuple[ToolSpec, ...] = ()
     parameters: dict[str, object] = {}
+    """Neutral names, those of `PARAMETERS`; an adapter says them in its provider's words and leaves out what the model cannot do."""
     position: int = 0
     """Replies and failed attempts in the session's whole log before this one."""
+    tap: Tap | None = None
+    """Takes the payloads as they travel, for the trace."""
 
 
 class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,6 +193,10 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stop = "end"
     usage: Usage | None = None
     model: str = ""
+    opaque: bytes = b""
+    """The reply as the provider wrote it (JSON), when `parts` cannot say everything."""
+    notes: tuple[str, ...] = ()
+    """What was odd about it and is worth a line in the log: an unknown kind of block, a usage that is missing."""
 
 
 class Model(Protocol):
@@ -186,6 +212,10 @@ class Model(Protocol):
     @property
     def format(self) -> str:
         """The wire format whose shape rules its requests obey: anthropic, openai-responses, openai-chat or google."""
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of it."""
 
     def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer one request."""

@@ -58,12 +58,35 @@ class MediaRef(Part, frozen=True, kw_only=True, tag="media_ref"):
     name: str = ""
 
 
+class MediaLink(Part, frozen=True, kw_only=True, tag="media_link"):
+    """An image, a sound or a document that the provider fetches itself: by its address, or by its id in the provider's own file store."""
+
+    url: str
+    """An address, or `file:ID`."""
+    media_type: str = ""
+    name: str = ""
+
+
 class ToolResult(Part, frozen=True, kw_only=True, tag="tool_result"):
     """What a call gave back."""
 
     call: str
     content: tuple["Text | TextRef | MediaRef", ...] = ()
     is_error: bool = False
+
+
+class ServerBlock(Part, frozen=True, kw_only=True, tag="server_block"):
+    """Something that only the provider that made it can read: a tool that it ran itself, or a kind of block that is new to us.
+
+    It marks the place and says what stood there. The thing itself is in the reply's opaque state and goes back to the same provider only.
+    """
+
+    kind: str
+    """The provider's own name for this kind of block."""
+    name: str = ""
+    """The tool that the provider ran, if it ran one."""
+    content: str = ""
+    """What it was given or what came of it, shortened."""
 
 
 class SignedReasoning(Part, frozen=True, kw_only=True, tag="signed_reasoning"):
@@ -82,17 +105,21 @@ class InlineMedia(Part, frozen=True, kw_only=True, tag="inline_media"):
     name: str = ""
 
 
-DurablePart = Text | TextRef | Reasoning | ToolCall | ToolResult | MediaRef
-InputPart = Text | TextRef | MediaRef
+DurablePart = Text | TextRef | Reasoning | ToolCall | ToolResult | MediaRef | MediaLink | ServerBlock
+InputPart = Text | TextRef | MediaRef | MediaLink
 """What a person may send, once it is stored."""
-InFlightPart = Text | Reasoning | SignedReasoning | ToolCall | ToolResult | MediaRef | InlineMedia
+InFlightPart = Text | Reasoning | SignedReasoning | ToolCall | ToolResult | MediaRef | MediaLink | ServerBlock | InlineMedia
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One message as a provider adapter sees it, every handle of text already resolved."""
+    """One message as a provider adapter sees it, every handle of text and media already resolved."""
 
     role: Role
     parts: tuple[InFlightPart, ...]
+    opaque: bytes = b""
+    """The reply as its provider wrote it (JSON), where `parts` cannot say everything: signatures, encrypted reasoning, server tools."""
+    provider: str = ""
+    """Who wrote `opaque`. Only the same provider is sent it, in place of `parts`."""
 
 
 class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):

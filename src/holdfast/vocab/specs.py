@@ -82,6 +82,33 @@ class Usage(_Spec, frozen=True, kw_only=True):
     estimated: bool = False
 
 
+Ability = Literal["tools", "images", "documents", "audio", "reasoning", "effort", "structured", "web_search", "caching"]
+
+
+class Prices(_Spec, frozen=True, kw_only=True):
+    """Micro-cents for a million tokens of each class. A dollar is 100,000,000 micro-cents."""
+
+    input: int
+    output: int
+    cache_read: int | None = None
+    """Like `input` when it is not said."""
+    cache_write: int | None = None
+    """Like `input` when it is not said."""
+
+
+class ModelFacts(_Spec, frozen=True, kw_only=True):
+    """What is known of a model. The defaults are for one that nobody has told us about: cautious, and usable."""
+
+    window: int = 200_000
+    """Tokens that a request and its answer may have together."""
+    max_output: int = 16_384
+    prices: Prices | None = None
+    abilities: frozenset[Ability] = frozenset(("tools",))
+    known: bool = False
+    summarises: bool = True
+    """Whether it can be asked to summarise; a script cannot."""
+
+
 class Owner(_Spec, frozen=True, kw_only=True):
     """A process that may hold sessions."""
 

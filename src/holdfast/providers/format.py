@@ -1,0 +1,61 @@
+"""What a wire format is: how a request is written and how an answer is read. Bytes in, bytes out, no network."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from holdfast.ports import ModelReply, ModelRequest
+from holdfast.providers.sse import SseEvent
+from holdfast.vocab.deltas import Delta
+from holdfast.vocab.errors import ProviderError
+from holdfast.vocab.specs import ModelFacts
+
+
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request that is ready to be posted, without address and key."""
+
+    path: str
+    """Below the provider's base address, with a leading slash."""
+    body: bytes
+    headers: dict[str, str] = {}
+
+
+class Encoder(Protocol):
+    """Writes the requests of one conversation, and keeps what it wrote: the next request repeats most of it."""
+
+    def encode(self, request: ModelRequest) -> HttpRequest:
+        """Write one request."""
+
+
+class Decoder(Protocol):
+    """Reads one answer while it arrives. Raises `ProviderError` when the provider says in mid-stream that it failed."""
+
+    def event(self, event: SseEvent) -> Sequence[Delta]:
+        """Take one event of a stream; return what can be shown of it."""
+
+    def body(self, content: bytes) -> Sequence[Delta]:
+        """Take a whole answer that was not streamed."""
+
+    def reply(self) -> ModelReply:
+        """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
+
+
+class Format(Protocol):
+    """One provider's way of writing things down."""
+
+    @property
+    def name(self) -> str:
+        """anthropic, openai-responses, openai-chat or google."""
+
+    def encoder(self, provider: str, facts: ModelFacts) -> Encoder:
+        """A writer for one conversation with a model; `provider` is whose opaque state may be sent."""
+
+    def decoder(self) -> Decoder:
+        """A reader for one answer."""
+
+    def headers(self, key: str) -> dict[str, str]:
+        """The headers that carry the key, and whatever else every request needs."""
+
+    def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+        """What an answer that is not a success means."""

@@ -1,0 +1,68 @@
+"""Server-sent events from bytes, split anywhere."""
+
+import msgspec
+
+MAX_LINE = 64 * 1024 * 1024
+"""A line longer than this is not an event stream."""
+
+
+class SseEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a stream. `data` is undecoded JSON text, or whatever the server sent."""
+
+    name: str = ""
+    data: bytes
+
+
+class SseParser:
+    """Collects bytes until they make events. An event counts once the empty line after it has come."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._scanned = 0
+        self._name = ""
+        self._data: list[bytes] = []
+        self._swallow_lf = False
+        self._begun = False
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """The events that `chunk` completes."""
+        self._rest += chunk
+        events: list[SseEvent] = []
+        for line in self._lines():
+            if line:
+                self._field(line)
+            elif self._data:
+                events.append(SseEvent(name=self._name, data=b"\n".join(self._data)))
+                self._name, self._data = "", []
+            else:
+                self._name = ""
+        if len(self._rest) > MAX_LINE:
+            raise ValueError(f"a line of more than {MAX_LINE} bytes")
+        return events
+
+    def _lines(self) -> list[bytes]:
+        """The whole lines that have come. CR, LF and CRLF end one; a CR at the end of what came may be half of a CRLF."""
+        if self._swallow_lf and self._rest:
+            if self._rest[:1] == b"\n":
+                del self._rest[:1]
+            self._swallow_lf = False
+        cut = max(self._rest.rfind(b"\n", self._scanned), self._rest.rfind(b"\r", self._scanned))
+        if cut < 0:
+            self._scanned = len(self._rest)
+            return []
+        whole = bytes(self._rest[: cut + 1])
+        del self._rest[: cut + 1]
+        self._scanned = 0
+        self._swallow_lf = whole.endswith(b"\r")
+        if not self._begun:
+            self._begun = True
+            whole = whole.removeprefix(b"\xef\xbb\xbf")
+        return whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n").split(b"\n")
+
+    def _field(self, line: bytes) -> None:
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if field == b"data":
+            self._data.append(value)
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
