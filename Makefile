@@ -22,6 +22,10 @@ help: ## show this list
 demo: $(READY) ## watch a session crash in the middle of a turn and finish after the resume; offline, no key
 	@$(BIN)/holdfast demo
 
+.PHONY: demo-local
+demo-local: .venv/.local ## the same on a real small model: fetches its engine (34 MB) and the model (1.1 GB) once, no key
+	@$(BIN)/python -m holdfast.demo.local $(DEMO_FLAGS)
+
 .PHONY: test
 test: $(READY) ## run the tests; the last line is the coverage of the contracts
 	@status=0; \
@@ -69,6 +73,11 @@ $(READY): requirements/dev.lock pyproject.toml
 	@test -x $(BIN)/python || $(call make_venv,.venv)
 	@$(BIN)/python $(PIP) install --require-hashes -r requirements/dev.lock
 	@$(BIN)/python $(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/.local: $(READY) requirements/local.txt
+	@echo "Installing the engine of the local model ..."
+	@$(BIN)/python $(PIP) install --require-hashes -r requirements/local.txt
 	@touch $@
 
 .lock-venv/.ready: Makefile

@@ -11,7 +11,8 @@ from holdfast.providers.scripted import ScriptedModel
 from holdfast.stores.owners import this_process
 from holdfast.testing.builders import conversation, started
 from holdfast.tools.define import tool
-from holdfast.vocab.events import Recorded, ToolFinished
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ToolFinished
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import SessionContext
 

@@ -12,7 +12,7 @@ from holdfast.assemble import open_session
 from holdfast.ports import ModelReply, ModelRequest
 from holdfast.vocab.deltas import Delta, TextDelta
 from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import Usage
+from holdfast.vocab.specs import ModelFacts, Usage
 
 BURST = 32
 """Deltas that arrive together, as they do from a socket."""
@@ -31,6 +31,7 @@ class _Chatter:
 
     name = "chatter"
     format = "anthropic"
+    facts = ModelFacts()
 
     def __init__(self, deltas: int) -> None:
         self._deltas = deltas

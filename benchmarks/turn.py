@@ -106,8 +106,8 @@ def _build(outgoing: Outgoing, state: State) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def _no_blob(ref: TextRef) -> str:
-    raise AssertionError(f"{ref!r} has no business here")
+def _no_blob(sha256: str) -> bytes:
+    raise AssertionError(f"{sha256!r} has no business here")
 
 
 def _of_kind(peers: object, prefix: str) -> dict[str, Figure]:

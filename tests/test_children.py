@@ -8,13 +8,14 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.tools.spawn import child_tool
 from holdfast.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
 from holdfast.vocab.messages import ToolResult, text_of
+from holdfast.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted
 
 
 class Family:
     """A model that answers parent and child each from its own script."""
 
-    name, format = "family:1", "anthropic"
+    name, format, facts = "family:1", "anthropic", ModelFacts()
 
     def __init__(self) -> None:
         self.parent = scripted(call("delegate", prompt="count the files"), "the child counted three")

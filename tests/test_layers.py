@@ -22,6 +22,7 @@ LAYERS: dict[str, int] = {
     "instructions": 6,
     "version": 1,
     "options": 6,
+    "ceilings": 6,
     "opening": 6,
     "session": 6,
     "assemble": 6,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         TurnInterrupted,
         UserError,
     )
-    from holdfast.vocab.events import Recorded
+    from holdfast.vocab.event import Recorded
     from holdfast.vocab.rules import Rule
 
 _HOME: Final = {

@@ -1,6 +1,6 @@
 """Puts a session together: store, model, tools, policy, loop."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
@@ -10,7 +10,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from holdfast import replay, shelf
-from holdfast.logic.decide import Policy
+from holdfast.ceilings import known_facts, make_policy, not_about_money
 from holdfast.logic.parts import LONG, digest
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
@@ -26,8 +26,10 @@ from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
 from holdfast.tools.toolset import Toolset, default_tools
-from holdfast.vocab.errors import TurnError
+from holdfast.vocab.errors import TurnError, TurnPaused
+from holdfast.vocab.event_limits import BudgetSet, ChildPaused
 from holdfast.vocab.events import ChildFinished, ChildStarted
+from holdfast.vocab.specs import ModelFacts
 
 BASE_PROMPT: Final = """\
 You are an agent that works in a person's folder, with tools. Do what was asked, no more. Read before you change. Say what you did, plainly.
@@ -66,7 +68,8 @@ class _Block:
             find = _models(options)
             prepared = await prepare(options, store, find)
             stack.push_async_callback(_shielded, store.release, prepared.lease)
-            runner = _runner(options, store, trace, prepared, find)
+            facts = await known_facts(options, prepared.model, prepared.state, find)
+            runner = _runner(options, store, trace, prepared, find, facts)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
@@ -128,19 +131,19 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     return trace
 
 
-def _runner(options: Options, store: EventStore, trace: Trace, prepared: Prepared, find: FindModel) -> Runner:
+def _runner(
+    options: Options,
+    store: EventStore,
+    trace: Trace,
+    prepared: Prepared,
+    find: FindModel,
+    facts: Mapping[str, ModelFacts],
+) -> Runner:
     toolset = _toolset(options)
     instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, options.append_system_prompt)))
     schemas = msgspec.json.encode(toolset.specs())
     blobs = {digest(content): content for content in (instructions.encode(), schemas)}
-    policy = Policy(
-        tools={spec.name: spec for spec in toolset.specs()},
-        rules=tuple(options.rules),
-        instructions=digest(instructions.encode()),
-        tools_digest=digest(schemas),
-        parameters=dict(options.parameters),
-        max_rounds=options.max_rounds,
-    )
+    policy = make_policy(options, toolset.specs(), instructions, schemas, facts)
     world = World(
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
@@ -177,9 +180,8 @@ def _toolset(options: Options) -> Toolset:
 
 def _models(options: Options) -> FindModel:
     """Finds models by name, each made once."""
-    made: dict[str, Model] = {}
-    if options.model is not None and not isinstance(options.model, str):
-        made[options.model.name] = options.model
+    given = (options.model, *options.fallback_models)
+    made = {model.name: model for model in given if model is not None and not isinstance(model, str)}
 
     async def find(name: str) -> Model:
         if name not in made:
@@ -201,10 +203,21 @@ def _forker(store: EventStore, prepared: Prepared, options: Options) -> Fork:
     return fork
 
 
+def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
+    """What a child may spend. Nobody is asked for more in the middle of it: it waits, and its parent asks."""
+    share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
+    return {
+        "budget_microcents": share.limit,
+        "on_exceed": share.on_exceed,
+        "allow_unpriced": True,
+        "asker": not_about_money(options.asker or options.prompt),
+    }
+
+
 def _child_opener(options: Options, store: EventStore, world: World) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
-    async def open_child(started: ChildStarted) -> ChildFinished:
+    async def open_child(started: ChildStarted) -> ChildFinished | ChildPaused:
         inherited = replace(
             options,
             store=store,
@@ -219,11 +232,17 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             parent=world.session,
             machine=None,
             owner=None,
+            **_share(started, options),
         )
         async with open_with(inherited) as child:
             text, outcome = "", "completed"
             try:
                 text = await child.run(started.prompt, input_id=started.call)
+            except TurnPaused:
+                share = inherited.budget_microcents or 0
+                return ChildPaused(
+                    call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost
+                )
             except TurnError as exc:
                 text, outcome = exc.text or str(exc), "failed"
             return ChildFinished(
@@ -232,6 +251,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
                 outcome="completed" if outcome == "completed" else "failed",
                 text=_short(text, started.child),
                 spent=child.usage,
+                cost=child.cost,
             )
 
     return open_child

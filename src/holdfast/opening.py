@@ -8,6 +8,7 @@ import anyio
 import msgspec
 
 from holdfast import replay, shelf
+from holdfast.ceilings import wanted_budget
 from holdfast.logic.lifecycle import move
 from holdfast.logic.parts import storable
 from holdfast.logic.report import ResumeReport, report
@@ -22,7 +23,8 @@ from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_group
 from holdfast.version import VERSION
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, StoreError, UserError
-from holdfast.vocab.events import Draft, ModeChanged, ModelChanged, Opened, Recorded, Started
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
 from holdfast.vocab.specs import Lease, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
@@ -74,17 +76,24 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     )
     lease = await store.lease(session, owner, options.lease_ttl_s)
     nonce = _nonce(lease, options.clock)
-    record = Recorded(seq=1, id=event_id(nonce, 1), at=options.clock.now(), by="user", event=storable(started))
+    state = State()
+    state.meta = msgspec.structs.replace(state.meta, id=session)
+    budget = wanted_budget(options, state)
+    now = options.clock.now()
+    records = tuple(
+        Recorded(seq=seq, id=event_id(nonce, seq), at=now, by="user", event=storable(event))
+        for seq, event in enumerate(filter(None, (started, budget)), start=1)
+    )
     try:
-        await store.append(lease, 0, (record,))
+        await store.append(lease, 0, records)
     except BaseException:
         await _let_go(store, lease)
         raise
-    state = State()
-    state.meta = msgspec.structs.replace(state.meta, id=session)
-    notices = state.apply(record)
-    state.outline((record,))
-    return Prepared(session=session, state=state, lease=lease, nonce=nonce, model=model, announced=(record, *notices))
+    announced: list[Item] = []
+    for record in records:
+        announced += (record, *state.apply(record))
+    state.outline(records)
+    return Prepared(session=session, state=state, lease=lease, nonce=nonce, model=model, announced=tuple(announced))
 
 
 async def _resume(options: Options, store: EventStore, owner: Owner, session: str, find: FindModel) -> Prepared:
@@ -135,6 +144,8 @@ async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease, find
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
     if options.permission_mode is not None and options.permission_mode != state.progress.mode:
         opening.append(Draft(event=ModeChanged(mode=options.permission_mode), by="user"))
+    if (budget := wanted_budget(options, state)) is not None:
+        opening.append(Draft(event=budget, by="user"))
     _, notices = move(state.life, "resume", after=state.progress.seq)
     return Prepared(
         session=state.progress.session,

@@ -4,11 +4,13 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, Literal, ParamSpec, TypeVar, get_args
 
+from holdfast.logic.trying import Retries
 from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
 from holdfast.runtime.clock import SystemClock
 from holdfast.vocab.errors import UserError
+from holdfast.vocab.event import OnExceed
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import MODES, Mode, OnCrash, Owner, SessionContext
 from holdfast.workspaces.project import data_dir
@@ -47,6 +49,23 @@ class Options:
     prompt: Asker | None = None
     on_crash: OnCrash = "continue"
     max_rounds: int | None = None
+    max_session_turns: int = 0
+    """Turns that the session may have; 0 means the default of 50."""
+    max_messages: int | None = None
+    """More messages than this are left out of requests, the oldest first, without a summary."""
+    fallback_models: Sequence[str | Model] = ()
+    """The models that answer when the first cannot, in order."""
+    retries: Retries = field(default_factory=Retries)
+    auto_compact: float | Literal[False] | None = None
+    """The share of the window at which the conversation is made shorter; False for never, None for the default of 0.835."""
+    compact_instructions: str = ""
+    """What summaries are to look at especially."""
+    budget_microcents: int | None = None
+    """What the session and its children may cost. A dollar is 100,000,000 micro-cents."""
+    on_exceed: OnExceed | None = None
+    """What happens when the budget is spent: `fail` unless something else is said."""
+    allow_unpriced: bool = False
+    """Whether a budget may be set although a model has no known price."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     context: SessionContext | None = None
@@ -80,6 +99,16 @@ def checked(options: Options) -> Options:
         raise UserError(f"{options.permission_mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
     if options.on_crash not in ("continue", "abandon"):
         raise UserError(f"{options.on_crash!r} is not a way to treat a crash. Use 'continue' or 'abandon'.")
+    if options.on_exceed not in (None, *get_args(OnExceed)):
+        raise UserError(f"{options.on_exceed!r} is not known. When a budget is spent: {', '.join(get_args(OnExceed))}.")
+    if options.auto_compact not in (None, False) and not 0 < float(options.auto_compact or 0) <= 1:
+        raise UserError(
+            f"auto_compact is {options.auto_compact!r}. Give a share of the window above 0 and up to 1, or False."
+        )
+    if options.max_session_turns < 0:
+        raise UserError(
+            f"max_session_turns is {options.max_session_turns}. Give a number of turns; 0 means the default."
+        )
     return options
 
 

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 import msgspec
 
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.events import Event, Grant, Recorded, Stop
+from holdfast.vocab.event import Event, Grant, Recorded, Stop
 from holdfast.vocab.messages import DurablePart, InFlightPart, Message
 from holdfast.vocab.specs import Lease, ModelFacts, Owner, SessionMeta, ToolSpec, Usage
 from holdfast.vocab.specs import Trouble as Trouble  # noqa: PLC0414

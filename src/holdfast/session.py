@@ -14,51 +14,44 @@ import msgspec
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from holdfast.logic.context import estimate
 from holdfast.logic.parts import clean, make_durable, shorten
+from holdfast.logic.pricing import dollars
 from holdfast.logic.report import ResumeReport
 from holdfast.logic.results import TurnResult
-from holdfast.logic.transcript import Entry, Transcript, transcript_of
-from holdfast.runtime.bus import Item, Subscription
+from holdfast.logic.transcript import Entry
+from holdfast.runtime.bus import Item
 from holdfast.runtime.callbacks import Callback, Callbacks
+from holdfast.runtime.changing import Changing
 from holdfast.runtime.following import follow_input
-from holdfast.runtime.reading import Reading
 from holdfast.runtime.runner import STOP_DEADLINE_S, Runner
 from holdfast.runtime.texts import whole_text
-from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import (
-    IllegalTransition,
     InputConflict,
     StoreFull,
     StoreUnavailable,
     TurnFailed,
     TurnInterrupted,
+    TurnPaused,
     UserError,
 )
+from holdfast.vocab.event import By, Delivery, Draft
 from holdfast.vocab.events import (
-    By,
-    Delivery,
-    Draft,
     EntryAdded,
-    GrantsCleared,
     HistoryCleared,
     InputDropped,
     InputReceived,
     Interrupted,
     MessageInjected,
-    ModeChanged,
-    Recorded,
-    Renamed,
     Rewound,
-    SlotWritten,
 )
 from holdfast.vocab.messages import InFlightPart, InputPart, MediaRef, Text, TextRef
-from holdfast.vocab.specs import MODES, Mode
 
 Prompt = str | tuple[InFlightPart, ...]
 Fork = Callable[[str], Awaitable[str]]
 
 
-class Session(Reading):
+class Session(Changing):
     """An open session. Made by `open_session`."""
 
     def __init__(
@@ -141,6 +134,8 @@ class Session(Reading):
             raise self._runner.failure
         newest = waiting[-1].input if waiting else ""
         over = state.results.inputs.turn_of.get(newest) or (turn.id if turn else "")
+        if self.is_paused and state.progress.turn is not None:
+            over = state.progress.turn.id
         return self._checked(await self._whole(state.results.turns[over])) if over in state.results.turns else None
 
     async def abort(self, reason: str = "", *, by: By = "user") -> None:
@@ -161,19 +156,11 @@ class Session(Reading):
             self._tasks.start_soon(self._callbacks.run)
         return end
 
-    def subscribe(self, *, after: int | None = None) -> Subscription:
-        """Listen to everything from now on. A listener that is too slow gets a `Lagged` and reads `events` from there."""
-        return self._runner.bus.subscribe(after=self.seq if after is None else after)
-
     # --- history -----------------------------------------------------------------------------------------------------------------
 
     async def full_history(self) -> tuple[Entry, ...]:
         """The conversation with the events between its messages."""
         return (await self._whole_transcript()).entries()
-
-    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
-        """The log after seq `after`."""
-        return (await self._world.store.read(self.id, after)).records
 
     async def inject(self, role: Literal["system", "user", "assistant"], content: str) -> None:
         """Add a message to the history without asking the model."""
@@ -203,32 +190,18 @@ class Session(Reading):
             raise UserError(
                 f"There is no turn {before or to!r} to rewind to in session {self.id!r}; `turns` lists them."
             )
-        event = Rewound(to=node, turns=transcript.turns_up_to(node) if node else 0)
+        there = transcript.at(node).messages
+        event = Rewound(
+            to=node,
+            turns=transcript.turns_up_to(node) if node else 0,
+            tokens=sum(map(estimate, there)),
+            messages=len(there),
+        )
         await self._deliver(Draft(event=event, by="user"), goes_on=False)
 
     async def fork(self, *, at: str = "") -> "ForkedSession":
         """Copy the conversation, up to turn `at` or to here, into a new session and return its id. This one is untouched."""
         return ForkedSession(await self._fork(at))
-
-    # --- settings ----------------------------------------------------------------------------------------------------------------
-
-    async def rename(self, name: str) -> None:
-        """Give the session a name."""
-        await self._deliver(Draft(event=Renamed(name=name), by="user"), goes_on=False)
-
-    async def set_permission_mode(self, mode: Mode) -> None:
-        """Judge calls in another mode from now on; what was judged stays judged."""
-        if mode not in MODES:
-            raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
-        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), goes_on=False)
-
-    async def clear_approvals(self) -> None:
-        """Ask again for what was allowed for the session."""
-        await self._deliver(Draft(event=GrantsCleared(), by="user"), goes_on=False)
-
-    async def write_slot(self, owner: str, version: str, content: str) -> None:
-        """Put an extension's state away."""
-        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), goes_on=False)
 
     # --- the end -----------------------------------------------------------------------------------------------------------------
 
@@ -243,7 +216,7 @@ class Session(Reading):
                     await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
                     await self._until_idle()
-                if self.is_running:
+                if self.is_running and not self.is_paused:
                     self._world.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
                 await self._until_idle()
         await self._runner.close(reason)
@@ -251,44 +224,24 @@ class Session(Reading):
 
     # --- how -----------------------------------------------------------------------------------------------------------------------
 
-    async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, goes_on: bool = True) -> None:
-        if self._closed:
-            raise IllegalTransition(
-                f"Session {self.id!r} is closed. Open it again with open_session(resume={self.id!r})."
-            )
-        await self._world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
-
     async def _whole(self, result: TurnResult) -> TurnResult:
         if not result.said:
             return result
         return replace(result, text=await whole_text(result.said, self._world.store.blob), said=())
 
-    async def _whole_transcript(self) -> Transcript:
-        """The transcript with the paths that a snapshot left out. What is committed while the log is folded is not lost."""
-        state = self._world.state
-        while not state.transcript.complete:
-            since, subscription = self.seq, self.subscribe()
-            try:
-                whole = await anyio.to_thread.run_sync(transcript_of, (await self.events())[:since])
-                missed = list(iter(subscription.take, None))
-            finally:
-                subscription.close()
-            if not any(isinstance(item, Lagged) for item in missed):
-                for item in missed:
-                    if isinstance(item, Recorded):
-                        whole.apply(item)
-                state.transcript = whole
-        return state.transcript
-
     async def _until_idle(self) -> None:
         subscription = self.subscribe()
         try:
-            while self.is_running or (self.pending_inputs and self._runner.begins):
+            while (self.is_running and not self.is_paused) or self.is_compacting or self._will_begin:
                 await anext(subscription)
         except StopAsyncIteration:
             return
         finally:
             subscription.close()
+
+    @property
+    def _will_begin(self) -> bool:
+        return bool(self.pending_inputs) and self._runner.begins and not self.is_running
 
     def _next_input(self) -> str:
         self._inputs += 1
@@ -306,6 +259,14 @@ class Session(Reading):
         match result.outcome:
             case "completed" | "abandoned":
                 return result
+            case None if self.is_paused:
+                purse = self._world.state.progress.purse
+                raise TurnPaused(
+                    f"The turn is paused: {dollars(purse.spent)} are spent and the budget is {dollars(purse.limit or 0)}. "
+                    "Raise the budget and finish the turn.",
+                    turn=result.turn,
+                    text=result.text,
+                )
             case "failed":
                 raise TurnFailed(result.message, turn=result.turn, reason=result.code, text=result.text)
             case _:

@@ -19,7 +19,8 @@ from holdfast.stores.owners import this_process
 from holdfast.stores.trace_files import delete_trace, trace_folder
 from holdfast.version import VERSION
 from holdfast.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, UserError
-from holdfast.vocab.events import Draft, Event, ModelAsked, Opened, Recorded, Renamed, Started, StoreChanged
+from holdfast.vocab.event import Draft, Event, Recorded
+from holdfast.vocab.events import ModelAsked, Opened, Renamed, Started, StoreChanged
 from holdfast.vocab.ids import base36, check_session_id
 from holdfast.vocab.specs import Lease, Origin, SessionMeta, ToolSpec
 

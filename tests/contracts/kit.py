@@ -8,7 +8,7 @@ from holdfast import Session, open_session, tool
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.runtime.bus import Item
 from holdfast.vocab.deltas import Notice
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.wire.names import NAME_OF
 
 Reply = Mapping[str, object]

@@ -15,9 +15,10 @@ from holdfast.ports import ModelRequest, SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.testing.builders import example_events
 from holdfast.vocab.deltas import Lagged
-from holdfast.vocab.events import EVENTS, ModelReplied, Recorded, ToolFinished, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import EVENTS, ModelReplied, ToolFinished, ToolStarted
 from holdfast.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, ToolResult, text_of
-from holdfast.vocab.specs import Selection, SessionContext
+from holdfast.vocab.specs import ModelFacts, Selection, SessionContext
 from holdfast.wire.names import NAME_OF
 from holdfast.wire.stream import line
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
@@ -248,7 +249,7 @@ async def test_reading_calls_run_together_results_go_back_in_call_order_and_acti
         return n
 
     class Spy:
-        name, format = "spy:1", "anthropic"
+        name, format, facts = "spy:1", "anthropic", ModelFacts()
         inner = scripted(calls(*[("slow", {"n": n}) for n in range(4)], ("act", {"n": 4}), ("act", {"n": 5})), "done")
 
         def ask(self, request: ModelRequest):  # type: ignore[no-untyped-def]  # a stream, as the port says

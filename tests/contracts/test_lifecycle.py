@@ -18,7 +18,8 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.shelf import check_store
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
-from holdfast.vocab.events import Recorded, SlotWritten, Started, ToolStarted, TurnCompleted, TurnStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import SlotWritten, Started, ToolStarted, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import text_of
 from holdfast.vocab.specs import SessionContext
 from tests.contracts.kit import call, kinds, look, scripted, stream, talk

@@ -10,14 +10,19 @@ import holdfast
 from holdfast import Answer, Question, TurnFailed, TurnInterrupted, UserError, open_session, open_store, query, tool
 from holdfast.logic.record import backfilled, entry_of, is_chat, message_of, messages_for_api, record_of
 from holdfast.logic.state import state_of
+from holdfast.logic.trying import Retries
 from holdfast.ports import SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.shelf import record
 from holdfast.vocab.deltas import Notice, TextDelta
 from holdfast.vocab.errors import IllegalTransition
-from holdfast.vocab.events import ModelAsked, Recorded, ToolFinished
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ModelAsked, ToolFinished
 from holdfast.vocab.messages import ToolResult, text_of
+from holdfast.vocab.specs import ModelFacts
 from tests.contracts.kit import Till, call, calls, kinds, look, scripted, stream, talk
+
+ONE_TRY = Retries(attempts=1)
 
 
 @pytest.mark.contract("RB-1", "RB-2")
@@ -25,7 +30,7 @@ async def test_one_call_answers_with_an_injected_model_tools_and_prompt() -> Non
     seen: list[str] = []
 
     class Spy:
-        name, format = "spy:1", "anthropic"
+        name, format, facts = "spy:1", "anthropic", ModelFacts()
 
         def ask(self, request):  # type: ignore[no-untyped-def]  # a model of one line
             seen.extend((request.instructions, *(spec.name for spec in request.tools)))
@@ -116,7 +121,7 @@ async def test_a_given_id_is_used_and_a_missing_one_is_fresh() -> None:
 @pytest.mark.contract("RB-9")
 async def test_a_silent_model_times_out_and_a_slow_one_that_still_streams_does_not() -> None:
     slow = {"text": "abcdef", "chunk": 1, "delay_ms": 60}
-    async with talk(slow, {"hang": True}, "fine", idle_timeout_s=0.25) as session:
+    async with talk(slow, {"hang": True}, "fine", idle_timeout_s=0.25, retries=ONE_TRY) as session:
         assert await session.run("slowly") == "abcdef"  # 0.36 s in all, never silent for 0.25
         with pytest.raises(TurnFailed) as failed:
             await session.run("silently")

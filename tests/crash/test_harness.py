@@ -17,7 +17,7 @@ from holdfast.testing.crash_stage import IsDead, OpenStore, memory_store
 from holdfast.testing.crash_store import NO_BLOBS, WrappedStore
 from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.tools.define import tool
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease
 
 APPENDS: tuple[Kind, ...] = ("append",)

@@ -17,7 +17,8 @@ from holdfast.testing.sim_loop import run_virtually
 from holdfast.testing.sim_universe import Universe
 from holdfast.tools.define import tool
 from holdfast.vocab.errors import TurnInterrupted
-from holdfast.vocab.events import Recorded, ToolFinished, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ToolFinished, ToolStarted
 from holdfast.vocab.messages import Text, ToolResult, text_of
 
 SENTENCE = "One word after another."

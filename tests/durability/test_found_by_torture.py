@@ -15,7 +15,8 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.owners import this_process
 from holdfast.testing.builders import log, started
 from holdfast.vocab.errors import LeaseLost, StoreFull
-from holdfast.vocab.events import Closed, Draft, InputDropped, InputReceived, InputTaken, Recorded, TurnStarted
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.events import Closed, InputDropped, InputReceived, InputTaken, TurnStarted
 from holdfast.vocab.messages import Text
 from tests.torture.through import through
 

@@ -1,19 +1,17 @@
 """What is written next: given events, expect events."""
 
-from holdfast.logic.decide import Policy
+from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress, fold_all
 from holdfast.logic.step import settle
+from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.events import (
     CallInspected,
-    Draft,
-    Event,
     InputReceived,
     Interrupted,
     ModelFailed,
     ModelReplied,
     Opened,
     PermissionAnswered,
-    Recorded,
     Started,
     StopDeadlinePassed,
     ToolFinished,

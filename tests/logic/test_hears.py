@@ -5,7 +5,8 @@ import pytest
 
 from holdfast.logic import lifecycle, results, transcript, usage
 from holdfast.testing.builders import conversation, example, recorded
-from holdfast.vocab.events import EVENTS, Event
+from holdfast.vocab.event import Event
+from holdfast.vocab.events import EVENTS
 
 
 def not_in(heard: frozenset[type[Event]]) -> list[type[Event]]:
@@ -20,9 +21,9 @@ def test_the_lifecycle_does_not_change_by_an_event_that_it_does_not_hear(kind: t
 
 @pytest.mark.parametrize("kind", not_in(usage.HEARS))
 def test_usage_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
-    used = usage.UsageTotals(context=7)
+    used = usage.UsageTotals(turn_over=True)
     used.apply(recorded(example(kind)))
-    assert used == usage.UsageTotals(context=7)
+    assert used == usage.UsageTotals(turn_over=True)
 
 
 @pytest.mark.parametrize("kind", not_in(transcript.HEARS))

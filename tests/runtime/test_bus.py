@@ -4,7 +4,8 @@ import anyio
 
 from holdfast.runtime.bus import Bus
 from holdfast.vocab.deltas import Lagged, TextDelta
-from holdfast.vocab.events import Recorded, Renamed
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import Renamed
 
 
 def record(seq: int) -> Recorded:

@@ -13,7 +13,7 @@ from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.jsonl_lines import Beginning, Claim, seal_batch, seal_struct
 from holdfast.testing.builders import START
 from holdfast.testing.store_examples import StepClock, opening
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Owner
 
 ROOT = Path(__file__).parents[2]

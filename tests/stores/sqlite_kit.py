@@ -13,7 +13,8 @@ import anyio
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite_db import Access, Db, DbError, Row, Value, connect_stdlib
 from holdfast.testing.builders import START, recorded, started
-from holdfast.vocab.events import InputReceived, Recorded
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import InputReceived
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import Lease, Owner
 

@@ -27,7 +27,8 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.events import Recorded, ToolFinished
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ToolFinished
 from holdfast.vocab.messages import TextRef
 from tests.stores.sqlite_kit import Clock, Open, Taps, beginning, begun, opening, owner, peek, said, tamper
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from holdfast.vocab.events import Event
+from holdfast.vocab.event import Event
 
 
 class RecordingContext:

@@ -23,7 +23,8 @@ from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.trace import NoTrace
 from holdfast.testing.builders import recorded
 from holdfast.vocab.errors import HoldfastError
-from holdfast.vocab.events import Recorded, Renamed
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import Renamed
 from tests.torture.apsw_db import TapedFiles, connector
 from tests.torture.disk import DOUBTFUL, Acknowledged, Disk
 from tests.torture.judging import damage

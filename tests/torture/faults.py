@@ -26,7 +26,7 @@ from holdfast.stores.owners import is_dead
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.trace import NoTrace
 from holdfast.vocab.errors import HoldfastError, SessionBusy
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Owner
 from tests.torture.apsw_db import TapedFiles, connector
 from tests.torture.judging import damage, judge_log

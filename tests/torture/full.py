@@ -24,7 +24,7 @@ from holdfast.stores.trace import FileTrace
 from holdfast.stores.urls import open_store
 from holdfast.vocab.deltas import StoreWaiting
 from holdfast.vocab.errors import HoldfastError, SessionBusy, StoreError, StoreReadOnly
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from tests.torture.judging import damage, judge_log
 from tests.torture.lives import SHORT, entries, make_tools
 from tests.torture.orders import Word

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.logic.state import state_of
-from holdfast.vocab.events import InputDropped, InputReceived, InputTaken, Recorded, ToolFinished, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import InputDropped, InputReceived, InputTaken, ToolFinished, ToolStarted
 from tests.torture.orders import Word
 
 Wrongs = dict[str, list[str]]

@@ -16,7 +16,7 @@ import anyio
 from holdfast import shelf
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from tests.torture.forks import Forks
 from tests.torture.judging import Wrongs, damage, judge_log
 from tests.torture.lives import entries

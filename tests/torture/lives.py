@@ -20,7 +20,8 @@ from holdfast.session import Session
 from holdfast.tools.define import tool
 from holdfast.vocab.deltas import Delta, Lagged, StoreWaiting
 from holdfast.vocab.errors import LeaseLost, SessionBusy, StoreError, TurnError
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.specs import ModelFacts
 from tests.torture.orders import Order, Word
 
 Say = Callable[[Word], None]
@@ -136,6 +137,11 @@ class Watched:
     def format(self) -> str:
         """The format of the model behind."""
         return self._inner.format
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the wrapped model."""
+        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Check, then ask."""

@@ -20,7 +20,8 @@ from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import recorded, started
 from holdfast.vocab.errors import BlobMissing, HoldfastError, LeaseLost, NoSession, SeqConflict, SessionBusy
-from holdfast.vocab.events import MessageInjected, Recorded, Renamed
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import MessageInjected, Renamed
 from holdfast.vocab.messages import TextRef
 from holdfast.vocab.specs import Lease, Owner
 from tests.torture.progress import Progress

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from holdfast.ports import EventStore
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease
 
 Look = Callable[[str, Sequence[Recorded]], None]

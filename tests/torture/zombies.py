@@ -13,7 +13,7 @@ import anyio
 
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from tests.torture.forks import Forks
 from tests.torture.judging import Wrongs, judge_log
 from tests.torture.kill9 import StoreKind, store_url

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.testing.builders import example, example_events, recorded
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
-from holdfast.vocab.events import EVENTS, VERSIONS, Event, ModelReplied, Recorded, Renamed, TurnStarted
+from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.events import EVENTS, VERSIONS, ModelReplied, Renamed, TurnStarted
 from holdfast.vocab.messages import Text
 from holdfast.wire.codec import decode, encode
 from holdfast.wire.names import EVENT_NAMED, NAME_OF

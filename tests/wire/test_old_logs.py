@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.testing.builders import golden_logs, main
-from holdfast.vocab.events import EVENTS, VERSIONS, Recorded
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import EVENTS, VERSIONS
 from holdfast.wire.codec import decode, encode
 from holdfast.wire.names import EVENT_NAMED, NAME_OF
 

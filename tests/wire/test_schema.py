@@ -7,7 +7,8 @@ from jsonschema import Draft202012Validator
 
 from holdfast.testing.builders import example, example_events, recorded
 from holdfast.vocab.deltas import DELTAS, Lagged, Notice
-from holdfast.vocab.events import Event, Renamed
+from holdfast.vocab.event import Event
+from holdfast.vocab.events import Renamed
 from holdfast.wire.codec import encode
 from holdfast.wire.names import NAME_OF
 from holdfast.wire.schema import PUBLISHED, event_schema, render

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from holdfast.testing.builders import example, example_events, recorded
 from holdfast.vocab.deltas import DELTAS, Lagged, Notice, TextDelta
 from holdfast.vocab.errors import NeedsUpgrade, UserError
-from holdfast.vocab.events import Recorded, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ToolStarted
 from holdfast.wire.stream import Item, delta_line, event_line, iso, line, micros, notice_line, parse_line
 
 ITEMS: tuple[Item, ...] = (

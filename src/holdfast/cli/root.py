@@ -11,11 +11,18 @@ from holdfast.cli import telling
 from holdfast.cli.flags import Flag, prompt_flags
 from holdfast.cli.place import Place
 
-COMMANDS: Final = {"demo": "demonstration", "export": "exporting", "log": "log", "sessions": "sessions"}
+COMMANDS: Final = {
+    "demo": "demonstration",
+    "export": "exporting",
+    "log": "log",
+    "models": "models",
+    "sessions": "sessions",
+    "usage": "usage",
+}
 """The commands and the modules that hold them."""
 LATER: Final = (
     *("acp", "agents", "config", "doctor", "hooks", "mcp", "memory"),
-    *("models", "permissions", "plugins", "run", "serve", "skills", "usage"),
+    *("permissions", "plugins", "run", "serve", "skills"),
 )
 """Commands that are promised and not there yet."""
 

@@ -6,7 +6,8 @@ from rich.text import Text as Styled
 from holdfast.cli.telling import forget_output
 from holdfast.runtime.bus import Item
 from holdfast.vocab.deltas import Notice, TextDelta
-from holdfast.vocab.events import CallJudged, ModelReplied, Recorded, ToolFinished, ToolStarted, TurnCompleted, calls_of
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import CallJudged, ModelReplied, ToolFinished, ToolStarted, TurnCompleted, calls_of
 from holdfast.vocab.messages import ToolCall, text_of
 
 LINES = 9

@@ -6,15 +6,15 @@ again. Nothing is deleted: every path that ever was can be walked again.
 
 from typing import Final
 
+from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.events import (
     ChildFinished,
     EntryAdded,
-    Event,
     HistoryCleared,
     InputTaken,
     MessageInjected,
     ModelReplied,
-    Recorded,
     Rewound,
     ToolFinished,
     TurnCompleted,
@@ -31,6 +31,8 @@ NODES: Final[frozenset[type[Event]]] = frozenset(
         MessageInjected,
         EntryAdded,
         HistoryCleared,
+        Compacted,
+        CompactionUndone,
         TurnCompleted,
     }
 )

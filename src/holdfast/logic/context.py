@@ -6,10 +6,24 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.parts import rough_tokens
-from holdfast.vocab.messages import Reasoning, SessionMessage, Text, TextRef, ToolCall, ToolResult
+from holdfast.vocab.messages import (
+    DurablePart,
+    MediaLink,
+    MediaRef,
+    Reasoning,
+    SessionMessage,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+)
 
-UNKNOWN_WINDOW: Final = 200_000
-"""The window of a model that nobody has told us about."""
+MESSAGE: Final = 4
+"""Tokens that a message has besides its parts."""
+CALL: Final = 8
+"""Tokens that a call has besides its name and arguments."""
+MEDIUM: Final = 1600
+"""Tokens of an image or a document, when nothing is known of it: a large picture."""
 
 
 class ContextState(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,16 +35,25 @@ class ContextState(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     """Whether `used` is what the provider counted."""
 
+    @property
+    def remaining_percentage(self) -> float:
+        """How much is left."""
+        return round(100 - self.percentage, 2)
 
-def context_state(counted: int, messages: Iterable[SessionMessage], window: int = UNKNOWN_WINDOW) -> ContextState:
-    """The state of the context, by the provider's count where there is one, else by an estimate."""
-    used = counted or sum(map(estimate, messages))
-    return ContextState(used=used, max=window, percentage=round(100 * used / window, 2), exact=bool(counted))
+
+def context_state(used: int, window: int, *, exact: bool) -> ContextState:
+    """The state of a context."""
+    return ContextState(used=used, max=window, percentage=round(min(100.0, 100 * used / window), 2), exact=exact)
 
 
 def estimate(message: SessionMessage) -> int:
     """About how many tokens a message has."""
-    return sum(map(_tokens, message.content))
+    return tokens_of(message.content)
+
+
+def tokens_of(parts: Iterable[DurablePart]) -> int:
+    """About how many tokens a message with these parts has."""
+    return MESSAGE + sum(map(_tokens, parts))
 
 
 def _tokens(part: object) -> int:
@@ -40,8 +63,10 @@ def _tokens(part: object) -> int:
         case TextRef():
             return part.tokens
         case ToolCall():
-            return rough_tokens(part.name) + rough_tokens(part.args)
+            return CALL + rough_tokens(part.name) + rough_tokens(part.args)
         case ToolResult():
             return sum(map(_tokens, part.content))
+        case MediaRef() | MediaLink():
+            return MEDIUM
         case _:
             return 0

@@ -4,51 +4,32 @@
 have an answer for every prefix of every log, because a crash may leave any of them.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Sequence
 
 import msgspec
 
+from holdfast.logic.asking import after_failure, ask, end_turn
 from holdfast.logic.permissions import fingerprint, judge, rules_digest
+from holdfast.logic.policy import Policy
 from holdfast.logic.progress import OpenCall, OpenTurn, Progress
 from holdfast.logic.words import counted
+from holdfast.vocab.event import Draft, ToolOutcome
+from holdfast.vocab.event_limits import BudgetAnswered, BudgetAsked, CompactionFailed, WaitEnded
 from holdfast.vocab.events import (
     CallJudged,
     CallProposed,
     ChildStarted,
-    Draft,
     InputTaken,
-    ModelAsked,
+    MessageInjected,
     ModelReplied,
     PermissionAsked,
     ToolFinished,
-    ToolOutcome,
     ToolStarted,
-    TurnCompleted,
     TurnStarted,
 )
 from holdfast.vocab.ids import child_session_id
 from holdfast.vocab.messages import Text
-from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import ToolSpec
-
-
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What shapes the decisions of a session besides its log."""
-
-    tools: Mapping[str, ToolSpec] = {}
-    rules: tuple[Rule, ...] = ()
-    instructions: str = ""
-    """Hash of the system prompt's blob."""
-    tools_digest: str = ""
-    """Hash of the blob with the tool schemas."""
-    parameters: dict[str, object] = {}
-    max_rounds: int | None = None
-    """Model calls that one turn may take."""
-    parallel: int = 8
-    """Pure calls that may run at the same time."""
-    begins: bool = True
-    """Whether queued input may begin a turn; a session that is closing lets it wait for the next opening."""
 
 
 def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
@@ -58,10 +39,10 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     if p.turn is None:
         return _begin(p, policy)
     if p.abandoning:
-        return (_end(p.turn, "abandoned", message="The process died in this turn, and the turn was given up."),)
+        return (end_turn(p.turn, "abandoned", message="The process died in this turn, and the turn was given up."),)
     if p.stopping:
         return _stop(p, p.turn)
-    if p.asking:
+    if p.asking or p.trying.waiting or p.compacting or p.purse.asking:
         return ()
     if p.calls:
         return _advance_calls(p, policy)
@@ -72,21 +53,32 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
-    return (Draft(event=TurnStarted(number=p.turns + 1)),) if p.queue and policy.begins else ()
+    begins = p.queue and policy.begins and not p.compacting
+    return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
 
 
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
-    if turn.failure is not None:
-        return (_end(turn, "failed", code=turn.failure[0], message=turn.failure[1]),)
+    if p.trying.failure is not None:
+        return (after_failure(p, turn, policy),)
     if taken := _takeable(p, turn):
         return (Draft(event=InputTaken(inputs=taken), by="user", cause=turn.id),)
     match turn.owes:
+        case "end" if turn.problem:
+            return (_refuse_answer(turn, policy),)
         case "end":
-            return (_end(turn, "interrupted" if turn.stop == "interrupted" else "completed"),)
+            return (end_turn(turn, "interrupted" if turn.stop == "interrupted" else "completed"),)
         case "input":  # its input was dropped between the two events
-            return (_end(turn, "interrupted", message="There was no input left to answer."),)
+            return (end_turn(turn, "interrupted", message="There was no input left to answer."),)
         case "reply":
-            return (_ask(p, turn, policy),)
+            return ask(p, turn, policy)
+
+
+def _refuse_answer(turn: OpenTurn, policy: Policy) -> Draft:
+    if turn.refusals >= policy.schema_tries:
+        tries = counted(turn.refusals + 1, "answer")
+        return end_turn(turn, "failed", code="schema", message=f"{tries} did not fit the schema: {turn.problem}")
+    text = f"Your answer does not fit the schema: {turn.problem} Answer again, with the JSON alone."
+    return Draft(event=MessageInjected(role="user", parts=(Text(text=text),)), cause=turn.id)
 
 
 def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
@@ -95,50 +87,32 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
     return tuple(waiting.input for waiting in p.queue if waiting.delivery == "steer")
 
 
-def _ask(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
-    if policy.max_rounds is not None and turn.rounds >= policy.max_rounds:
-        limit = counted(policy.max_rounds, "model call")
-        return _end(turn, "failed", code="turn_limit", message=f"The turn reached its limit of {limit}.")
-    asked = ModelAsked(
-        turn=turn.id,
-        round=turn.rounds + 1,
-        model=p.model,
-        instructions=policy.instructions,
-        tools=policy.tools_digest,
-        parameters=policy.parameters,
-    )
-    return Draft(event=asked, cause=turn.id)
-
-
-def _end(
-    turn: OpenTurn,
-    outcome: Literal["completed", "interrupted", "failed", "abandoned"],
-    *,
-    code: str = "",
-    message: str = "",
-) -> Draft:
-    stop = {"completed": turn.stop, "failed": "error"}.get(outcome, outcome)
-    event = TurnCompleted(turn=turn.id, outcome=outcome, stop_reason=stop, code=code, message=message)
-    return Draft(event=event, cause=turn.id)
-
-
 # --- stopping --------------------------------------------------------------------------------------------------------------------
 
 
 def _stop(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
     """Close what nobody performs; wait for the rest, unless the deadline has passed."""
+    if p.trying.waiting:
+        return (Draft(event=WaitEnded(), cause=p.trying.waiting),)
+    if p.purse.asking:
+        return (Draft(event=BudgetAnswered(allowed=False, message="interrupted"), cause=p.purse.asking),)
+    if p.compacting:
+        stopped = CompactionFailed(message="It was interrupted.")
+        return (Draft(event=stopped, cause=p.compacting),) if p.gave_up else ()
     if p.asking:
         silence = ModelReplied(parts=(), stop="interrupted", model=p.model)
         return (Draft(event=silence, cause=p.asking),) if p.gave_up else ()
     closed = [_stopped(call) for call in p.calls if call.phase != "running" or p.gave_up]
     if closed or p.calls:
         return closed
-    return (_end(turn, "interrupted", message="The turn was interrupted."),)
+    return (end_turn(turn, "interrupted", message="The turn was interrupted."),)
 
 
 def _stopped(call: OpenCall) -> Draft:
     if call.lost:
         return _lost(call)
+    if call.phase == "paused":
+        return _result(call, "interrupted", "interrupted", "The child session waited for money and was stopped.")
     if call.phase == "running":
         text = "Stopped by the person; it did not answer in time and may have partly happened."
         return _result(call, "interrupted", "interrupted", text)
@@ -181,6 +155,8 @@ def _due(
             return _refuse(call)
         case "allowed" if may_start and spec is not None:
             return _start(p, call, spec)
+        case "paused" if may_start and spec is not None:
+            return _wake(p, call, spec)
         case _:
             return None
 
@@ -200,12 +176,30 @@ def _judge(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
 def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
     if spec.child:
         args = msgspec.json.decode(call.args, type=dict[str, object])
+        child = child_session_id(p.session, call.id)
+        share = p.purse.share(child)
         started = ChildStarted(
-            call=call.id, child=child_session_id(p.session, call.id), prompt=str(args.get("prompt", ""))
+            call=call.id,
+            child=child,
+            prompt=str(args.get("prompt", "")),
+            budget={} if share is None else {"limit": share, "on_exceed": p.purse.on_exceed},
         )
         return Draft(event=started, by="model", cause=call.id)
     event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
     return Draft(event=event, by="model", cause=call.id)
+
+
+def _wake(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft | None:
+    """Run a child again that waits for money, once there is more."""
+    purse = p.purse
+    share = purse.share(child_session_id(p.session, call.id))
+    if share is None or share > call.share:
+        return _start(p, call, spec)
+    if purse.paused:
+        return None
+    if purse.refused or purse.limit is None:
+        return _result(call, "failed", "budget", f"The child session has spent what it might: {purse.refused}.")
+    return Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=call.id)
 
 
 def _refuse(call: OpenCall) -> Draft:

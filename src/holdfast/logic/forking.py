@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.logic.transcript import Transcript
 from holdfast.vocab.errors import UserError
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import (
     CallInspected,
     CallJudged,
@@ -24,7 +25,6 @@ from holdfast.vocab.events import (
     ModelReplied,
     PermissionAnswered,
     PermissionAsked,
-    Recorded,
     Started,
     ToolFinished,
     ToolStarted,

@@ -16,7 +16,8 @@ import msgspec
 
 from holdfast.vocab.deltas import LifecycleState, Notice, NoticeName
 from holdfast.vocab.errors import IllegalTransition
-from holdfast.vocab.events import Closed, Event, Opened, Recorded, Started, TurnCompleted, TurnStarted
+from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.events import Closed, Opened, Started, TurnCompleted, TurnStarted
 
 Trigger = Literal["launch", "resume", "turn", "recover", "complete", "fail", "close"]
 Row = tuple[LifecycleState | Literal["before"], tuple[NoticeName, ...]]

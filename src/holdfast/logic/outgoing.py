@@ -6,11 +6,14 @@ system message goes to the front, and the first word is the user's. A call witho
 is open.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from holdfast.logic.transcript import Transcript
+from holdfast.vocab.events import Opaque
 from holdfast.vocab.messages import (
     InFlightPart,
+    InlineMedia,
     MediaRef,
     Message,
     Reasoning,
@@ -21,8 +24,8 @@ from holdfast.vocab.messages import (
     ToolResult,
 )
 
-Resolve = Callable[[TextRef], str]
-"""Gives the whole text of a handle."""
+Resolve = Callable[[str], bytes]
+"""Gives the bytes of a blob by its hash."""
 
 NO_RESULT = "There is no record of a result for this call."
 
@@ -47,12 +50,14 @@ class Outgoing:
             self._done, self._epoch = 0, transcript.epoch
         return transcript.messages[self._done :]
 
-    def extend(self, fresh: Sequence[SessionMessage], resolve: Resolve) -> None:
+    def extend(
+        self, fresh: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
+    ) -> None:
         """Take in what was said since."""
         for said in fresh:
             if said.role == "system":
                 self.system += [part.text for part in _parts(said, resolve) if isinstance(part, Text)]
-        self.messages += to_messages(fresh, resolve)
+        self.messages += to_messages(fresh, resolve, opaques)
         self._done += len(fresh)
         if self.messages and self.messages[0].role != "user":
             self.messages.insert(
@@ -60,7 +65,22 @@ class Outgoing:
             )
 
 
-def to_messages(transcript: Sequence[SessionMessage], resolve: Resolve) -> list[Message]:
+def cited(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
+    """The blobs that `extend` will ask for."""
+    found: set[str] = set()
+    for said in fresh:
+        if (opaque := opaques.get(said.id)) is not None:
+            found.add(opaque.sha256)
+        for part in said.content:
+            for each in part.content if isinstance(part, ToolResult) else (part,):
+                if isinstance(each, TextRef | MediaRef):
+                    found.add(each.sha256)
+    return found
+
+
+def to_messages(
+    transcript: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
+) -> list[Message]:
     """The messages of a request, without system messages."""
     messages: list[Message] = []
     waiting: dict[str, ToolResult | None] = {}
@@ -73,10 +93,16 @@ def to_messages(transcript: Sequence[SessionMessage], resolve: Resolve) -> list[
         messages.extend(_results(waiting))
         waiting = {}
         if said.role != "system" and (parts := tuple(_parts(said, resolve))):
-            messages.append(Message(role=said.role, parts=parts))
+            messages.append(_message(said, parts, resolve, opaques.get(said.id)))
             waiting = {part.id: None for part in parts if isinstance(part, ToolCall)}
     messages.extend(_results(waiting))
     return messages
+
+
+def _message(said: SessionMessage, parts: tuple[InFlightPart, ...], resolve: Resolve, opaque: Opaque | None) -> Message:
+    if opaque is None:
+        return Message(role=said.role, parts=parts)
+    return Message(role=said.role, parts=parts, opaque=resolve(opaque.sha256), provider=opaque.provider)
 
 
 def _results(waiting: dict[str, ToolResult | None]) -> list[Message]:
@@ -91,7 +117,11 @@ def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
     for part in said.content:
         match part:
             case TextRef():
-                parts.append(Text(text=resolve(part)))
+                parts.append(_text(part, resolve))
+            case MediaRef():
+                parts.append(_media(part, resolve))
+            case ToolResult():
+                parts.append(_whole(part, resolve))
             case Text() if not part.text.strip():
                 continue
             case _:
@@ -102,13 +132,23 @@ def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
 
 
 def _whole(result: ToolResult, resolve: Resolve) -> ToolResult:
-    content: list[Text | TextRef | MediaRef] = []
+    content: list[Text | TextRef | MediaRef | InlineMedia] = []
     for part in result.content:
         match part:
             case TextRef():
-                content.append(Text(text=resolve(part)))
+                content.append(_text(part, resolve))
+            case MediaRef():
+                content.append(_media(part, resolve))
             case Text() if not part.text.strip():
                 continue
             case _:
                 content.append(part)
     return ToolResult(call=result.call, content=tuple(content), is_error=result.is_error)
+
+
+def _text(ref: TextRef, resolve: Resolve) -> Text:
+    return Text(text=resolve(ref.sha256).decode("utf-8", "replace"))
+
+
+def _media(ref: MediaRef, resolve: Resolve) -> InlineMedia:
+    return InlineMedia(media_type=ref.media_type, content=resolve(ref.sha256), name=ref.name)

@@ -5,16 +5,15 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.events import (
     Closed,
-    Event,
     Exported,
     InputReceived,
     ModeChanged,
     ModelChanged,
     ModelReplied,
     Opened,
-    Recorded,
     Renamed,
     Started,
     StoreChanged,

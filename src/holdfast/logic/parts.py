@@ -6,24 +6,27 @@ from typing import Final
 
 import msgspec
 
+from holdfast.vocab.errors import Bug
+from holdfast.vocab.event import Event
+from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
     EntryAdded,
-    Event,
     InputReceived,
     MessageInjected,
     ModelAsked,
+    ModelFailed,
     ModelReplied,
     ToolFinished,
 )
 from holdfast.vocab.messages import (
-    DurablePart,
     InFlightPart,
     InlineMedia,
     MediaRef,
     Reasoning,
     SignedReasoning,
+    StoredPart,
     Text,
     TextRef,
     ToolCall,
@@ -50,9 +53,9 @@ def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
     return TextRef(sha256=sha, chars=len(text), tokens=rough_tokens(text), head=text[:HEAD]), {sha: content}
 
 
-def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[DurablePart, ...], dict[str, bytes]]:
+def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...], dict[str, bytes]]:
     """In-flight parts as the log holds them, with the blobs they need. Signatures and bytes do not survive."""
-    durable: list[DurablePart] = []
+    durable: list[StoredPart] = []
     blobs: dict[str, bytes] = {}
     for part in parts:
         match part:
@@ -63,12 +66,18 @@ def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[DurablePart, ...]
             case SignedReasoning():
                 durable.append(Reasoning(text=part.text))
             case InlineMedia():
-                sha = digest(part.content)
-                blobs[sha] = part.content
-                durable.append(MediaRef(sha256=sha, media_type=part.media_type, size=len(part.content), name=part.name))
+                durable.append(_kept(part, blobs))
+            case ToolResult():
+                raise Bug(f"The result of {part.call!r} is no part of a reply or of an input.")
             case _:
                 durable.append(part)
     return tuple(durable), blobs
+
+
+def _kept(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
+    sha = digest(medium.content)
+    blobs[sha] = medium.content
+    return MediaRef(sha256=sha, media_type=medium.media_type, size=len(medium.content), name=medium.name)
 
 
 def storable(event: Event) -> Event:
@@ -94,13 +103,15 @@ def rough_tokens(text: str) -> int:
 def cited_blobs(event: Event) -> frozenset[str]:
     """The blobs that `event` needs."""
     match event:
-        case InputReceived() | ModelReplied() | MessageInjected():
+        case InputReceived() | ModelReplied() | MessageInjected() | ModelFailed():
             cited = _cited(event.parts)
             if isinstance(event, ModelReplied) and event.opaque is not None:
                 cited.add(event.opaque.sha256)
             return frozenset(cited)
         case ToolFinished():
             return frozenset(_cited(event.content))
+        case Compacted():
+            return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim)))
         case ModelAsked():
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
         case _:
@@ -119,7 +130,7 @@ def _cleaned(value: object) -> object:
             return value
 
 
-def _cited(parts: Sequence[DurablePart]) -> set[str]:
+def _cited(parts: Sequence[object]) -> set[str]:
     cited: set[str] = set()
     for part in parts:
         if isinstance(part, TextRef | MediaRef):

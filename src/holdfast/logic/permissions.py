@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.vocab.events import Decision
+from holdfast.vocab.event import Decision
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import Mode, ToolSpec
 

@@ -10,7 +10,12 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.logic.fill import Fill, fold_fill
 from holdfast.logic.permissions import fingerprint
+from holdfast.logic.purse import Purse, fold_purse
+from holdfast.logic.trying import Trying, fold_trying
+from holdfast.vocab.event import Decision, Delivery, Event, Recorded, Stop
+from holdfast.vocab.event_limits import ChildPaused, Compacted, CompactionFailed, CompactionStarted
 from holdfast.vocab.events import (
     CallInspected,
     CallJudged,
@@ -18,14 +23,12 @@ from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
     Closed,
-    Decision,
-    Delivery,
-    Event,
     GrantsCleared,
     InputDropped,
     InputReceived,
     InputTaken,
     Interrupted,
+    MessageInjected,
     ModeChanged,
     ModelAsked,
     ModelChanged,
@@ -35,10 +38,8 @@ from holdfast.vocab.events import (
     PermissionAnswered,
     PermissionAsked,
     ProcessStarted,
-    Recorded,
     Rewound,
     Started,
-    Stop,
     StopDeadlinePassed,
     ToolFinished,
     ToolStarted,
@@ -48,7 +49,7 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.specs import Effect, Mode, OnCrash
 
-Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running"]
+Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running", "paused"]
 
 
 class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -69,6 +70,8 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     process: ProcessStarted | None = None
     """What it left running, perhaps."""
+    share: int = 0
+    """For a child session that waits for money: what it might have spent."""
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -88,8 +91,10 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owes: Literal["input", "reply", "end"] = "input"
     """What comes next: input to take, a model call, or the end."""
     stop: Stop = "end"
-    failure: tuple[str, str] | None = None
-    """Error kind and message, when a model call failed."""
+    problem: str = ""
+    """Why the newest answer cannot be taken: it does not fit the schema."""
+    refusals: int = 0
+    """Answers that could not be taken."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -104,6 +109,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     closed: bool = False
     turns: int = 0
     """Turns on the active path."""
+    begun: int = 0
+    """Turns begun in the whole log."""
     completed: int = 0
     """Turns completed in the whole log."""
     replies: int = 0
@@ -112,6 +119,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     turn: OpenTurn | None = None
     asking: str = ""
     """The open `ModelAsked`."""
+    compacting: str = ""
+    """The open `CompactionStarted`."""
     calls: tuple[OpenCall, ...] = ()
     stopping: str = ""
     """The `Interrupted` that the open turn is obeying."""
@@ -119,6 +128,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What was told to stop did not answer in time."""
     abandoning: bool = False
     grants: frozenset[str] = frozenset()
+    fill: Fill = Fill()
+    trying: Trying = Trying()
+    purse: Purse = Purse()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the open turn waits for money, and nobody is being asked."""
+        return self.turn is not None and self.purse.paused
 
     @property
     def busy(self) -> bool:
@@ -130,7 +147,16 @@ def fold(progress: Progress, record: Recorded) -> Progress:
     """`progress` after `record`."""
     change = _FOLDS.get(type(record.event))
     changes = change(progress, record, record.event) if change else {}
-    return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
+    return replace(
+        progress,
+        seq=record.seq,
+        at=record.at,
+        tip=record.id,
+        fill=fold_fill(progress.fill, record),
+        trying=fold_trying(progress.trying, record),
+        purse=fold_purse(progress.purse, record),
+        **changes,
+    )
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
@@ -161,6 +187,7 @@ def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
     return {
         "closed": False,
         "asking": "",
+        "compacting": "",
         "calls": calls,
         "abandoning": p.turn is not None and _abandons(event.on_crash),
     }
@@ -183,7 +210,7 @@ def _input_dropped(p: Progress, _: Recorded, event: InputDropped) -> Change:
 
 
 def _turn_started(p: Progress, record: Recorded, event: TurnStarted) -> Change:
-    return {"turn": OpenTurn(id=record.id, number=event.number), "turns": event.number}
+    return {"turn": OpenTurn(id=record.id, number=event.number), "turns": event.number, "begun": p.begun + 1}
 
 
 def _input_taken(p: Progress, _: Recorded, event: InputTaken) -> Change:
@@ -195,6 +222,7 @@ def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
         "turn": None,
         "calls": (),
         "asking": "",
+        "compacting": "",
         "stopping": "",
         "gave_up": False,
         "abandoning": False,
@@ -209,13 +237,29 @@ def _model_asked(_: Progress, record: Recorded, __: ModelAsked) -> Change:
 
 def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
     calls = tuple(OpenCall(id=call.id, name=call.name, args=call.args) for call in calls_of(event))
-    turn = p.turn and replace(p.turn, rounds=p.turn.rounds + 1, owes="reply" if calls else "end", stop=event.stop)
+    turn = p.turn and replace(
+        p.turn,
+        rounds=p.turn.rounds + 1,
+        owes="reply" if calls else "end",
+        stop=event.stop,
+        problem="" if calls else event.problem,
+    )
     return {"asking": "", "calls": calls, "turn": turn, "replies": p.replies + 1}
 
 
-def _model_failed(p: Progress, _: Recorded, event: ModelFailed) -> Change:
-    turn = p.turn and replace(p.turn, owes="end", failure=(event.kind, event.message))
-    return {"asking": "", "turn": turn, "replies": p.replies + 1}
+def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
+    return {"asking": "", "replies": p.replies + 1}
+
+
+def _injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:
+    """Inside a turn, a message is injected only to say why an answer cannot be taken."""
+    if p.turn is None or not p.turn.problem:
+        return {}
+    return {"turn": replace(p.turn, owes="reply", problem="", refusals=p.turn.refusals + 1)}
+
+
+def _compaction_over(p: Progress, _: Recorded, __: Compacted | CompactionFailed) -> Change:
+    return {"compacting": ""}
 
 
 def _call(p: Progress, call: str, **changes: object) -> Change:
@@ -259,6 +303,10 @@ def _process_started(p: Progress, _: Recorded, event: ProcessStarted) -> Change:
     return _call(p, event.call, process=event)
 
 
+def _child_paused(p: Progress, _: Recorded, event: ChildPaused) -> Change:
+    return _call(p, event.call, phase="paused", intent="", share=event.share)
+
+
 def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) -> Change:
     return {"calls": tuple([call for call in p.calls if call.id != event.call])}
 
@@ -292,5 +340,10 @@ _FOLDS: Final[
     ChildStarted: _child_running,
     ChildFinished: _call_over,
     ProcessStarted: _process_started,
-    Rewound: lambda p, r, e: {"turns": e.turns},
+    ChildPaused: _child_paused,
+    MessageInjected: _injected,
+    CompactionStarted: lambda p, r, e: {"compacting": r.id},
+    Compacted: _compaction_over,
+    CompactionFailed: _compaction_over,
+    Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }

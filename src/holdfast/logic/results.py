@@ -6,19 +6,17 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.usage import add
+from holdfast.vocab.event import Event, Recorded, TurnOutcome
 from holdfast.vocab.events import (
     CallJudged,
     ChildFinished,
-    Event,
     InputDropped,
     InputReceived,
     InputTaken,
     ModelReplied,
     PermissionAnswered,
-    Recorded,
     ToolFinished,
     TurnCompleted,
-    TurnOutcome,
     TurnStarted,
     calls_of,
 )

@@ -13,7 +13,9 @@ from holdfast.logic.results import Inputs, Results, TurnResult
 from holdfast.logic.transcript import Transcript, TranscriptSnapshot
 from holdfast.logic.usage import UsageTotals
 from holdfast.vocab.deltas import Notice
-from holdfast.vocab.events import Recorded, Rewound, SlotWritten, TurnCompleted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import CompactionUndone
+from holdfast.vocab.events import Rewound, SlotWritten, TurnCompleted
 from holdfast.vocab.specs import SessionMeta
 
 SHAPE: Final = 1
@@ -129,6 +131,7 @@ def restore(content: bytes) -> State:
 def needs_whole_log(records: Iterable[Recorded]) -> bool:
     """Whether `records` lead back to a path that a restored state does not have."""
     return any(
-        isinstance(r.event, Rewound) or (isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")
+        isinstance(r.event, Rewound | CompactionUndone)
+        or (isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")
         for r in records
     )

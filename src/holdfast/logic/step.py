@@ -10,21 +10,22 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.decide import Policy, decide
+from holdfast.logic.decide import decide
+from holdfast.logic.policy import Policy
 from holdfast.logic.progress import OpenCall, Progress, fold
 from holdfast.vocab.errors import Bug
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed, WaitEnded
 from holdfast.vocab.events import (
     INTENTS,
     CallInspected,
     ChildFinished,
-    Draft,
     InputDropped,
     Interrupted,
     ModelFailed,
     ModelReplied,
     PermissionAnswered,
     ProcessStarted,
-    Recorded,
     ResultIgnored,
     StopDeadlinePassed,
     ToolFinished,
@@ -89,11 +90,17 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _still_queued(p, draft, draft.event)
         case ModelReplied() | ModelFailed() if draft.cause != p.asking:
             return _ignored(draft)
+        case WaitEnded() if draft.cause != p.trying.waiting:
+            return None
+        case Compacted() | CompactionFailed() if draft.cause != p.compacting:
+            return _ignored(draft)
+        case BudgetAnswered() if draft.cause != p.purse.asking:
+            return _ignored(draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
             return _ignored(draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
             return _ignored(draft)
-        case ToolFinished() | ChildFinished() | ProcessStarted() if not _waits(
+        case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _waits(
             p, draft, draft.event.call, ("running",)
         ):
             return _ignored(draft)

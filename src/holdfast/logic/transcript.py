@@ -11,16 +11,19 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.logic.branches import NODES, Branches
+from holdfast.logic.compaction import apply as shortened
+from holdfast.logic.compaction import framed
+from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.events import (
     ChildFinished,
     EntryAdded,
-    Event,
     HistoryCleared,
     InputReceived,
     InputTaken,
     MessageInjected,
     ModelReplied,
-    Recorded,
+    Opaque,
     Rewound,
     Started,
     ToolFinished,
@@ -52,12 +55,25 @@ class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[SessionMessage]
     turn_ids: list[str]
     waiting: dict[str, tuple[InputPart, ...]]
+    compacted: Compacted | None
+    opaques: dict[str, Opaque]
 
 
 class Transcript:
     """The conversation of a session, by its active path."""
 
-    __slots__ = ("_inputs", "_nodes", "branches", "complete", "epoch", "messages", "session", "turn_ids")
+    __slots__ = (
+        "_inputs",
+        "_nodes",
+        "branches",
+        "compacted",
+        "complete",
+        "epoch",
+        "messages",
+        "opaques",
+        "session",
+        "turn_ids",
+    )
 
     def __init__(self, snapshot: TranscriptSnapshot | None = None) -> None:
         self.branches = Branches()
@@ -68,6 +84,10 @@ class Transcript:
         """The turns on the path, in order."""
         self.epoch = 0
         """Changes when `messages` was not merely appended to."""
+        self.compacted: Compacted | None = None
+        """The compaction that `messages` begin with."""
+        self.opaques: dict[str, Opaque] = {}
+        """What only its provider can read, by the message it belongs to."""
         self.complete = snapshot is None
         self._nodes: dict[str, Recorded] = {}
         self._inputs: dict[str, tuple[InputPart, ...]] = {}
@@ -75,6 +95,7 @@ class Transcript:
             self.session, self.messages, self.turn_ids = snapshot.session, snapshot.messages, snapshot.turn_ids
             self.branches.tip = snapshot.tip
             self._inputs = dict(snapshot.waiting)
+            self.compacted, self.opaques = snapshot.compacted, snapshot.opaques
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
@@ -99,6 +120,8 @@ class Transcript:
             messages=self.messages,
             turn_ids=self.turn_ids,
             waiting={one: self._inputs[one] for one in waiting if one in self._inputs},
+            compacted=self.compacted,
+            opaques=self.opaques,
         )
 
     def path(self, to: str | None = None) -> list[Recorded]:
@@ -137,21 +160,61 @@ class Transcript:
         """How many turns the path to `node` holds."""
         return sum(isinstance(record.event, TurnStarted) for record in self.path(node))
 
-    def _walk(self) -> None:
-        self.messages, self.turn_ids = [], []
+    def at(self, node: str) -> "Transcript":
+        """The conversation as it is at `node`, on whatever path that lies."""
+        there = Transcript()
+        there.session, there._nodes, there._inputs = self.session, self._nodes, self._inputs
+        there.branches.parents, there.branches.tip = self.branches.parents, node
+        there._walk()
+        return there
+
+    def without(self, compaction: str) -> "Transcript":
+        """The conversation as if a compaction had not been."""
+        there = self.at(self.branches.tip)
+        there._walk(frozenset((compaction,)))
+        return there
+
+    def newest_compaction(self) -> str:
+        """The id of the compaction that is in force; empty when none is."""
+        path = self.path()
+        undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
+        made = (r.id for r in reversed(path) if isinstance(r.event, Compacted) and r.id not in undone)
+        return next(made, "")
+
+    def _walk(self, without: frozenset[str] = frozenset()) -> None:
+        self.messages, self.turn_ids, self.compacted, self.opaques = [], [], None, {}
         self.epoch += 1
-        for record in self.path():
-            self._show(record)
+        path = self.path()
+        undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
+        for record in path:
+            if record.id not in undone | without and not isinstance(record.event, CompactionUndone):
+                self._show(record)
 
     def _show(self, record: Recorded) -> None:
         event = record.event
         if isinstance(event, TurnStarted):
             self.turn_ids.append(record.id)
         elif isinstance(event, HistoryCleared):
-            self.messages = []
+            self.messages, self.compacted, self.opaques = [], None, {}
             self.epoch += 1
+        elif isinstance(event, Compacted):
+            self._compact(record, event)
+        elif isinstance(event, CompactionUndone):
+            self._walk()
         elif message := self._message(record, event):
             self.messages.append(message)
+            if isinstance(event, ModelReplied) and event.opaque is not None:
+                self.opaques[record.id] = event.opaque
+
+    def _compact(self, record: Recorded, event: Compacted) -> None:
+        summary = SessionMessage(
+            id=record.id, session=self.session, number=record.seq, role="user", content=framed(event), at=record.at
+        )
+        self.messages = shortened(event, summary, self.messages)
+        self.compacted = event if summary.content else None
+        kept = {message.id for message in self.messages}
+        self.opaques = {message: opaque for message, opaque in self.opaques.items() if message in kept}
+        self.epoch += 1
 
     def _message(self, record: Recorded, event: Event) -> SessionMessage | None:
         match event:
@@ -213,6 +276,11 @@ class Transcript:
                 yield _note(record, event.kind, msgspec.json.decode(event.content, type=dict[str, object]))
             case HistoryCleared():
                 yield _note(record, "cleared", {})
+            case Compacted():
+                figures = {"before": event.before, "after": event.after, "window": event.window}
+                yield _note(record, "compacted", {"trigger": event.trigger, **figures})
+            case CompactionUndone():
+                yield _note(record, "compaction-undone", {"compaction": event.compaction})
             case TurnCompleted() if event.outcome != "completed":
                 yield _note(
                     record, "turn-end", {"outcome": event.outcome, "code": event.code, "message": event.message}

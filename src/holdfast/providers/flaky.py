@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.ports import Clock, Model, ModelReply, ModelRequest
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ErrorKind, ProviderError
+from holdfast.vocab.specs import ModelFacts
 
 FaultKind = Literal["error", "cut", "double", "stall"]
 
@@ -86,6 +87,11 @@ class FlakyModel:
     def format(self) -> str:
         """The wire format of the wrapped model."""
         return self._inner.format
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the wrapped model."""
+        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer as the wrapped model does, or as the plan says."""

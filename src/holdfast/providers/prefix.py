@@ -30,6 +30,7 @@ class Prefix:
             self._ends.pop()
             self._chunks.pop()
         at = self._ends[-1] if self._ends else 0
+        self._messages = self._messages[:at]  # should a message fail to encode, nothing of it counts as known
         while at < len(messages):
             end = at + 1
             while end < len(messages) and self._joins(messages[end - 1], messages[end]):

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.vocab.errors import ErrorKind, UserError
-from holdfast.vocab.events import Stop
+from holdfast.vocab.event import Stop
 from holdfast.vocab.specs import Usage
 
 

@@ -17,11 +17,15 @@ from holdfast.providers.script_file import Reply, make_replies, read_script
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError, UserError
 from holdfast.vocab.messages import InFlightPart, Message, Reasoning, Text, TextRef, ToolCall, ToolResult
-from holdfast.vocab.specs import Usage
+from holdfast.vocab.specs import ModelFacts, Usage
 
 _PREFIX: Final = "scripted:"
 _BURST: Final = 32
 """Pieces streamed without delay before others get their turn."""
+
+
+PLAYED: Final = ModelFacts(known=True, summarises=False)
+"""What is known of a script, unless something else is said."""
 
 
 class ScriptedModel:
@@ -38,7 +42,9 @@ class ScriptedModel:
         name: str,
         format: str = "anthropic",
         clock: Clock | None = None,
+        facts: ModelFacts = PLAYED,
     ) -> None:
+        self._facts = facts
         self._replies = tuple(replies)
         self._name = name
         self._start = start
@@ -68,9 +74,10 @@ class ScriptedModel:
         name: str = "scripted:inline",
         format: str = "anthropic",
         clock: Clock | None = None,
+        facts: ModelFacts = PLAYED,
     ) -> "ScriptedModel":
         """Take the replies as Python objects, with the keys of a file."""
-        return cls(make_replies(replies, name), start, name=name, format=format, clock=clock)
+        return cls(make_replies(replies, name), start, name=name, format=format, clock=clock, facts=facts)
 
     @property
     def name(self) -> str:
@@ -81,6 +88,11 @@ class ScriptedModel:
     def format(self) -> str:
         """The wire format whose shape rules its requests obey."""
         return self._format
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What it plays: a model without a price, unless something else was said."""
+        return self._facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Play the reply of this position."""

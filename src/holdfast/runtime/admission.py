@@ -9,10 +9,12 @@ from holdfast.logic.parts import storable
 from holdfast.logic.state import State
 from holdfast.runtime.inbox import Post
 from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflict
-from holdfast.vocab.events import Draft, HistoryCleared, InputReceived, MessageInjected, Rewound
+from holdfast.vocab.event import Draft
+from holdfast.vocab.event_limits import CompactionStarted, CompactionUndone
+from holdfast.vocab.events import HistoryCleared, InputReceived, MessageInjected, Rewound
 from holdfast.vocab.messages import InputPart
 
-BETWEEN_TURNS = (Rewound, HistoryCleared, MessageInjected)
+BETWEEN_TURNS = (Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone)
 """Events that change the history under a turn's feet."""
 
 
@@ -43,6 +45,8 @@ def _refusal(post: Post, state: State, received: dict[str, tuple[InputPart, ...]
             return IllegalTransition(
                 f"A turn of session {session!r} is going on. Wait for it, abort it, or finish it first."
             )
+        if isinstance(event, CompactionStarted) and state.progress.compacting:
+            return IllegalTransition(f"Session {state.progress.session!r} is being compacted already.")
         if isinstance(event, InputReceived):
             known = received.get(event.input, state.results.inputs.parts.get(event.input))
             if known is not None and known != event.parts:

@@ -5,7 +5,8 @@ import msgspec
 from holdfast.ports import Question
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
-from holdfast.vocab.events import Draft, PermissionAnswered, PermissionAsked, Recorded
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.events import PermissionAnswered, PermissionAsked
 
 
 class AskHuman:

@@ -1,30 +1,27 @@
 """Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import anyio
+from msgspec.structs import replace
 
-from holdfast.logic.parts import clean, make_durable
+from holdfast.logic.context import tokens_of
+from holdfast.logic.fits import answer_problem
+from holdfast.logic.outgoing import cited
+from holdfast.logic.parts import clean, digest, make_durable
+from holdfast.logic.pricing import cost
 from holdfast.ports import Model, ModelReply, ModelRequest
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inspect_call import inspected
+from holdfast.runtime.stream_model import stream_model
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import ProviderError, UserError
-from holdfast.vocab.events import Draft, ModelAsked, ModelFailed, ModelReplied, Recorded
-from holdfast.vocab.ids import call_id
-from holdfast.vocab.messages import (
-    InFlightPart,
-    Reasoning,
-    SessionMessage,
-    SignedReasoning,
-    Text,
-    TextRef,
-    ToolCall,
-    ToolResult,
-)
-from holdfast.vocab.specs import Usage
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque
+from holdfast.vocab.ids import call_id, provider_of
+from holdfast.vocab.messages import InFlightPart, Reasoning, SignedReasoning, Text, ToolCall, text_of
+from holdfast.vocab.specs import ModelFacts, Usage
 
 
 class AskModel:
@@ -37,34 +34,40 @@ class AskModel:
         self._world = world
         self._said: list[str] = []
         self._thought: list[str] = []
+        self._facts = ModelFacts()
+        self._tapped = False
 
     async def run(self) -> Outcome:
         """Ask, stream, and return the reply or the failure."""
         try:
             model = await self._world.model(self._asked.model)
-            reply = await self._stream(model, await self._request())
+            self._facts = model.facts
+            request = await self._request()
+            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=self._show)
         except ProviderError as exc:
             return self._failure(exc)
         except UserError as exc:
             return self._failure(ProviderError("bad_request", str(exc)))
+        self._trace_whole(model, request, reply)
         return self._reply(reply, reply.model or model.name)
 
     def stopped(self) -> Outcome:
         """The part of the answer that had arrived."""
-        parts: tuple[InFlightPart, ...] = (Text(text=clean("".join(self._said))),) if self._said else ()
-        if self._thought:
-            parts = (Reasoning(text=clean("".join(self._thought))), *parts)
-        spent = Usage(input=self._world.state.usage.context, output=len("".join(self._said)) // 4, estimated=True)
-        return self._reply(ModelReply(parts=parts, stop="interrupted", usage=spent), self._asked.model)
+        return self._reply(ModelReply(parts=self._partial(), stop="interrupted"), self._asked.model)
 
     def failed(self, fault: Fault) -> Outcome:
         """An adapter broke: the call failed for an unknown reason."""
         return self._failure(ProviderError("unknown", f"{fault.kind}: {fault.message}"))
 
+    # --- the request -------------------------------------------------------------------------------------------------------------
+
     async def _request(self) -> ModelRequest:
-        outgoing = self._world.outgoing
-        fresh = outgoing.fresh(self._world.state.transcript)
-        outgoing.extend(fresh, await self._texts(fresh))
+        outgoing, transcript = self._world.outgoing, self._world.state.transcript
+        fresh = outgoing.fresh(transcript)
+        blobs = {sha: await self._world.store.blob(sha) for sha in cited(fresh, transcript.opaques)}
+        if sum(map(len, blobs.values())) > 1_000_000:
+            await anyio.lowlevel.checkpoint()
+        outgoing.extend(fresh, blobs.__getitem__, transcript.opaques)
         return ModelRequest(
             model=self._asked.model,
             messages=tuple(outgoing.messages),
@@ -72,33 +75,19 @@ class AskModel:
             tools=self._world.tools.specs(),
             parameters=self._asked.parameters,
             position=self._world.state.progress.replies,
+            tap=self._tap,
         )
 
-    async def _texts(self, history: Sequence[SessionMessage]) -> "_Texts":
-        texts = _Texts()
-        for ref in _references(history):
-            if ref.sha256 not in texts.whole:
-                content = await self._world.store.blob(ref.sha256)
-                texts.whole[ref.sha256] = content.decode("utf-8", "replace")
-        return texts
+    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
+        self._tapped = True
+        self._world.tap(kind, {"execution": self._asked.turn, "round": self._asked.round, "ask": self._id, **content})
 
-    async def _stream(self, model: Model, request: ModelRequest) -> ModelReply:
-        """Pass deltas on until the reply comes. Any sign of life moves the deadline."""
-        reply: ModelReply | None = None
-        patience = math.inf if self._world.idle_timeout_s is None else self._world.idle_timeout_s
-        with anyio.CancelScope(deadline=anyio.current_time() + patience) as idle:
-            async for item in model.ask(request):
-                if idle.deadline < (due := anyio.current_time() + patience):
-                    idle.deadline = due + patience / 100  # a little later, so that a burst does not move it every time
-                if isinstance(item, ModelReply):
-                    reply = item
-                else:
-                    self._show(item)
-        if idle.cancelled_caught:
-            raise ProviderError("timeout", f"{model.name} was silent for {patience:g} seconds.")
-        if reply is None:
-            raise ProviderError("transport", f"The stream of {model.name} ended without its final event: it was cut.")
-        return reply
+    def _trace_whole(self, model: Model, request: ModelRequest, reply: ModelReply) -> None:
+        """A model that is not asked over the network has no payloads of its own; what went in and out stands for them."""
+        if not self._tapped:
+            self._tap("provider_request", {"model": model.name, "messages": len(request.messages)})
+            self._tap("provider_native_raw_payload", {"kind": "response", "payload": {"parts": reply.parts}})
+            self._tap("provider_response_raw", {"status": 200, "stop": reply.stop, "usage": reply.usage})
 
     def _show(self, delta: Delta) -> None:
         if isinstance(delta, TextDelta):
@@ -107,12 +96,46 @@ class AskModel:
             self._thought.append(delta.text)
         self._world.stream(delta)
 
+    # --- what came of it ---------------------------------------------------------------------------------------------------------
+
+    def _partial(self) -> tuple[InFlightPart, ...]:
+        parts: tuple[InFlightPart, ...] = (Text(text=clean("".join(self._said))),) if self._said else ()
+        if self._thought:
+            parts = (Reasoning(text=clean("".join(self._thought))), *parts)
+        return parts
+
     def _reply(self, reply: ModelReply, model: str) -> Outcome:
         parts = self._with_call_ids(reply.parts)
         durable, blobs = make_durable(parts)
-        event = ModelReplied(parts=durable, stop=reply.stop, model=model, usage=reply.usage)
+        usage = reply.usage or self._estimated(parts)
+        opaque = None
+        if reply.opaque:
+            opaque = Opaque(provider=provider_of(self._asked.model), sha256=digest(reply.opaque))
+            blobs[opaque.sha256] = reply.opaque
+        event = ModelReplied(
+            parts=durable,
+            stop=reply.stop,
+            model=model,
+            usage=usage,
+            cost=cost(usage, self._facts.prices),
+            opaque=opaque,
+            problem=self._problem(reply),
+        )
         looked = [inspected(self._world, call, cause=self._id) for call in parts if isinstance(call, ToolCall)]
-        return Outcome((Draft(event=event, by="model", cause=self._id), *looked), blobs)
+        notes = [Draft(event=ModelNoted(note=clean(note)), by="model", cause=self._id) for note in reply.notes]
+        return Outcome((Draft(event=event, by="model", cause=self._id), *looked, *notes), blobs)
+
+    def _problem(self, reply: ModelReply) -> str:
+        schema = self._asked.parameters.get("schema")
+        if not isinstance(schema, dict) or reply.stop in ("interrupted", "tool_calls"):
+            return ""
+        return answer_problem(text_of(reply.parts), schema)
+
+    def _estimated(self, parts: Sequence[InFlightPart]) -> Usage:
+        """Usage that nobody counted: the stream was cut, or the provider sent none."""
+        sent = self._asked.tokens * self._world.state.progress.fill.ratio
+        durable, _ = make_durable(parts)
+        return Usage(input=int(sent), output=tokens_of(durable) if durable else 0, estimated=True)
 
     def _with_call_ids(self, parts: Sequence[InFlightPart]) -> tuple[InFlightPart, ...]:
         """Our own ids for the calls, and text that can be stored: lone surrogates are replaced."""
@@ -121,14 +144,8 @@ class AskModel:
         for part in parts:
             match part:
                 case ToolCall():
-                    named.append(
-                        ToolCall(
-                            id=call_id(self._id, count),
-                            name=clean(part.name),
-                            args=clean(part.args),
-                            provider_id=part.provider_id,
-                        )
-                    )
+                    name, args = clean(part.name), clean(part.args)
+                    named.append(replace(part, id=call_id(self._id, count), name=name, args=args))
                     count += 1
                 case Text():
                     named.append(Text(text=clean(part.text)))
@@ -139,26 +156,15 @@ class AskModel:
         return tuple(named)
 
     def _failure(self, exc: ProviderError) -> Outcome:
-        event = ModelFailed(kind=exc.kind, message=clean(str(exc)), retry_after_s=exc.retry_after_s)
-        return Outcome((Draft(event=event, by="model", cause=self._id),))
-
-
-class _Texts:
-    """Long texts by handle, all of them fetched before."""
-
-    def __init__(self) -> None:
-        self.whole: dict[str, str] = {}
-
-    def __call__(self, ref: TextRef) -> str:
-        return self.whole[ref.sha256]
-
-
-def _references(history: Sequence[SessionMessage]) -> list[TextRef]:
-    found: list[TextRef] = []
-    for said in history:
-        for part in said.content:
-            if isinstance(part, TextRef):
-                found.append(part)
-            elif isinstance(part, ToolResult):
-                found.extend(inner for inner in part.content if isinstance(inner, TextRef))
-    return found
+        partial = self._partial()
+        durable, blobs = make_durable(partial)
+        usage = self._estimated(partial) if partial else None
+        event = ModelFailed(
+            kind=exc.kind,
+            message=clean(str(exc)),
+            retry_after_s=exc.retry_after_s,
+            parts=durable,
+            usage=usage,
+            cost=cost(usage, self._facts.prices) if usage else None,
+        )
+        return Outcome((Draft(event=event, by="model", cause=self._id),), blobs)

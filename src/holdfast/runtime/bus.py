@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 
 from holdfast.vocab.deltas import Delta, Lagged, Notice
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 
 Item = Recorded | Delta | Notice
 CAPACITY: Final = 16_384

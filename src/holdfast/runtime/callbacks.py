@@ -15,16 +15,8 @@ from holdfast.runtime.bus import Bus, Item
 from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.events import (
-    Draft,
-    FaultCaught,
-    ModelAsked,
-    ModelReplied,
-    Recorded,
-    ToolFinished,
-    ToolStarted,
-    TurnCompleted,
-)
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.events import FaultCaught, ModelAsked, ModelReplied, ToolFinished, ToolStarted, TurnCompleted
 from holdfast.wire.names import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]

@@ -2,7 +2,9 @@
 
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
-from holdfast.vocab.events import ChildFinished, ChildStarted, Draft, Recorded, TurnOutcome
+from holdfast.vocab.event import Draft, Recorded, TurnOutcome
+from holdfast.vocab.event_limits import ChildPaused
+from holdfast.vocab.events import ChildFinished, ChildStarted
 
 
 class RunChild:
@@ -31,5 +33,5 @@ class RunChild:
     def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
         return ChildFinished(call=self._started.call, child=self._started.child, outcome=outcome, text=text)
 
-    def _finish(self, event: ChildFinished) -> Outcome:
+    def _finish(self, event: ChildFinished | ChildPaused) -> Outcome:
         return Outcome((Draft(event=event, by="child", cause=self._id),))

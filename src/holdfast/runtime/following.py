@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator
 from holdfast.ports import EventStore
 from holdfast.runtime.bus import Item, Subscription
 from holdfast.vocab.deltas import Lagged, Notice
-from holdfast.vocab.events import InputDropped, InputTaken, Recorded, TurnCompleted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import BudgetAnswered
+from holdfast.vocab.events import InputDropped, InputTaken, TurnCompleted
 
 
 async def follow(subscription: Subscription, store: EventStore, session: str) -> AsyncIterator[Item]:
@@ -35,6 +37,8 @@ async def follow_input(
                 return
             case Recorded(event=TurnCompleted(turn=ended)) if ended == turn:
                 break
+            case Recorded(event=BudgetAnswered(nobody=True)):
+                return  # the turn waits for money, and nobody is there to say so
             case _:
                 pass
     while isinstance(notice := subscription.take(), Notice):

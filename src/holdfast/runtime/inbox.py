@@ -8,7 +8,7 @@ import anyio
 
 from holdfast.ports import Clock
 from holdfast.vocab.errors import HoldfastError
-from holdfast.vocab.events import Draft
+from holdfast.vocab.event import Draft
 
 NOTE_DELAY_S: Final = 0.2
 """How long a note may wait for a commit that happens anyway."""

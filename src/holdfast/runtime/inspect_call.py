@@ -2,7 +2,8 @@
 
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
-from holdfast.vocab.events import CallInspected, CallProposed, Draft, Recorded
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.events import CallInspected, CallProposed
 from holdfast.vocab.messages import ToolCall
 
 

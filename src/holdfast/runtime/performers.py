@@ -2,13 +2,18 @@
 
 from typing import Final
 
+from holdfast.runtime.ask_budget import AskBudget
 from holdfast.runtime.ask_human import AskHuman
 from holdfast.runtime.ask_model import AskModel
 from holdfast.runtime.children import RunChild
+from holdfast.runtime.compact import Compact
 from holdfast.runtime.inspect_call import InspectCall
 from holdfast.runtime.run_tool import RunTool
+from holdfast.runtime.wait import Wait
 from holdfast.runtime.world import Perform
-from holdfast.vocab.events import CallProposed, ChildStarted, Event, ModelAsked, PermissionAsked, ToolStarted
+from holdfast.vocab.event import Event
+from holdfast.vocab.event_limits import BudgetAsked, CompactionStarted, WaitStarted
+from holdfast.vocab.events import CallProposed, ChildStarted, ModelAsked, PermissionAsked, ToolStarted
 
 PERFORMERS: Final[dict[type[Event], Perform]] = {
     ModelAsked: AskModel,
@@ -16,4 +21,7 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     PermissionAsked: AskHuman,
     ToolStarted: RunTool,
     ChildStarted: RunChild,
+    WaitStarted: Wait,
+    CompactionStarted: Compact,
+    BudgetAsked: AskBudget,
 }

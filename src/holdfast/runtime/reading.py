@@ -86,12 +86,30 @@ class Reading:
     @property
     def context_state(self) -> ContextState:
         """How full the context is."""
-        return context_state(self._world.state.usage.context, self._world.state.transcript.messages)
+        policy, progress = self._runner.policy, self._world.state.progress
+        model = progress.trying.model or progress.model
+        used = progress.fill.used(policy.overhead)
+        return context_state(used, policy.facts_of(model).window, exact=progress.fill.exact)
 
     @property
     def usage(self) -> Usage:
         """The tokens that the whole session used."""
         return self._world.state.usage.total
+
+    @property
+    def cost(self) -> int:
+        """Micro-cents that the session and its children cost, as far as their models have a price."""
+        return self._world.state.progress.purse.spent
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether a turn is open and waits until the budget is raised."""
+        return self._world.state.progress.paused
+
+    @property
+    def is_compacting(self) -> bool:
+        """Whether the conversation is being made shorter."""
+        return bool(self._world.state.progress.compacting)
 
     @property
     def turns(self) -> tuple[TurnResult, ...]:

@@ -7,7 +7,8 @@ from holdfast.ports import Tool, ToolOutput
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import ToolOutputDelta
-from holdfast.vocab.events import Draft, Event, Recorded, ToolFinished, ToolOutcome, ToolStarted
+from holdfast.vocab.event import Draft, Event, Recorded, ToolOutcome
+from holdfast.vocab.events import ToolFinished, ToolStarted
 from holdfast.vocab.messages import InFlightPart, MediaRef, Text, TextRef
 
 KEPT_OUTPUT = 64 * 1024

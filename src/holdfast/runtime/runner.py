@@ -12,8 +12,8 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from holdfast.logic.decide import Policy
 from holdfast.logic.lifecycle import Lifecycle, move
+from holdfast.logic.policy import Policy
 from holdfast.logic.step import Step, settle
 from holdfast.ports import Trace
 from holdfast.runtime.admission import admit
@@ -24,19 +24,18 @@ from holdfast.runtime.performers import PERFORMERS
 from holdfast.runtime.world import Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
+from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import (
     ChildFinished,
     Closed,
-    Draft,
     FaultCaught,
     Interrupted,
     ModelAsked,
     Opened,
-    Recorded,
     StopDeadlinePassed,
     ToolFinished,
 )
-from holdfast.vocab.specs import Lease
+from holdfast.vocab.specs import Lease, ModelFacts
 
 STOP_DEADLINE_S: Final = 5.0
 """How long a performer that was told to stop may take to answer."""
@@ -80,6 +79,7 @@ class Runner:
         self._taken: list[Post] = []
         """What the step under way writes."""
         world.stream = self.stream
+        world.tap = self._tap
 
     async def drive(self) -> None:
         """Step until told to end or until the session is lost."""
@@ -108,6 +108,10 @@ class Runner:
     def hold(self) -> None:
         """Begin no turn any more; what is queued waits for the next opening."""
         self.policy = replace(self.policy, begins=False)
+
+    def learn(self, model: str, facts: ModelFacts) -> None:
+        """Know a model from now on."""
+        self.policy = replace(self.policy, facts={**self.policy.facts, model: facts})
 
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""
@@ -148,6 +152,9 @@ class Runner:
         placed = replace(delta, after=self.world.state.progress.seq, n=self._deltas)
         self.bus.publish((placed,))
         self._trace.write(self.world.session, type(delta).__name__, {"delta": placed})
+
+    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
+        self._trace.write(self.world.session, kind, content)
 
     # --- one step ----------------------------------------------------------------------------------------------------------------
 

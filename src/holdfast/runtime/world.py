@@ -6,15 +6,17 @@ from typing import Protocol
 
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.state import State
-from holdfast.ports import Asker, Clock, EventStore, Model, Tool
+from holdfast.ports import Asker, Clock, EventStore, Model, Tap, Tool
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.events import ChildFinished, ChildStarted, Draft, Recorded
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_limits import ChildPaused
+from holdfast.vocab.events import ChildFinished, ChildStarted
 from holdfast.vocab.specs import ToolSpec
 
-OpenChild = Callable[[ChildStarted], Awaitable[ChildFinished]]
-"""Runs a child session to its end, from wherever its own log stands."""
+OpenChild = Callable[[ChildStarted], Awaitable[ChildFinished | ChildPaused]]
+"""Runs a child session, from wherever its own log stands, to its end or until it has spent its share."""
 
 FindModel = Callable[[str], Awaitable[Model]]
 """Finds a model by its name in the log; raises `UserError` when there is none."""
@@ -33,6 +35,10 @@ class Tools(Protocol):
         """A problem's code and message, both empty when a call could run, and its arguments."""
 
 
+def _no_tap(kind: str, content: Mapping[str, object]) -> None:
+    """Nobody traces."""
+
+
 @dataclass(slots=True)
 class World:
     """Everything outside a session that its performers use."""
@@ -47,6 +53,8 @@ class World:
     inbox: Inbox
     stream: Callable[[Delta], None]
     """Shows a delta to whoever listens; never waits."""
+    tap: Tap = _no_tap
+    """Writes a line into the trace; never waits."""
     outgoing: Outgoing = field(default_factory=Outgoing)
     """The history as requests have it."""
     instructions: str = ""

@@ -49,7 +49,7 @@ from holdfast.stores.jsonl_search import search
 from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside
 from holdfast.stores.memory import NO_BLOBS, no_session, select
 from holdfast.vocab.errors import NeedsUpgrade, StoreReadOnly, StoreUnavailable
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import Lease, Owner, SessionMeta
 

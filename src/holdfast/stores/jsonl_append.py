@@ -20,7 +20,7 @@ from holdfast.stores.jsonl_known import FileSegments, Knowledge, Known, Stamp
 from holdfast.stores.jsonl_lines import Beginning, Claim, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import Place, name_of, read_log
 from holdfast.vocab.errors import Bug, LeaseLost, LogDamaged, NeedsUpgrade, SeqConflict, StoreFull, StoreUnavailable
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, Owner
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Owner
 from holdfast.wire.codec import decode, encode
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import msgspec
 
 from holdfast.stores.jsonl_lines import Beginning, Flaw, Head, Lines, read_head, read_lines
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 
 HEAD_ROOM: Final = 4096
 """More bytes than the first two lines of a segment have."""

@@ -17,7 +17,7 @@ from holdfast.stores.jsonl_known import Knowledge, Look
 from holdfast.stores.jsonl_lines import Flaw, read_head
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
 from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 
 ASIDE: Final = "damaged"
 """The folder in a session's folder where repairs keep what they found."""

@@ -33,7 +33,7 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import Lease, Owner, SessionMeta
 from holdfast.wire.codec import decode, encode

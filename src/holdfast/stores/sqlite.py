@@ -21,7 +21,7 @@ from holdfast.stores.sqlite_leases import IsDead
 from holdfast.stores.sqlite_place import Place, prepare
 from holdfast.stores.sqlite_writer import InlineWriter, Job, Scribe, ThreadWriter, Writer
 from holdfast.vocab.errors import LogDamaged
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import Lease, Owner, SessionMeta
 

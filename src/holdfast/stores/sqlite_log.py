@@ -20,7 +20,7 @@ from holdfast.vocab.errors import (
     SeqConflict,
     UserError,
 )
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, SessionMeta
 from holdfast.wire import codec
 

@@ -4,6 +4,9 @@ One file a session, `<folder>/<session>.jsonl`, a line `{"after","token","n","at
 last `seq` of the log, `token` the lease that wrote it, `n` the number of the line since then, so that the key is unique
 for ever. Lines are encoded when they are written and reach the file at most 50 ms or 64 KiB later, by one thread for
 all sessions. A crash may cost that tail. A disk that fails costs lines, which are counted, and nothing else.
+
+No line reaches the file with a secret in it that can be told as one, be it split over several lines; a line that may
+hold the beginning of one waits for those that follow. Requests are written as what is new in them.
 """
 
 import json
@@ -20,13 +23,18 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.ports import Trace
 from holdfast.stores.trace_files import TraceFile, segments, trace_path
+from holdfast.stores.trace_requests import RequestPacker, RequestReader
+from holdfast.stores.trace_scrub import Line, Scrubber, encode_line, line_of
 
 LOST: Final = "trace_lost"
 """The kind of a line that says how many lines before it could not be written."""
 CUT: Final = "trace_cut"
 """The kind of a line that says that the oldest lines were dropped to keep the trace small."""
+REQUEST: Final = "provider_request"
+"""The kind of a line with a request. Its content is not copied: whoever writes it must not change it afterwards."""
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 BEHIND_S: Final = 0.05
@@ -35,7 +43,7 @@ MOST_WAITING: Final = 64 * 1024 * 1024
 """Bytes that wait for a disk that hangs; what comes after them is lost."""
 
 Scrub = Callable[[Mapping[str, object]], Mapping[str, object]]
-"""What takes secrets out of a line's content before it is written."""
+"""What else takes something out of a line's content before it is buffered."""
 
 
 class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,13 +85,16 @@ class FileTrace:
         max_bytes: int = MAX_BYTES,
         now: Callable[[], int] | None = None,
         scrub: Scrub | None = None,
+        redactor: Redactor = PLAIN,
     ) -> None:
         self._folder = Path(folder)
+        self._redactor = redactor
         self._half = max_bytes // 2
         self._now = now or _wall_clock
         self._scrub = scrub
         self._places: dict[str, _FilePlace] = {}
-        self._queue: deque[tuple[_FilePlace, bytes]] = deque()
+        self._queue: deque[tuple[_FilePlace, Line | TraceLine, int]] = deque()
+        self._holding: set[_FilePlace] = set()
         self._queued, self._taken = 0, 0
         self._lost = 0
         self._problem = ""
@@ -106,28 +117,35 @@ class FileTrace:
 
     def position(self, session: str, after: int, token: int) -> None:
         """Say where the log of `session` is; lines from now on are numbered from there."""
-        self._place(session).move(after, token)
+        place = self._place(session)
+        place.move(after, token)
+        if place.scrubber.holds:
+            self._wake()
 
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Buffer one line; never waits, and never raises for what the content or the disk is."""
         place = self._place(session)
-        line = _encode(place.line(kind, self._now(), self._scrub(content) if self._scrub else content))
-        size = len(line) + 1
+        traced = place.line(kind, self._now(), self._scrub(content) if self._scrub else content)
+        entry: Line | TraceLine = traced
+        if kind == REQUEST:  # long, and little of it is new: that is found out later, by the flusher
+            size = _size(content)
+        else:
+            entry = line_of(written := _encode(traced), traced.after, kind, traced.data)
+            size = len(written) + 1
         waiting = self._queued - self._taken + size
         if self._closed or waiting > MOST_WAITING:
             self._lose(place, 1, "the trace is closed" if self._closed else "the disk is too slow")
             return
         self._queued += size
-        self._queue.append((place, line))
+        self._queue.append((place, entry, size))
         if not self._some.is_set():
-            self._some.set()
-            self._start()
+            self._wake()
         if waiting >= BEHIND_BYTES and not self._enough.is_set():
             self._enough.set()
 
     async def flush(self) -> None:
         """Bring what is buffered to the files."""
-        await anyio.to_thread.run_sync(self._drain, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(self._finish, abandon_on_cancel=True)
 
     async def close(self) -> None:
         """Flush and end the thread. A disk that hangs is given five seconds; what is written afterwards is lost."""
@@ -137,8 +155,13 @@ class FileTrace:
     def _place(self, session: str) -> "_FilePlace":
         place = self._places.get(session)
         if place is None:
-            place = self._places.setdefault(session, _FilePlace(TraceFile(trace_path(self._folder, session))))
+            file = TraceFile(trace_path(self._folder, session))
+            place = self._places.setdefault(session, _FilePlace(file, self._redactor))
         return place
+
+    def _wake(self) -> None:
+        self._some.set()
+        self._start()
 
     def _start(self) -> None:
         with self._losing:
@@ -160,6 +183,9 @@ class FileTrace:
             self._enough.clear()
             self._drain()
 
+    def _finish(self) -> None:
+        self._drain(final=True)
+
     def _stop(self) -> None:
         with self._losing:
             self._closed = True
@@ -167,21 +193,24 @@ class FileTrace:
         self._some.set()
         if self._flusher is not None:
             self._flusher.join()
-        self._drain()
+        self._finish()
 
-    def _drain(self) -> None:
+    def _drain(self, *, final: bool = False) -> None:
         # One drain at a time, from taking the lines to writing them: so lines stay in order.
         with self._draining:
-            batches: dict[_FilePlace, list[bytes]] = {}
+            batches: dict[_FilePlace, list[Line]] = {place: [] for place in self._holding}
             for _ in range(len(self._queue)):
-                place, line = self._queue.popleft()
+                place, entry, size = self._queue.popleft()
+                line = entry if isinstance(entry, Line) else place.packed(entry)
                 batches.setdefault(place, []).append(line)
-                self._taken += len(line) + 1
-            for place, lines in batches.items():
-                self._put(place, lines)
+                self._taken += size
+            for place, fresh in batches.items():
+                if lines := place.scrubber.take(fresh, position=place.after, final=final):
+                    self._put(place, lines)
+            self._holding = {place for place in batches if place.scrubber.holds}
 
     def _put(self, place: "_FilePlace", lines: list[bytes]) -> None:
-        at, marks, reported = self._now(), [], place.lost
+        at, marks, reported, swaps = self._now(), [], place.lost, place.file.swaps
         if place.file.make_room(sum(map(len, lines)), self._half):
             marks.append(_encode(place.mark(CUT, at, {"max_bytes": self._half * 2})))
         if reported:
@@ -192,6 +221,8 @@ class FileTrace:
         if kept >= len(marks):
             with self._losing:
                 place.lost -= reported
+        if problem is not None or place.file.swaps != swaps:
+            place.packer.forget()
         if problem is not None:
             self._lose(place, len(lines) - max(0, kept - len(marks)), str(problem))
 
@@ -217,7 +248,9 @@ class MemoryTrace:
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Keep one line."""
         place = self._places.setdefault(session, _Place())
-        self._lines.setdefault(session, []).append(place.line(kind, self._now(), content))
+        line = _decoder.decode(_encode(place.line(kind, self._now(), content)))
+        clean = msgspec.convert(PLAIN.value(line.data), dict[str, object])
+        self._lines.setdefault(session, []).append(msgspec.structs.replace(line, data=clean))
 
     def lines(self, session: str) -> tuple[TraceLine, ...]:
         """Everything written for `session`, in order."""
@@ -256,6 +289,8 @@ def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
                 lines.append(_decoder.decode(piece))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 unreadable += 1
+    requests = RequestReader()
+    lines = [_whole(line, requests) if line.kind == REQUEST else line for line in lines]
     reported = sum(_reported(line) for line in lines)
     return TraceSlice(lines=tuple(lines), lost=unreadable + reported, cut=any(line.kind == CUT for line in lines))
 
@@ -271,6 +306,10 @@ class _Place:
         if (after, token) != self._key[:2]:
             self._key = (after, token, count(1))
 
+    @property
+    def after(self) -> int:
+        return self._key[0]
+
     def line(self, kind: str, at: int, content: Mapping[str, object]) -> TraceLine:
         after, token, numbers = self._key
         return TraceLine(after=after, token=token, n=next(numbers), at=at, kind=kind, data=dict(content))
@@ -283,11 +322,24 @@ class _Place:
 class _FilePlace(_Place):
     """And the file that it goes to."""
 
-    def __init__(self, file: TraceFile) -> None:
+    def __init__(self, file: TraceFile, redactor: Redactor) -> None:
         super().__init__()
         self.file = file
+        self.scrubber = Scrubber(redactor)
+        self.packer = RequestPacker(redactor.value)
         self.lost = 0
         """Lines that are lost and not yet reported in the file."""
+
+    def packed(self, request: TraceLine) -> Line:
+        """A request as it is written: what is new in it."""
+        try:
+            line = msgspec.structs.replace(request, data=self.packer.pack(request.data))
+            written = encode_line(msgspec.structs.asdict(line))
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            self.packer.forget()
+            line = msgspec.structs.replace(request, data={"unwritable": f"{type(exc).__name__}: {exc}"})
+            written = _encode(line)
+        return Line(written, after=request.after, ready=True)
 
 
 def _named(thing: object) -> str:
@@ -313,6 +365,15 @@ def _salvage(content: dict[str, object]) -> dict[str, object]:
     except (TypeError, ValueError, RecursionError) as exc:
         return {"unwritable": f"{type(exc).__name__}: {exc}"}
     return {"salvaged": text.encode("utf-8", "replace").decode()}
+
+
+def _size(content: Mapping[str, object]) -> int:
+    """About how many bytes a request takes while it waits; objects that others hold too cost nothing."""
+    return 1024 + sum(len(value) for value in content.values() if isinstance(value, str | bytes))
+
+
+def _whole(line: TraceLine, requests: RequestReader) -> TraceLine:
+    return msgspec.structs.replace(line, data=requests.unpack(line.data))
 
 
 def _reported(line: TraceLine) -> int:

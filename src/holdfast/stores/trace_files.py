@@ -41,6 +41,8 @@ class TraceFile:
         self._path = path
         self._size: int | None = None
         """None when the file has to be looked at: at first, and after a failure."""
+        self.swaps = 0
+        """How often the newer file took the older one's place."""
 
     def make_room(self, size: int, half: int) -> bool:
         """Let the newer file take the older one's place if `size` bytes more would be over `half`.
@@ -55,6 +57,7 @@ class TraceFile:
         except OSError:
             return False
         self._size = 0
+        self.swaps += 1
         return dropped
 
     def append(self, chunk: bytes) -> tuple[int, OSError | None]:

@@ -13,19 +13,17 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import inspect
 
+from holdfast.vocab.event import By, Event, Recorded
 from holdfast.vocab.events import (
     EVENTS,
-    By,
     CallInspected,
     CallJudged,
-    Event,
     InputReceived,
     InputTaken,
     Interrupted,
     ModelAsked,
     ModelReplied,
     Opened,
-    Recorded,
     Started,
     ToolFinished,
     ToolStarted,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 from holdfast.logic.shapes import RULES, check_shape
 from holdfast.ports import Model, ModelReply, ModelRequest
 from holdfast.vocab.deltas import Delta
+from holdfast.vocab.specs import ModelFacts
 
 FORMATS: Final = tuple(RULES)
 
@@ -35,6 +36,11 @@ class CheckedModel:
     def format(self) -> str:
         """The wire format of the wrapped model."""
         return self._inner.format
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the wrapped model."""
+        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Check the request, then answer as the wrapped model does."""

@@ -35,7 +35,8 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.testing.crash_process import Blow, When
 from holdfast.testing.crash_stage import SESSION, STORES, OpenStore, Scenario, Stage, Trial
 from holdfast.testing.crash_ways import RESUME, WAYS, Way, judge, judge_dead, log_of
-from holdfast.vocab.events import Recorded, Started, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import Started, ToolStarted
 from holdfast.vocab.specs import Owner
 
 __all__ = ["Blow", "CrashReport", "Point", "Problem", "Scenario", "Stage", "Way", "crash_everywhere"]

@@ -13,6 +13,7 @@ from typing import Final
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.transcript import Transcript
 from holdfast.ports import ModelRequest
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
@@ -23,7 +24,6 @@ from holdfast.vocab.events import (
     ModelAsked,
     ModelFailed,
     ModelReplied,
-    Recorded,
     Rewound,
     ToolFinished,
     ToolStarted,
@@ -153,7 +153,7 @@ def dropped_from(request: ModelRequest, results: Sequence[Result]) -> Iterator[s
             yield f"the result of {call} reaches the model as {told[call].content!r:.200}, not as {content!r:.200}"
 
 
-def requests_of(log: Iterable[Recorded], resolve: Callable[[TextRef], str]) -> Iterator[Told]:
+def requests_of(log: Iterable[Recorded], resolve: Callable[[str], bytes]) -> Iterator[Told]:
     """What each model call of a log has to be asked with, made from nothing each time."""
     transcript = Transcript()
     position = 0
@@ -162,7 +162,7 @@ def requests_of(log: Iterable[Recorded], resolve: Callable[[TextRef], str]) -> I
         position += isinstance(record.event, ModelReplied | ModelFailed)
         if isinstance(record.event, ModelAsked):
             outgoing = Outgoing()
-            outgoing.extend(outgoing.fresh(transcript), resolve)
+            outgoing.extend(outgoing.fresh(transcript), resolve, transcript.opaques)
             yield position, tuple(outgoing.messages)
 
 
@@ -177,12 +177,12 @@ def child_prompts(log: Iterable[Recorded]) -> frozenset[str]:
     return frozenset(record.event.prompt for record in log if isinstance(record.event, ChildStarted))
 
 
-def _same(durable: Sequence[Text | TextRef | MediaRef], sent: Sequence[Text | TextRef | MediaRef]) -> bool:
+def _same(durable: Sequence[Text | TextRef | MediaRef], sent: Sequence[object]) -> bool:
     kept = [part for part in durable if not (isinstance(part, Text) and not part.text.strip())]
     return len(kept) == len(sent) and all(map(_same_part, kept, sent))
 
 
-def _same_part(durable: Text | TextRef | MediaRef, sent: Text | TextRef | MediaRef) -> bool:
+def _same_part(durable: Text | TextRef | MediaRef, sent: object) -> bool:
     if isinstance(durable, TextRef) and isinstance(sent, Text):
         return hashlib.sha256(sent.text.encode()).hexdigest() == durable.sha256
     return durable == sent

@@ -16,8 +16,8 @@ from holdfast.ports import EventStore, Model, ModelReply, ModelRequest, Tool, To
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.testing.crash_store import NO_BLOBS, WrappedStore
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.events import Recorded
-from holdfast.vocab.specs import Lease, Owner, ToolSpec
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.specs import Lease, ModelFacts, Owner, ToolSpec
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -150,6 +150,11 @@ class MortalModel:
     def format(self) -> str:
         """The wire format of the wrapped model."""
         return self._inner.format
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of the wrapped model."""
+        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer as the wrapped model does."""

@@ -15,9 +15,10 @@ from holdfast.session import Session
 from holdfast.testing.crash_stage import Scenario, Stage
 from holdfast.vocab.deltas import Delta, TextDelta
 from holdfast.vocab.errors import TurnError
-from holdfast.vocab.events import InputReceived, Recorded, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import InputReceived, ToolStarted
 from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import Effect, ToolSpec
+from holdfast.vocab.specs import Effect, ModelFacts, ToolSpec
 
 Reply = Mapping[str, object]
 LONG: Final = "a long answer " * 3_000
@@ -143,6 +144,11 @@ class _Rehearsed:
     @property
     def format(self) -> str:
         return "anthropic"
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of it: nothing special."""
+        return ModelFacts(summarises=False)
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         if request.position >= self._length:

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from holdfast.ports import EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, Owner, SessionMeta
 
 T = TypeVar("T")

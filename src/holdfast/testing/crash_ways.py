@@ -22,7 +22,8 @@ from holdfast.testing.crash_checks import (
 )
 from holdfast.testing.crash_stage import SESSION, Stage, Trial
 from holdfast.vocab.errors import NoSession, TurnError
-from holdfast.vocab.events import ModelAsked, Recorded, TurnCompleted, TurnStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ModelAsked, TurnCompleted, TurnStarted
 from holdfast.vocab.specs import SessionMeta
 
 MESSAGE: Final = "Go on with this instead."
@@ -114,8 +115,8 @@ async def misled(
     """The requests that tell a model something else than any log says it was to be told."""
     said = (record.event for log in logs for record in log if not isinstance(record.event, ModelAsked))
     cited = {sha for event in said for sha in cited_blobs(event)}
-    texts = {sha: (await store.blob(sha)).decode("utf-8", "replace") for sha in sorted(cited)}
-    right = {told for log in logs for told in requests_of(log, lambda ref: texts[ref.sha256])}
+    blobs = {sha: await store.blob(sha) for sha in sorted(cited)}
+    right = {told for log in logs for told in requests_of(log, blobs.__getitem__)}
     wrong = [request for request in requests if (request.position, request.messages) not in right]
     return tuple(f"a request tells the model something else than the log: {each.messages!r:.1000}" for each in wrong)
 

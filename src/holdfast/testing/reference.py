@@ -17,12 +17,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.vocab import deltas, errors, events, messages, specs
+from holdfast.vocab import deltas, errors, event, events, messages, specs
 from holdfast.wire import schema
 from holdfast.wire.names import NAME_OF
 from holdfast.wire.stream import LAGGED, LIFECYCLE, PREFIX
 
-WORDS: Final[tuple[ModuleType, ...]] = (events, messages, specs, errors, deltas)
+WORDS: Final[tuple[ModuleType, ...]] = (event, events, messages, specs, errors, deltas)
 """Where the structures and the closed sets of values stand that events are made of."""
 
 
@@ -111,13 +111,13 @@ _DELTAS_HEAD: Final = (
 )
 
 
-def _event_row(cls: type[events.Event]) -> str:
+def _event_row(cls: type[event.Event]) -> str:
     summary = (inspect.getdoc(cls) or "").partition("\n")[0]
     name = f"[{cls.__name__}](#{cls.__name__.lower()})"
     return _row(name, f"`{NAME_OF[cls]}`", str(events.VERSIONS[cls]), summary)
 
 
-def _intent(cls: type[events.Event]) -> str:
+def _intent(cls: type[event.Event]) -> str:
     return ", an intent" if cls in events.INTENTS else ""
 
 

@@ -13,7 +13,7 @@ from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import ErrorKind, ProviderError
 from holdfast.vocab.messages import InFlightPart, Reasoning, Text, ToolCall
-from holdfast.vocab.specs import Effect, ToolSpec, Usage
+from holdfast.vocab.specs import Effect, ModelFacts, ToolSpec, Usage
 
 KINDS: Final[tuple[ErrorKind, ...]] = ("rate_limit", "overloaded", "timeout", "transport", "bad_request", "unknown")
 WORDS: Final = ("yes", "no", "  ", "", "maybe so", "käse", "\ud800", "a\x00b", "{}")
@@ -36,6 +36,11 @@ class FakeModel:
     def format(self) -> str:
         """The wire format whose rules are the strictest."""
         return "anthropic"
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What is known of it: nothing special."""
+        return ModelFacts(summarises=False)
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer, or fail in one of the ways in which providers fail."""

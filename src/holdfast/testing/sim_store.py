@@ -11,7 +11,7 @@ from holdfast.testing.crash_process import Blow, Ledger, MortalStore, Process
 from holdfast.testing.crash_store import NO_BLOBS, WrappedStore
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.errors import LeaseLost, SeqConflict, StoreFull, StoreUnavailable
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, Owner
 
 T = TypeVar("T")

@@ -40,7 +40,8 @@ from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.testing.sim_store import AuditedStore, FailingStore
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.errors import Bug, HoldfastError, StoreError, TurnError
-from holdfast.vocab.events import ChildStarted, InputReceived, Recorded, ToolFinished, ToolStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ChildStarted, InputReceived, ToolFinished, ToolStarted
 from holdfast.wire.codec import encode
 
 TURNS: Final = 20

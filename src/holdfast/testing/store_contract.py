@@ -36,7 +36,8 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.events import InputReceived, Recorded, Renamed
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import InputReceived, Renamed
 from holdfast.vocab.messages import TextRef
 from holdfast.vocab.specs import Lease, SessionMeta
 

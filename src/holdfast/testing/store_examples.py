@@ -7,7 +7,8 @@ import anyio.lowlevel
 
 from holdfast.ports import Clock
 from holdfast.testing.builders import START, recorded, started
-from holdfast.vocab.events import InputReceived, Recorded
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import InputReceived
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import Owner
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from holdfast.logic.results import Denial, TurnResult
 from holdfast.logic.usage import add
-from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied, Recorded, TurnCompleted, TurnStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import DurablePart
 from holdfast.vocab.specs import Usage
 

@@ -17,7 +17,7 @@ from holdfast.ports import EventStore
 from holdfast.stores.trace import TraceLine
 from holdfast.stores.trace_files import trace_folder, trace_path
 from holdfast.vocab.deltas import DELTAS, Delta
-from holdfast.vocab.events import Recorded
+from holdfast.vocab.event import Recorded
 from holdfast.wire.stream import Item
 
 POLL_S: Final = 0.1

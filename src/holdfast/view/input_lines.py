@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.ports import Answer
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.events import Delivery
+from holdfast.vocab.event import Delivery
 from holdfast.vocab.messages import InFlightPart, InlineMedia, Text
 from holdfast.vocab.specs import MODES, Mode
 

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.runtime.bus import Item
 from holdfast.vocab.deltas import Delta, Lagged, Notice
-from holdfast.vocab.events import Event, Recorded
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.messages import iso
 from holdfast.wire.names import NAME_OF
 

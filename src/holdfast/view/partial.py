@@ -2,7 +2,8 @@
 
 from holdfast.view.result_object import stop_reason, usage_object
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.events import ModelFailed, ModelReplied, Recorded
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ModelFailed, ModelReplied
 from holdfast.vocab.ids import call_id
 from holdfast.vocab.specs import Usage
 

@@ -12,7 +12,7 @@ from holdfast.session import Session
 from holdfast.view.account import INTERRUPTED
 from holdfast.view.job import Complain
 from holdfast.vocab.errors import HoldfastError
-from holdfast.vocab.events import By
+from holdfast.vocab.event import By
 
 _AGAIN_S: Final = 0.05
 

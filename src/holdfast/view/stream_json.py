@@ -13,6 +13,7 @@ from holdfast.view.account import About, Ended
 from holdfast.view.partial import Partials
 from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object
 from holdfast.vocab.deltas import Delta
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import (
     CallJudged,
     ChildFinished,
@@ -22,7 +23,6 @@ from holdfast.vocab.events import (
     ModelReplied,
     PermissionAnswered,
     PermissionAsked,
-    Recorded,
     ToolFinished,
 )
 from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall

@@ -22,7 +22,8 @@ from holdfast.view.rule_notes import rule_notes
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
 from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, UserError
-from holdfast.vocab.events import InputReceived, Recorded, TurnOutcome, TurnStarted
+from holdfast.vocab.event import Recorded, TurnOutcome
+from holdfast.vocab.events import InputReceived, TurnStarted
 from holdfast.vocab.messages import ToolCall
 
 

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.events import (
     ChildFinished,
-    Event,
     ModelAsked,
     ModelFailed,
     ModelReplied,
     Opened,
-    Recorded,
     Started,
     ToolFinished,
     ToolStarted,

@@ -20,7 +20,8 @@ HoldfastError
 │   └── SeqConflict        somebody else appended first
 ├── TurnError              what `run()` raises after the event is durable
 │   ├── TurnFailed
-│   └── TurnInterrupted
+│   ├── TurnInterrupted
+│   └── TurnPaused         raise the budget, then finish the turn
 └── Bug                    ours: please report it
 """
 
@@ -177,6 +178,12 @@ class TurnInterrupted(TurnError):
     """Somebody stopped the turn; the partial text is kept."""
 
     code = "Cancellation.TurnCancelled"
+
+
+class TurnPaused(TurnError):
+    """The turn is open and waits: the budget is spent, and nobody is there to raise it. Raise it and finish the turn."""
+
+    code = "Turn.Paused"
 
 
 class Bug(HoldfastError):

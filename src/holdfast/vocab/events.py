@@ -5,27 +5,15 @@ An event's name on the wire is the snake-case name of its class (`ToolStarted` i
 the envelope's `cause`.
 """
 
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
+from holdfast.vocab import event_limits
 from holdfast.vocab.errors import ErrorKind
-from holdfast.vocab.messages import DurablePart, InputPart, MediaRef, Role, Text, TextRef, ToolCall
+from holdfast.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
+from holdfast.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Usage
-
-By = Literal["user", "model", "rule", "hook", "system", "child"]
-Delivery = Literal["steer", "queue"]
-Decision = Literal["allow", "ask", "deny"]
-TurnOutcome = Literal["completed", "interrupted", "failed", "abandoned"]
-ToolOutcome = Literal["ok", "failed", "denied", "invalid", "interrupted", "unknown"]
-"""How a call ended. `unknown`: it was started, the process died, and nobody can say whether it happened."""
-Stop = Literal["end", "tool_calls", "length", "filter", "interrupted", "other"]
-Grant = Literal["once", "session"]
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A fact. Frozen and without cycles, so the garbage collector need not look at it: a long log loads half again as fast."""
-
 
 # --- the session -----------------------------------------------------------------------------------------------------------------
 
@@ -186,6 +174,10 @@ class ModelAsked(Event, frozen=True, kw_only=True):
     tools: str = ""
     """Hash of the blob with the tool schemas."""
     parameters: dict[str, object] = {}
+    tokens: int = 0
+    """How many tokens the request was thought to have."""
+    reserved: int = 0
+    """Micro-cents set aside for the call; spent, as an estimate, when its process dies."""
 
 
 class Opaque(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,11 +190,15 @@ class Opaque(msgspec.Struct, frozen=True, kw_only=True):
 class ModelReplied(Event, frozen=True, kw_only=True):
     """The model answered, or had said this much when it was interrupted."""
 
-    parts: tuple[DurablePart, ...]
+    parts: tuple[StoredPart, ...]
     stop: Stop = "end"
     model: str = ""
     usage: Usage | None = None
+    cost: int | None = None
+    """Micro-cents; None when the model has no known price."""
     opaque: Opaque | None = None
+    problem: str = ""
+    """Why the answer cannot be taken as it is: it does not fit the schema that was asked for."""
 
 
 class ModelFailed(Event, frozen=True, kw_only=True):
@@ -211,6 +207,16 @@ class ModelFailed(Event, frozen=True, kw_only=True):
     kind: ErrorKind
     message: str
     retry_after_s: float | None = None
+    parts: tuple[StoredPart, ...] = ()
+    """What it had said before, and what somebody may have seen: then it is not asked again. The conversation does not hold it."""
+    usage: Usage | None = None
+    cost: int | None = None
+
+
+class ModelNoted(Event, frozen=True, kw_only=True):
+    """Something about a model call is worth knowing, and stopped nothing."""
+
+    note: str
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------------------
@@ -312,6 +318,8 @@ class ChildFinished(Event, frozen=True, kw_only=True):
     outcome: TurnOutcome
     text: str = ""
     spent: Usage | None = None
+    cost: int | None = None
+    """Micro-cents that the child has spent in all, as its own log says."""
 
 
 # --- history ---------------------------------------------------------------------------------------------------------------------
@@ -321,7 +329,7 @@ class MessageInjected(Event, frozen=True, kw_only=True):
     """A message entered the history without a model call."""
 
     role: Role
-    parts: tuple[DurablePart, ...]
+    parts: tuple[StoredPart, ...]
 
 
 class EntryAdded(Event, frozen=True, kw_only=True):
@@ -342,47 +350,37 @@ class Rewound(Event, frozen=True, kw_only=True):
     to: str
     turns: int = 0
     """Turns on the path up to there."""
+    tokens: int = 0
+    """About how many tokens the conversation has up to there."""
+    messages: int = 0
+
+
+def _is_event(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Event) and value is not Event
 
 
 EVENTS: Final[tuple[type[Event], ...]] = tuple(
     sorted(
-        (
-            cls
-            for cls in list(globals().values())
-            if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event
-        ),
+        (cls for cls in (*globals().values(), *vars(event_limits).values()) if _is_event(cls)),
         key=lambda cls: cls.__name__,
     )
 )
 """Every event type."""
 
-INTENTS: Final = (ModelAsked, CallProposed, PermissionAsked, ToolStarted, ChildStarted)
+INTENTS: Final = (
+    ModelAsked,
+    CallProposed,
+    PermissionAsked,
+    ToolStarted,
+    ChildStarted,
+    event_limits.WaitStarted,
+    event_limits.CompactionStarted,
+    event_limits.BudgetAsked,
+)
 """Events that somebody performs."""
 
 VERSIONS: Final[dict[type[Event], int]] = dict.fromkeys(EVENTS, 1)
 """The current number of each shape."""
-
-
-class Recorded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An event in its envelope, as the log holds it."""
-
-    seq: int
-    """Position in the session: 1, 2, 3, ... without gaps, also across restarts."""
-    id: str
-    at: int
-    """Microseconds since 1970, never going back within a session."""
-    by: By
-    cause: str = ""
-    """The id of the intent this answers, or of the event that led to it."""
-    event: Event
-
-
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """An event that is about to be written: it has no place in the log yet."""
-
-    event: Event
-    by: By = "system"
-    cause: str = ""
 
 
 def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:

@@ -51,3 +51,8 @@ def base36(number: int) -> str:
         digits = _DIGITS[rest] + digits
         if not number:
             return digits
+
+
+def provider_of(model: str) -> str:
+    """The provider in a model's name: `anthropic` in `anthropic:claude-sonnet-4-6`."""
+    return model.partition(":")[0]

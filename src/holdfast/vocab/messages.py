@@ -4,6 +4,7 @@
 a provider adapter sends and receives. `logic/parts.py` turns one into the other.
 """
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -71,7 +72,8 @@ class ToolResult(Part, frozen=True, kw_only=True, tag="tool_result"):
     """What a call gave back."""
 
     call: str
-    content: tuple["Text | TextRef | MediaRef", ...] = ()
+    content: tuple["Text | TextRef | MediaRef | InlineMedia", ...] = ()
+    """In flight, media are there as bytes; what is stored has handles only."""
     is_error: bool = False
 
 
@@ -105,10 +107,15 @@ class InlineMedia(Part, frozen=True, kw_only=True, tag="inline_media"):
     name: str = ""
 
 
-DurablePart = Text | TextRef | Reasoning | ToolCall | ToolResult | MediaRef | MediaLink | ServerBlock
+StoredPart = Text | TextRef | Reasoning | ToolCall | MediaRef | MediaLink | ServerBlock
+"""What an event may hold: media and long texts only by handle, no signature. A result is an event of its own."""
+DurablePart = StoredPart | ToolResult
+"""What a message of the transcript is made of."""
 InputPart = Text | TextRef | MediaRef | MediaLink
 """What a person may send, once it is stored."""
-InFlightPart = Text | Reasoning | SignedReasoning | ToolCall | ToolResult | MediaRef | MediaLink | ServerBlock | InlineMedia
+InFlightPart = (
+    Text | Reasoning | SignedReasoning | ToolCall | ToolResult | MediaRef | MediaLink | ServerBlock | InlineMedia
+)
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -149,6 +156,6 @@ def iso(at: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 
-def text_of(parts: "tuple[DurablePart, ...] | tuple[InFlightPart, ...] | tuple[InputPart, ...]") -> str:
+def text_of(parts: Iterable[object]) -> str:
     """The plain text of `parts`, joined; long text contributes its head."""
     return "".join([p.text if isinstance(p, Text) else p.head for p in parts if isinstance(p, (Text, TextRef))])

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
-from holdfast.vocab.events import VERSIONS, By, Event, Recorded
+from holdfast.vocab.event import By, Event, Recorded
+from holdfast.vocab.events import VERSIONS
 from holdfast.wire.names import EVENT_NAMED, NAME_OF
 from holdfast.wire.upcast import Raw, upcast
 

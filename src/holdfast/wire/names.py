@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 from holdfast.vocab.deltas import DELTAS
-from holdfast.vocab.events import EVENTS, Event
+from holdfast.vocab.event import Event
+from holdfast.vocab.events import EVENTS
 
 
 def snake(name: str) -> str:

@@ -19,7 +19,8 @@ from typing import Final, get_args
 import msgspec
 
 from holdfast.vocab.deltas import DELTAS, Lagged, Notice
-from holdfast.vocab.events import EVENTS, VERSIONS, By
+from holdfast.vocab.event import By
+from holdfast.vocab.events import EVENTS, VERSIONS
 from holdfast.wire.names import NAME_OF
 from holdfast.wire.stream import LAGGED, LIFECYCLE, PREFIX
 

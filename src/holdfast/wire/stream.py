@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.vocab.deltas import DELTAS, Delta, Lagged, Notice
 from holdfast.vocab.errors import NeedsUpgrade, UserError
-from holdfast.vocab.events import By, Recorded
+from holdfast.vocab.event import By, Recorded
 from holdfast.wire.names import EVENT_NAMED, NAME_OF
 
 PREFIX: Final = "session:"

@@ -1,0 +1,89 @@
+"""What bounds a session: what is known of its models, what it may cost, and the policy that follows from its options."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.logic.parts import digest, rough_tokens
+from holdfast.logic.policy import AUTO_COMPACT, SESSION_TURNS, Policy
+from holdfast.logic.state import State
+from holdfast.options import Options
+from holdfast.ports import Answer, Asker, Question
+from holdfast.providers.resolve import full_name
+from holdfast.runtime.ask_budget import BUDGET
+from holdfast.runtime.world import FindModel
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.event_limits import BudgetSet
+from holdfast.vocab.specs import ModelFacts, ToolSpec
+
+
+def fallback_names(options: Options) -> tuple[str, ...]:
+    """The names of the models that answer when the first cannot."""
+    cwd = Path(options.cwd).absolute()
+    return tuple(full_name(each, cwd) if isinstance(each, str) else each.name for each in options.fallback_models)
+
+
+async def known_facts(options: Options, model: str, state: State, find: FindModel) -> dict[str, ModelFacts]:
+    """What is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
+    facts: dict[str, ModelFacts] = {}
+    for name in fallback_names(options):
+        facts[name] = (await find(name)).facts
+    try:
+        facts[model] = (await find(model)).facts
+    except UserError:
+        facts[model] = ModelFacts()  # a session may be opened and read without its model
+    limit = state.progress.purse.limit if options.budget_microcents is None else options.budget_microcents
+    unpriced = [name for name, each in facts.items() if each.prices is None]
+    if limit is not None and unpriced and not options.allow_unpriced:
+        raise UserError(
+            f"The model {unpriced[0]!r} has no known price, so a budget cannot be kept. Give its prices in the settings under "
+            "`models`, or allow it with allow_unpriced (--allow-unpriced): then its calls count as free."
+        )
+    return facts
+
+
+def wanted_budget(options: Options, state: State) -> BudgetSet | None:
+    """The budget that the options ask for; None when it is the one that the session has."""
+    purse = state.progress.purse
+    if options.budget_microcents is None and options.on_exceed is None:
+        return None
+    limit = purse.limit if options.budget_microcents is None else options.budget_microcents
+    wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or purse.on_exceed)
+    return None if (wanted.limit, wanted.on_exceed) == (purse.limit, purse.on_exceed) else wanted
+
+
+def make_policy(
+    options: Options,
+    tools: tuple[ToolSpec, ...],
+    instructions: str,
+    schemas: bytes,
+    facts: Mapping[str, ModelFacts],
+) -> Policy:
+    """The policy of a session."""
+    compact = AUTO_COMPACT if options.auto_compact is None else options.auto_compact
+    return Policy(
+        tools={spec.name: spec for spec in tools},
+        rules=tuple(options.rules),
+        instructions=digest(instructions.encode()),
+        tools_digest=digest(schemas),
+        parameters=dict(options.parameters),
+        max_rounds=options.max_rounds,
+        max_session_turns=options.max_session_turns or SESSION_TURNS,
+        fallbacks=fallback_names(options),
+        retries=options.retries,
+        facts=dict(facts),
+        overhead=rough_tokens(instructions) + rough_tokens(schemas.decode()),
+        auto_compact=None if compact is False else float(compact),
+        compact_instructions=options.compact_instructions,
+        max_messages=options.max_messages,
+    )
+
+
+def not_about_money(asker: Asker | None) -> Asker | None:
+    """The same person, who is not asked about money: a child session waits for its parent to ask."""
+    if asker is None:
+        return None
+
+    async def ask(question: Question) -> Answer:
+        return Answer(allowed=False, nobody=True) if question.tool == BUDGET else await asker(question)
+
+    return ask

@@ -1,0 +1,1 @@
+"""Layer 6: settings, read from files in layers."""

@@ -1,0 +1,134 @@
+"""How full the context is: what the provider counted, and an estimate of what came since.
+
+Never a sum over calls: a request holds the whole conversation, so its newest count says everything up to there. The estimate is corrected
+by what the provider counted for the newest request.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.logic.context import tokens_of
+from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from holdfast.vocab.events import (
+    ChildFinished,
+    HistoryCleared,
+    InputReceived,
+    InputTaken,
+    MessageInjected,
+    ModelAsked,
+    ModelReplied,
+    Rewound,
+    ToolFinished,
+    TurnCompleted,
+    TurnStarted,
+)
+from holdfast.vocab.messages import Text
+
+FRUITLESS: Final = 0.9
+"""A compaction that leaves more than this share of the context has brought nothing."""
+LEAST_RATIO, MOST_RATIO = 0.5, 4.0
+"""How far the provider's count may be from the estimate before it is the estimate's unit that is wrong."""
+
+
+class Fill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What the conversation takes of the context, in tokens."""
+
+    counted: int = 0
+    """By the provider, for the newest request and its reply; 0 when it says nothing about the conversation as it is now."""
+    since: int = 0
+    """Estimated, for what came after that."""
+    guess: int = 0
+    """Estimated, for the whole conversation."""
+    asked: int = 0
+    """Estimated, for the newest request."""
+    ratio: float = 1.0
+    """Counted tokens for one estimated token."""
+    messages: int = 0
+    fruitless: int = 0
+    """Compactions in a row that brought nothing."""
+    tried: bool = False
+    """Whether there was a compaction since anything was said."""
+    before_turn: tuple[int, int, int, int] = (0, 0, 0, 0)
+    """`counted`, `since`, `guess` and `messages` when the open turn began."""
+    waiting: tuple[tuple[str, int], ...] = ()
+    """Queued inputs and their estimates."""
+
+    def used(self, overhead: int) -> int:
+        """Tokens of the next request; `overhead` is the estimate for instructions and tools."""
+        if self.counted:
+            return self.counted + int(self.since * self.ratio)
+        return int((overhead + self.guess) * self.ratio)
+
+    @property
+    def exact(self) -> bool:
+        """Whether the provider counted all of it."""
+        return self.counted > 0 and self.since == 0
+
+
+def fold_fill(fill: Fill, record: Recorded) -> Fill:
+    """`fill` after `record`."""
+    change = _FOLDS.get(type(record.event))
+    return fill if change is None else change(fill, record.event)
+
+
+def _added(fill: Fill, tokens: int) -> Fill:
+    return replace(fill, since=fill.since + tokens, guess=fill.guess + tokens, messages=fill.messages + 1, tried=False)
+
+
+def _received(fill: Fill, event: InputReceived) -> Fill:
+    return replace(fill, waiting=(*fill.waiting, (event.input, tokens_of(event.parts))))
+
+
+def _taken(fill: Fill, event: InputTaken) -> Fill:
+    tokens = sum(size for name, size in fill.waiting if name in event.inputs)
+    left = tuple(each for each in fill.waiting if each[0] not in event.inputs)
+    return replace(_added(fill, tokens), waiting=left)
+
+
+def _replied(fill: Fill, event: ModelReplied) -> Fill:
+    added = _added(fill, tokens_of(event.parts))
+    usage = event.usage
+    if usage is None or usage.estimated:
+        return added
+    ratio = min(max(usage.input / fill.asked, LEAST_RATIO), MOST_RATIO) if fill.asked and usage.input else fill.ratio
+    return replace(added, counted=usage.input + usage.output, since=0, ratio=ratio)
+
+
+def _turn_over(fill: Fill, event: TurnCompleted) -> Fill:
+    if event.outcome != "abandoned":
+        return fill
+    counted, since, guess, messages = fill.before_turn
+    return replace(fill, counted=counted, since=since, guess=guess, messages=messages, tried=False)
+
+
+def _elsewhere(fill: Fill, guess: int, messages: int) -> Fill:
+    """The conversation is another one now: no count of a provider is about it."""
+    return replace(fill, counted=0, since=0, guess=guess, messages=messages, fruitless=0, tried=False)
+
+
+def _compacted(fill: Fill, event: Compacted) -> Fill:
+    fruitless = fill.fruitless + 1 if event.after > event.before * FRUITLESS else 0
+    return replace(_elsewhere(fill, event.guess, event.messages), fruitless=fruitless, tried=True)
+
+
+_FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each function takes its own event
+    InputReceived: _received,
+    InputTaken: _taken,
+    TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages)),
+    TurnCompleted: _turn_over,
+    ModelAsked: lambda f, e: replace(f, asked=e.tokens),
+    ModelReplied: _replied,
+    ToolFinished: lambda f, e: _added(f, tokens_of(e.content)),
+    ChildFinished: lambda f, e: _added(f, tokens_of((Text(text=e.text),))),
+    MessageInjected: lambda f, e: _added(f, tokens_of(e.parts)),
+    HistoryCleared: lambda f, e: _elsewhere(f, 0, 0),
+    Rewound: lambda f, e: _elsewhere(f, e.tokens, e.messages),
+    CompactionStarted: lambda f, e: replace(f, tried=True),
+    Compacted: _compacted,
+    CompactionFailed: lambda f, e: replace(f, fruitless=f.fruitless + 1, tried=True),
+    CompactionUndone: lambda f, e: replace(_elsewhere(f, e.guess, e.messages), tried=True),
+}

@@ -1,0 +1,152 @@
+"""Whether a value fits a JSON Schema: the part of the language that people use to say what an answer must look like.
+
+Keywords that are not known here are passed over, as the standard has it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+Schema = Mapping[str, object]
+
+_TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
+    "object": lambda v: isinstance(v, dict),
+    "array": lambda v: isinstance(v, list),
+    "string": lambda v: isinstance(v, str),
+    "boolean": lambda v: isinstance(v, bool),
+    "null": lambda v: v is None,
+    "number": lambda v: isinstance(v, int | float) and not isinstance(v, bool),
+    "integer": lambda v: not isinstance(v, bool) and (isinstance(v, int) or (isinstance(v, float) and v.is_integer())),
+}
+
+
+def answer_problem(text: str, schema: Schema) -> str:
+    """Why an answer is not JSON that fits `schema`; empty when it is."""
+    try:
+        value = msgspec.json.decode(unfenced(text))
+    except msgspec.DecodeError as exc:
+        return f"it is not JSON ({exc})."
+    wrong = next(problems(value, schema), "")
+    return f"{wrong}." if wrong else ""
+
+
+def unfenced(text: str) -> str:
+    """The JSON in an answer: models like to put a code fence around it."""
+    found = re.fullmatch(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", text, re.DOTALL)
+    return found[1] if found else text
+
+
+def problems(value: object, schema: object, *, root: Schema | None = None, at: str = "the answer") -> Iterator[str]:
+    """What in `value` does not fit, each as a sentence without its full stop."""
+    if schema is True or not isinstance(schema, Mapping):
+        if schema is False:
+            yield f"{at} is not allowed"
+        return
+    root = schema if root is None else root
+    if isinstance(ref := schema.get("$ref"), str):
+        yield from problems(value, _referred(ref, root), root=root, at=at)
+        return
+    if not _is_of(value, schema.get("type")):
+        yield f"{at} is not of type {schema.get('type')}"
+        return
+    if "enum" in schema and value not in _sequence(schema["enum"]):
+        yield f"{at} is not one of {schema['enum']}"
+    if "const" in schema and value != schema["const"]:
+        yield f"{at} is not {schema['const']!r}"
+    yield from _combined(value, schema, root, at)
+    match value:
+        case dict():
+            yield from _object(value, schema, root, at)
+        case list():
+            yield from _array(value, schema, root, at)
+        case str():
+            yield from _string(value, schema, at)
+        case int() | float() if not isinstance(value, bool):
+            yield from _number(value, schema, at)
+
+
+def _is_of(value: object, kinds: object) -> bool:
+    if kinds is None:
+        return True
+    names = [kinds] if isinstance(kinds, str) else _sequence(kinds)
+    return any(_TYPES[name](value) for name in names if isinstance(name, str) and name in _TYPES)
+
+
+def _combined(value: object, schema: Schema, root: Schema, at: str) -> Iterator[str]:
+    for each in _sequence(schema.get("allOf")):
+        yield from problems(value, each, root=root, at=at)
+    fitting = [not any(problems(value, each, root=root)) for each in _sequence(schema.get("anyOf"))]
+    if fitting and not any(fitting):
+        yield f"{at} fits none of the alternatives"
+    one = [not any(problems(value, each, root=root)) for each in _sequence(schema.get("oneOf"))]
+    if one and sum(one) != 1:
+        yield f"{at} fits {sum(one)} of the alternatives and not exactly one"
+    if "not" in schema and not any(problems(value, schema["not"], root=root)):
+        yield f"{at} is what it must not be"
+
+
+def _object(value: dict[str, object], schema: Schema, root: Schema, at: str) -> Iterator[str]:
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, Mapping) else {}
+    for name in _sequence(schema.get("required")):
+        if name not in value:
+            yield f"{at} has no {name!r}"
+    for name, inner in value.items():
+        if name in known:
+            yield from problems(inner, known[name], root=root, at=f"{at}.{name}")
+        elif schema.get("additionalProperties") is False:
+            yield f"{at} has {name!r}, which is not known"
+        elif "additionalProperties" in schema:
+            yield from problems(inner, schema["additionalProperties"], root=root, at=f"{at}.{name}")
+
+
+def _array(value: list[object], schema: Schema, root: Schema, at: str) -> Iterator[str]:
+    yield from _bounds(len(value), schema, "minItems", "maxItems", f"the length of {at}")
+    if schema.get("uniqueItems") is True and any(each in value[:i] for i, each in enumerate(value)):
+        yield f"{at} has the same item twice"
+    if "items" in schema:
+        for i, each in enumerate(value):
+            yield from problems(each, schema["items"], root=root, at=f"{at}[{i}]")
+
+
+def _string(value: str, schema: Schema, at: str) -> Iterator[str]:
+    yield from _bounds(len(value), schema, "minLength", "maxLength", f"the length of {at}")
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str):
+        try:
+            found = re.search(pattern, value)
+        except re.error:
+            return  # another dialect of patterns
+        if found is None:
+            yield f"{at} does not match {pattern!r}"
+
+
+def _number(value: float, schema: Schema, at: str) -> Iterator[str]:
+    yield from _bounds(value, schema, "minimum", "maximum", at)
+    low, high = schema.get("exclusiveMinimum"), schema.get("exclusiveMaximum")
+    if isinstance(low, int | float) and not isinstance(low, bool) and value <= low:
+        yield f"{at} is not more than {low}"
+    if isinstance(high, int | float) and not isinstance(high, bool) and value >= high:
+        yield f"{at} is not less than {high}"
+
+
+def _bounds(value: float, schema: Schema, least: str, most: str, at: str) -> Iterator[str]:
+    low, high = schema.get(least), schema.get(most)
+    if isinstance(low, int | float) and value < low:
+        yield f"{at} is less than {low}"
+    if isinstance(high, int | float) and value > high:
+        yield f"{at} is more than {high}"
+
+
+def _referred(ref: str, root: Schema) -> object:
+    node: object = root
+    for step in ref.removeprefix("#").strip("/").split("/") if ref.startswith("#") else ():
+        name = step.replace("~1", "/").replace("~0", "~")
+        node = node.get(name, True) if isinstance(node, Mapping) and name else node
+    return node if ref.startswith("#") and ref != "#" else True
+
+
+def _sequence(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()

@@ -1,0 +1,57 @@
+"""What shapes the decisions of a session besides its log."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.trying import Retries
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import ModelFacts, ToolSpec
+
+SESSION_TURNS: Final = 50
+"""Turns that a session may have, when nothing else is said."""
+AUTO_COMPACT: Final = 0.835
+"""How full the context may get before the conversation is made shorter."""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What shapes the decisions of a session besides its log."""
+
+    tools: Mapping[str, ToolSpec] = {}
+    rules: tuple[Rule, ...] = ()
+    instructions: str = ""
+    """Hash of the system prompt's blob."""
+    tools_digest: str = ""
+    """Hash of the blob with the tool schemas."""
+    parameters: dict[str, object] = {}
+    max_rounds: int | None = None
+    """Model calls that one turn may take."""
+    max_session_turns: int = SESSION_TURNS
+    parallel: int = 8
+    """Pure calls that may run at the same time."""
+    begins: bool = True
+    """Whether queued input may begin a turn; a session that is closing lets it wait for the next opening."""
+    fallbacks: tuple[str, ...] = ()
+    """The models that answer when the session's own cannot, in order."""
+    retries: Retries = Retries()
+    facts: Mapping[str, ModelFacts] = {}
+    """What is known of the models that may answer."""
+    overhead: int = 0
+    """Tokens of the instructions and the tools, estimated."""
+    auto_compact: float | None = AUTO_COMPACT
+    """The share of the window at which the conversation is made shorter; None for never."""
+    compact_instructions: str = ""
+    """What a summary is to look at especially."""
+    max_messages: int | None = None
+    """More messages than this are trimmed from the front, without a summary."""
+    schema_tries: int = 3
+    """How often the model may answer again when its answer does not fit the schema."""
+
+    def facts_of(self, model: str) -> ModelFacts:
+        """What is known of `model`; cautious values when nothing is."""
+        return self.facts.get(model) or ModelFacts()
+
+    def chain(self, model: str) -> tuple[str, ...]:
+        """The models that may answer, in order."""
+        return (model, *(each for each in self.fallbacks if each != model))

@@ -1,0 +1,66 @@
+"""Names of models that say where to ask: `openai-chat:MODEL@http://127.0.0.1:8080/v1`."""
+
+import ipaddress
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.vocab.errors import UserError
+
+_NAME: Final = re.compile(r"(?P<provider>[^:@/]*):(?P<model>.*?)(?:@(?P<address>https?://.*))?", re.DOTALL)
+
+
+class ModelName(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of `provider:model` or `provider:model@address`.
+
+    Only `@http://` or `@https://` begins an address, so a model's own name may contain `:` and `@`.
+    """
+
+    provider: str
+    model: str
+    address: str = ""
+
+    @property
+    def bare(self) -> str:
+        """The name without the address: what a catalog knows."""
+        return f"{self.provider}:{self.model}"
+
+
+def parse_name(name: str) -> ModelName:
+    """Take a model's name apart. A name without a colon is all provider. Raise `UserError` when its address cannot be used."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return ModelName(provider=name, model="")
+    address = (found["address"] or "").rstrip("/")
+    if address:
+        _check(address, name)
+    return ModelName(provider=found["provider"], model=found["model"], address=address)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine."""
+    host = host.lower().strip("[]")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _check(address: str, name: str) -> None:
+    try:
+        parts = urlsplit(address)
+        usable = bool(parts.hostname) and parts.port != 0 and address.isascii() and address.isprintable()
+    except ValueError:
+        usable = False
+    if not usable or " " in address:
+        raise UserError(f"{address!r} is not an address. Write provider:model@http://host:port/path.")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        shown = name.partition("@")[0]
+        raise UserError(
+            f"The address of {shown!r} may have a host, a port and a path, nothing else. A key does not belong there: "
+            "the name of a model is written into the log."
+        )

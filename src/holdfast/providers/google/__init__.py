@@ -1,0 +1,3 @@
+"""Gemini's way of writing things down: `generateContent` and `streamGenerateContent`."""
+
+from holdfast.providers.google.format import FORMAT as FORMAT

@@ -1,0 +1,188 @@
+"""What a failure means: the closed set of kinds, the provider's own words, and how long to wait."""
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Final
+
+from holdfast.providers.openai_responses.payload import Fields, fields_in, read_json, text_in
+from holdfast.vocab.errors import ErrorKind, ProviderError
+
+LONGEST: Final = 500
+"""Characters of the provider's own words."""
+
+_BY_CODE: Final[dict[str, ErrorKind]] = {
+    "rate_limit_exceeded": "rate_limit",
+    "rate_limit_error": "rate_limit",
+    "insufficient_quota": "rate_limit",
+    "billing_hard_limit_reached": "bad_request",
+    "billing_not_active": "bad_request",
+    "context_length_exceeded": "context_overflow",
+    "content_filter": "content_filter",
+    "content_policy_violation": "content_filter",
+    "image_content_policy_violation": "content_filter",
+    "moderation_blocked": "content_filter",
+    "invalid_api_key": "auth",
+    "account_deactivated": "auth",
+    "authentication_error": "auth",
+    "permission_error": "auth",
+    "server_is_overloaded": "overloaded",
+    "slow_down": "overloaded",
+    "overloaded_error": "overloaded",
+    "vector_store_timeout": "timeout",
+    "model_not_found": "bad_request",
+}
+_BY_STATUS: Final[dict[int, ErrorKind]] = {
+    401: "auth",
+    403: "auth",
+    408: "timeout",
+    409: "transport",
+    413: "context_overflow",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+_VAGUE: Final[dict[str, ErrorKind]] = {
+    "server_error": "transport",
+    "invalid_request_error": "bad_request",
+    "invalid_prompt": "bad_request",
+}
+"""Names that say less than the status and the words do."""
+_QUOTA: Final = ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active")
+
+_TOO_LONG: Final = re.compile(
+    r"exceeds? the (model's )?(maximum )?context|maximum context length|context window|prompt is too long"
+    r"|input (is )?too long|too many input tokens",
+    re.IGNORECASE,
+)
+_FLAGGED: Final = re.compile(r"usage polic|content polic|flagged|content filter|safety system", re.IGNORECASE)
+_KEYS: Final = re.compile(
+    r"(?<=key provided: )\S+?(?=\.?(\s|$))|\b(sk|sess|xai|gsk)-[\w*-]{6,}|(?<=Bearer )\S+", re.IGNORECASE
+)
+_TAGS: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_SOON: Final = re.compile(r"try again in ((?:\d+(?:\.\d+)?\s*(?:ms|s|m|h))+)", re.IGNORECASE)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def http_failure(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
+    """What an answer with a status that is not a success means."""
+    content = read_json(body)
+    error = _error_in(content) if isinstance(content, dict) else {}
+    words = text_in(error, "message") or _plain_text(body, content)
+    lowered = {key.lower(): value for key, value in headers.items()}
+    return _failure(status, error, words, _wait(status, lowered))
+
+
+def told_failure(content: Fields) -> ProviderError:
+    """What the provider means when it says in the answer itself that it failed."""
+    response = fields_in(content, "response") or content
+    error = _error_in(response) or _error_in(content)
+    reason = text_in(fields_in(response, "incomplete_details"), "reason") or text_in(response, "status")
+    words = text_in(error, "message") or f"The provider gave up without saying why ({reason or 'no reason'})."
+    code = error.get("code")
+    return _failure(code if isinstance(code, int) else None, error, words, None)
+
+
+def _error_in(content: Fields) -> Fields:
+    error = content.get("error")
+    if isinstance(error, dict):
+        return error
+    if isinstance(error, str):
+        return {"message": error}
+    return content if text_in(content, "message") else {}
+
+
+def _failure(status: int | None, error: Fields, words: str, wait: float | None) -> ProviderError:
+    code = text_in(error, "code") or text_in(error, "type")
+    kind = _kind(status, code, text_in(error, "type"), words)
+    if kind == "rate_limit" and wait is None and (soon := _SOON.search(words)):
+        wait = _span(soon[1])
+    if not words and status is not None:
+        words = f"The provider answered with status {status}{_phrase(status)}."
+    return ProviderError(kind, _message(kind, code, words), retry_after_s=wait)
+
+
+def _kind(status: int | None, code: str, type_: str, words: str) -> ErrorKind:
+    for name in (code, type_):
+        if name in _BY_CODE:
+            return _BY_CODE[name]
+    if status in (400, 422, None):
+        if _TOO_LONG.search(words):
+            return "context_overflow"
+        if _FLAGGED.search(words):
+            return "content_filter"
+    if status is None:
+        return _VAGUE.get(code) or _VAGUE.get(type_, "unknown")
+    if status >= 500:
+        return _BY_STATUS.get(status, "transport")
+    return _BY_STATUS.get(status, "bad_request" if status >= 400 else "unknown")
+
+
+def _message(kind: ErrorKind, code: str, words: str) -> str:
+    said = _KEYS.sub("...", " ".join(words.split()))
+    said = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
+    if kind == "auth":
+        return f"{said} Check the key in OPENAI_API_KEY."
+    if code in _QUOTA:
+        return f"{said} The quota is used up: look at the plan and the billing of the account."
+    if code == "model_not_found":
+        return f"{said} See `holdfast models list`."
+    return said
+
+
+def _plain_text(body: bytes, content: object) -> str:
+    """The words of an answer that has no error object: a page, a plain text, or some other JSON."""
+    text = body[:20_000].decode("utf-8", "replace")
+    if isinstance(content, dict):
+        return text_in(content, "detail") or text
+    return " ".join(_TAGS.sub(" ", text).split())
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return ""
+
+
+def _wait(status: int, headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from the first header that says so."""
+    if (millis := _number(headers.get("retry-after-ms", ""))) is not None:
+        return millis / 1000
+    said = headers.get("retry-after", "")
+    if (seconds := _number(said)) is not None:
+        return seconds
+    if (until := _date(said)) is not None:
+        now = _date(headers.get("date", "")) or datetime.now(UTC)
+        return max(0.0, (until - now).total_seconds())
+    if status != 429:
+        return None
+    spent = [of for of in ("requests", "tokens") if headers.get(f"x-ratelimit-remaining-{of}", "0") == "0"]
+    waits = [_span(reset) for of in spent if (reset := headers.get(f"x-ratelimit-reset-{of}", ""))]
+    return max(waits, default=None)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < 1e9 else None
+
+
+def _date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
+
+
+def _span(text: str) -> float:
+    """Seconds in words such as `6m0s`, `20ms` or `1.5`."""
+    found = _SPAN.findall(text)
+    return sum(float(number) * _SECONDS[unit] for number, unit in found) if found else _number(text) or 0.0

@@ -1,0 +1,164 @@
+"""The built-in providers, as a table, and how one of them becomes a model.
+
+An address comes from the model's name (`openai-chat:MODEL@http://127.0.0.1:8080/v1`), else from the environment (`OPENAI_BASE_URL`), else
+from the table. A key belongs to a host: the provider's own variables are read for the provider's address and for the one that the
+environment names, and never for an address in a model's name, which may come from a file that somebody else wrote. Such an address has a
+variable of its own, `HOLDFAST_API_KEY_` and the host: `HOLDFAST_API_KEY_LLM_EXAMPLE_ORG`. An address on this machine needs no key.
+"""
+
+import functools
+import importlib
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from holdfast.providers.address import ModelName, is_loopback, parse_name
+from holdfast.providers.format import Format
+from holdfast.vocab.errors import ProviderError, UserError
+from holdfast.vocab.specs import ModelFacts
+
+if TYPE_CHECKING:
+    from holdfast.providers.http_model import HttpModel
+
+FindFacts = Callable[[str], ModelFacts]
+"""What is known of the model `provider:model`."""
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """A service that can be asked over HTTP."""
+
+    name: str
+    format: str
+    base_url: str
+    keys: tuple[str, ...]
+    """Environment variables that may hold the key; the first that is set counts."""
+    addresses: tuple[str, ...]
+    """Environment variables that may hold another address; likewise."""
+
+
+PROVIDERS: Final[Mapping[str, Provider]] = {
+    each.name: each
+    for each in (
+        Provider(
+            name="anthropic",
+            format="anthropic",
+            base_url="https://api.anthropic.com",
+            keys=("ANTHROPIC_API_KEY",),
+            addresses=("ANTHROPIC_BASE_URL",),
+        ),
+        Provider(
+            name="openai",
+            format="openai-responses",
+            base_url="https://api.openai.com/v1",
+            keys=("OPENAI_API_KEY",),
+            addresses=("OPENAI_BASE_URL",),
+        ),
+        Provider(
+            name="openai-chat",
+            format="openai-chat",
+            base_url="https://api.openai.com/v1",
+            keys=("OPENAI_API_KEY",),
+            addresses=("OPENAI_BASE_URL",),
+        ),
+        Provider(
+            name="google",
+            format="google",
+            base_url="https://generativelanguage.googleapis.com",
+            keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+            addresses=("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
+        ),
+    )
+}
+
+FORMATS: Final[Mapping[str, str]] = {
+    "anthropic": "holdfast.providers.anthropic",
+    "openai-responses": "holdfast.providers.openai_responses",
+    "openai-chat": "holdfast.providers.openai_chat",
+    "google": "holdfast.providers.google",
+}
+"""The wire formats and the modules that hold them."""
+
+
+def load_format(name: str) -> Format:
+    """The wire format called `name`; only its own module is loaded. Raise `UserError` when there is none."""
+    if name not in FORMATS:
+        raise UserError(f"There is no format {name!r}. The formats are {', '.join(FORMATS)}.")
+    found: Format = importlib.import_module(FORMATS[name]).FORMAT
+    return found
+
+
+def http_model(
+    name: str, *, facts: FindFacts | None = None, environment: Mapping[str, str] = os.environ
+) -> "HttpModel":
+    """The model `provider:model` or `provider:model@address` of a provider of the table.
+
+    Raise `UserError` when the name is incomplete or there is no key. The key is read again at each question.
+    """
+    from holdfast.providers.http_model import HttpModel  # noqa: PLC0415 - it loads the HTTP client
+
+    parts = parse_name(name)
+    provider = PROVIDERS[parts.provider]
+    if not parts.model:
+        raise UserError(f"{name!r} names no model. Write {provider.name}:MODEL; `holdfast models list` shows some.")
+    place = _place(provider, parts, environment)
+    if place.needs_key and not place.key():
+        raise UserError(f"There is no key for {name!r}. Put it into the environment variable {place.variables[0]}.")
+    return HttpModel(
+        name,
+        model=parts.model,
+        format=load_format(provider.format),
+        base_url=place.url,
+        key=functools.partial(_key_now, name, place),
+        facts=(facts or catalog_facts)(parts.bare),
+    )
+
+
+def catalog_facts(name: str) -> ModelFacts:
+    """What the catalog knows of the model `provider:model`."""
+    try:
+        catalog = importlib.import_module("holdfast.providers.catalog")
+    except ModuleNotFoundError:
+        return ModelFacts()
+    found: ModelFacts = catalog.facts_of(name)
+    return found
+
+
+class _Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to ask, and where the key for it is."""
+
+    url: str
+    variables: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @property
+    def needs_key(self) -> bool:
+        return not is_loopback(urlsplit(self.url).hostname or "")
+
+    def key(self) -> str:
+        return _first(self.environment, self.variables)
+
+
+def _place(provider: Provider, parts: ModelName, environment: Mapping[str, str]) -> _Place:
+    if parts.address:
+        host = urlsplit(parts.address).hostname or ""
+        variable = "HOLDFAST_API_KEY_" + re.sub(r"[^A-Z0-9]+", "_", host.upper()).strip("_")
+        return _Place(url=parts.address, variables=(variable,), environment=environment)
+    url = _first(environment, provider.addresses) or provider.base_url
+    if not url.startswith(("http://", "https://")):
+        raise UserError(f"{url!r} in {' or '.join(provider.addresses)} is not an address. It begins with https://.")
+    return _Place(url=url, variables=provider.keys, environment=environment)
+
+
+def _key_now(name: str, place: _Place) -> str:
+    key = place.key()
+    if place.needs_key and not key:
+        raise ProviderError("auth", f"The key for {name!r} is gone. Put it into {place.variables[0]}.")
+    return key
+
+
+def _first(environment: Mapping[str, str], variables: tuple[str, ...]) -> str:
+    return next((value for each in variables if (value := environment.get(each, "").strip())), "")

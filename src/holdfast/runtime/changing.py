@@ -1,0 +1,121 @@
+"""What can be changed about an open session besides talking to it: its name, model, mode, budget, and how long its conversation is."""
+
+import anyio.to_thread
+
+from holdfast.logic.context import estimate
+from holdfast.logic.transcript import Transcript, transcript_of
+from holdfast.runtime.bus import Subscription
+from holdfast.runtime.following import follow
+from holdfast.runtime.reading import Reading
+from holdfast.vocab.deltas import Lagged
+from holdfast.vocab.errors import IllegalTransition, UserError
+from holdfast.vocab.event import Draft, OnExceed, Recorded
+from holdfast.vocab.event_limits import BudgetSet, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from holdfast.vocab.events import GrantsCleared, ModeChanged, ModelChanged, Renamed, SlotWritten
+from holdfast.vocab.specs import MODES, Mode
+
+
+class Changing(Reading):
+    """The changes that leave an event and need nothing else."""
+
+    async def rename(self, name: str) -> None:
+        """Give the session a name."""
+        await self._deliver(Draft(event=Renamed(name=name), by="user"), goes_on=False)
+
+    async def set_permission_mode(self, mode: Mode) -> None:
+        """Judge calls in another mode from now on; what was judged stays judged."""
+        if mode not in MODES:
+            raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
+        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), goes_on=False)
+
+    async def set_model(self, model: str) -> None:
+        """Let another model answer from now on."""
+        found = await self._world.model(model)
+        self._runner.learn(model, found.facts)
+        await self._deliver(Draft(event=ModelChanged(model=model), by="user"), goes_on=False)
+
+    async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
+        """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""
+        if microcents is not None and microcents < 0:
+            raise UserError(f"A budget of {microcents} micro-cents cannot be kept. Give a number from 0 on, or None.")
+        event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._world.state.progress.purse.on_exceed)
+        await self._deliver(Draft(event=event, by="user"), goes_on=self._world.state.progress.busy)
+
+    async def clear_approvals(self) -> None:
+        """Ask again for what was allowed for the session."""
+        await self._deliver(Draft(event=GrantsCleared(), by="user"), goes_on=False)
+
+    async def write_slot(self, owner: str, version: str, content: str) -> None:
+        """Put an extension's state away."""
+        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), goes_on=False)
+
+    async def compact(self, instructions: str = "") -> Compacted:
+        """Make the conversation shorter now. Return what came of it; raise `UserError` when nothing could be gained."""
+        progress, policy = self._world.state.progress, self._runner.policy
+        model = progress.trying.choose(policy.chain(progress.model), progress.at)
+        started = CompactionStarted(
+            trigger="manual",
+            model=model,
+            used=progress.fill.used(policy.overhead),
+            window=policy.facts_of(model).window,
+            overhead=policy.overhead,
+            instructions=instructions or policy.compact_instructions,
+        )
+        subscription = self.subscribe()
+        try:
+            await self._deliver(Draft(event=started, by="user"))
+            async for item in follow(subscription, self._world.store, self.id):
+                match item:
+                    case Recorded(event=Compacted() as done):
+                        return done
+                    case Recorded(event=CompactionFailed(message=why)):
+                        raise UserError(f"The conversation stays as it is: {why}")
+                    case _:
+                        pass
+        finally:
+            subscription.close()
+        raise self._runner.failure or UserError(f"Session {self.id!r} was closed.")
+
+    async def undo_compaction(self) -> None:
+        """Bring back what the newest compaction took out of the conversation."""
+        transcript = await self._whole_transcript()
+        newest = transcript.newest_compaction()
+        if not newest:
+            raise UserError(f"The conversation of session {self.id!r} is not compacted.")
+        there = transcript.without(newest).messages
+        undone = CompactionUndone(compaction=newest, guess=sum(map(estimate, there)), messages=len(there))
+        await self._deliver(Draft(event=undone, by="user"), goes_on=False)
+
+    def subscribe(self, *, after: int | None = None) -> Subscription:
+        """Listen to everything from now on. A listener that is too slow gets a `Lagged` and reads `events` from there."""
+        return self._runner.bus.subscribe(after=self.seq if after is None else after)
+
+    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
+        """The log after seq `after`."""
+        return (await self._world.store.read(self.id, after)).records
+
+    # --- how -----------------------------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, goes_on: bool = True) -> None:
+        if self._closed:
+            raise IllegalTransition(
+                f"Session {self.id!r} is closed. Open it again with open_session(resume={self.id!r})."
+            )
+        await self._world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+
+    async def _whole_transcript(self) -> Transcript:
+        """The transcript with the paths that a snapshot left out. What is committed while the log is folded is not lost."""
+        state = self._world.state
+        while not state.transcript.complete:
+            since, subscription = self.seq, self.subscribe()
+            try:
+                whole = await anyio.to_thread.run_sync(transcript_of, (await self.events())[:since])
+                missed = list(iter(subscription.take, None))
+            finally:
+                subscription.close()
+            if not any(isinstance(item, Lagged) for item in missed):
+                for item in missed:
+                    if isinstance(item, Recorded):
+                        whole.apply(item)
+                state.transcript = whole
+        return state.transcript

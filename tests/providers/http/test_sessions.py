@@ -1,0 +1,110 @@
+"""Whole sessions over HTTP: against the server in the box, and against a mock of the providers that grades its clients."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from llmock.pytest_plugin import LLMock
+
+from holdfast import open_session, tool
+from holdfast.logic.trying import Retries
+from holdfast.vocab.errors import TurnFailed
+from tests.providers.http.server import FakeProvider, answers_whole, fails, says, shows_page
+from tests.providers.http.test_http_model import every_format
+from tests.providers.http.wires import FormatName
+
+QUICK = Retries(first_wait_s=0.02)
+LLMOCK = Path(sys.executable).with_name("llmock")
+
+
+@tool
+async def look_up(word: str) -> str:
+    """Look a word up."""
+    return f"{word} means something"
+
+
+@every_format
+async def test_a_session_with_a_tool_runs_over_http(format: FormatName) -> None:
+    script = [says("I look it up.", ("look_up", {"word": "Ähre"})), says("It means something.")]
+    async with FakeProvider(format, script) as server:
+        model = server.model()
+        async with open_session(
+            model=model, store="memory:", tools=[look_up], permission_mode="bypassPermissions"
+        ) as session:
+            assert await session.run("What is an Ähre?") == "It means something."
+        await model.aclose()
+
+    assert len(server.requests) == 2
+    assert "Ähre means something" in server.requests[1].body.decode()
+
+
+@every_format
+async def test_a_session_survives_what_passes(format: FormatName) -> None:
+    script = [
+        fails(429, retry_after="0.01"),
+        shows_page(502),
+        says("Lost.").cut(20),
+        says("", ("look_up", {"word": "x"})),
+        fails(529),
+        answers_whole("Done."),
+    ]
+    async with FakeProvider(format, script) as server:
+        model = server.model()
+        async with open_session(
+            model=model, store="memory:", tools=[look_up], permission_mode="bypassPermissions", retries=QUICK
+        ) as session:
+            assert await session.run("Try.") == "Done."
+        await model.aclose()
+
+    assert server.script == []
+
+
+@every_format
+async def test_a_silent_provider_is_given_up_and_one_that_pings_is_not(format: FormatName) -> None:
+    patient = says("At last.").pinging(30, pause_s=0.02)
+    async with FakeProvider(format, [patient, says("Never.").stalled(0)]) as server:
+        model = server.model()
+        async with open_session(
+            model=model, store="memory:", idle_timeout_s=0.4, retries=Retries(attempts=1)
+        ) as session:
+            assert await session.run("Hello?") == "At last."
+            with pytest.raises(TurnFailed, match="was silent"):
+                await session.run("Hello again?")
+            await server.left.wait()
+        await model.aclose()
+
+
+GRADED = ["anthropic:claude-sonnet-4-6", "openai:gpt-5.4-mini", "openai-chat:gpt-4o"]
+
+
+@pytest.mark.parametrize("model", [*GRADED, "google:gemini-2.5-flash"])
+async def test_a_model_is_found_by_its_name_and_the_environment(model: str, llmock: LLMock) -> None:
+    async with open_session(
+        model=model, store="memory:", tools=[look_up], permission_mode="bypassPermissions"
+    ) as session:
+        llmock.call_tool("look_up", {"word": "x"}).reply("It is done.")
+        assert await session.run("Look x up.") == "It is done."
+
+    assert [(record.status, record.stream) for record in llmock.requests] == [(200, True), (200, True)]
+    llmock.assert_resilient(strict=True)
+
+
+@pytest.mark.parametrize("model", GRADED)
+async def test_the_grader_finds_nothing_wrong_with_us(model: str, llmock: LLMock) -> None:
+    async with open_session(model=model, store="memory:", only_tools=True, retries=QUICK) as session:
+        llmock.rate_limit(times=2, retry_after=0.1).reply("One.")
+        assert await session.run("First.") == "One."
+        llmock.fail(500).fail(503).fail(529).reply("Two.")
+        assert await session.run("Second.") == "Two."
+        for number, hurt in enumerate((llmock.truncate, llmock.disconnect, llmock.corrupt)):
+            hurt(after_chunks=1).reply("Three.", times=2)
+            assert await session.run(f"Third, {number}.") == "Three."
+        llmock.fail(400, message="Nobody understands this.")
+        with pytest.raises(TurnFailed):
+            await session.run("Fourth.")
+
+    report = subprocess.run(
+        [LLMOCK, "report", "--url", llmock.url, "--strict"], capture_output=True, text=True, check=False
+    )
+    assert (report.returncode, "PASS" in report.stdout) == (0, True), report.stdout

@@ -1,0 +1,164 @@
+"""The model in the box through the port: a real process, a real connection, a stand-in for the engine."""
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.logic.parts import rough_tokens
+from holdfast.ports import ModelReply, ModelRequest
+from holdfast.providers.local.engine import Engines
+from holdfast.providers.local.memory import fitting, free_memory
+from holdfast.providers.local.model import FACTS, LocalModel, choose, find_local, repeats_itself
+from holdfast.providers.local.pins import known_models
+from holdfast.providers.local.profile import LOCAL, profile_of
+from holdfast.providers.local.slim import slim
+from holdfast.tools.toolset import default_tools
+from holdfast.vocab.deltas import TextDelta
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.messages import Message, Text, ToolCall, ToolResult
+from holdfast.vocab.specs import Prices, Usage
+from tests.providers.local.engine_kit import asked, model_file, stand_in
+
+GB = 1_000_000_000
+
+
+def said(text: str) -> Message:
+    return Message(role="user", parts=(Text(text=text),))
+
+
+def called(args: str, number: int = 1, name: str = "Bash") -> tuple[Message, Message]:
+    call = ToolCall(id=f"c{number}", name=name, args=args)
+    result = ToolResult(call=call.id, content=(Text(text="out"),))
+    return Message(role="assistant", parts=(call,)), Message(role="tool", parts=(result,))
+
+
+@pytest.fixture
+async def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LocalModel]:
+    monkeypatch.setenv("PYTHONPATH", str(stand_in(tmp_path / "package")))
+    pin, path = model_file(tmp_path)
+    engines = Engines()
+    model = LocalModel(pin, path, remark="memory is short", engines=engines)
+    yield model
+    await model.aclose()
+    engines.close()
+
+
+async def ask(model: LocalModel, *messages: Message) -> list[object]:
+    tools = default_tools().specs()
+    request = ModelRequest(model=model.name, messages=messages, instructions="Be short.", tools=tools)
+    return [item async for item in model.ask(request)]
+
+
+async def test_it_streams_and_answers(model: LocalModel, tmp_path: Path) -> None:
+    items = await ask(model, said("Hello"))
+
+    assert [item.text for item in items if isinstance(item, TextDelta)] == ["Good ", "day."]
+    reply = items[-1]
+    assert isinstance(reply, ModelReply)
+    assert (reply.parts, reply.stop) == ((Text(text="Good day."),), "end")
+    assert reply.usage == Usage(input=7, output=2)
+    assert reply.notes[-1:] == ("memory is short",)
+    (question,) = asked(tmp_path / "package")
+    body = question["body"]
+    assert (body["temperature"], body["max_tokens"], body["stream"]) == (0, 1024, True)
+    assert body.get("tool_choice", "auto") == "auto"
+    again = (await ask(model, said("Hello")))[-1]
+    assert isinstance(again, ModelReply)
+    assert "memory is short" not in again.notes
+
+
+async def test_a_repeated_call_takes_the_tools_away(model: LocalModel, tmp_path: Path) -> None:
+    same = (*called('{"command": "ls"}', 1), *called('{"command":"ls"}', 2))
+
+    await ask(model, said("List"), *same)
+    await ask(model, said("List"), *same, said("Now count"))
+
+    first, second = asked(tmp_path / "package")
+    assert first["body"]["tool_choice"] == "none"
+    assert second["body"].get("tool_choice", "auto") == "auto"
+
+
+async def test_an_engine_that_died_is_started_again(model: LocalModel) -> None:
+    await ask(model, said("Hello"))
+    engine = model._engines.get(model._path, "tiny")
+    os.kill(engine.pid, signal.SIGKILL)
+    while engine.alive:
+        pass
+
+    assert isinstance((await ask(model, said("Hello")))[-1], ModelReply)
+
+
+def test_only_the_same_call_twice_since_the_person_spoke_is_a_circle() -> None:
+    one, two = called('{"command": "ls"}', 1), called('{"command": "pwd"}', 2)
+    bad = called("{broken", 3)
+
+    assert not repeats_itself([said("x")])
+    assert not repeats_itself([said("x"), *one])
+    assert not repeats_itself([said("x"), *one, *two])
+    assert not repeats_itself([said("x"), *one, *two, *one])
+    assert not repeats_itself([*one, said("x"), *one])
+    assert not repeats_itself([said("x"), *one, *called('{"command": "ls"}', 4, "Other")])
+    assert repeats_itself([said("x"), *two, *one, *one])
+    assert repeats_itself([said("x"), *bad, *bad])
+
+
+def test_what_is_known_of_it() -> None:
+    assert (FACTS.window, FACTS.max_output, FACTS.known) == (8192, 1024, True)
+    assert FACTS.prices == Prices(input=0, output=0)
+    assert FACTS.abilities == {"tools"}
+
+
+def test_the_bare_name_means_the_best_that_was_pulled(tmp_path: Path) -> None:
+    best, small = known_models()
+
+    assert choose("local:", tmp_path, free=8 * GB) == (best, "")
+    (tmp_path / small.file).touch()
+    assert choose("local:", tmp_path, free=8 * GB) == (small, "")
+    (tmp_path / best.file).touch()
+    assert choose("local:", tmp_path, free=8 * GB) == (best, "")
+    assert choose(f"local:{small.name}", tmp_path, free=8 * GB) == (small, "")
+    with pytest.raises(UserError, match=r"There is no local model 'gpt'. The local models are qwen2.5-coder-1.5b, "):
+        choose("local:gpt", tmp_path)
+
+
+def test_where_memory_is_short_the_small_one_is_taken_and_that_is_said(tmp_path: Path) -> None:
+    best, small = known_models()
+    pin, why = fitting(known_models(), free=3 * GB)
+
+    assert pin is small
+    assert "3.0 GB of memory are free, and qwen2.5-coder-1.5b wants 4 GB: qwen2.5-coder-0.5b is taken instead" in why
+    assert "single tool calls" in why
+    assert fitting((best,), free=1 * GB) == (best, "")
+    assert (free_memory() or 1) > 0
+
+
+def test_a_model_that_was_not_pulled_is_refused_before_the_session_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(stand_in(tmp_path / "package"))
+    sys.modules.pop("xllamacpp", None)
+
+    with pytest.raises(UserError, match=r"Fetch it once \(1.12 GB\): holdfast models pull qwen2.5-coder-1.5b"):
+        find_local("local:", tmp_path, free=8 * GB)
+
+
+def test_tools_are_said_in_few_words() -> None:
+    short = {spec.name: slim(spec) for spec in default_tools().specs()}
+
+    assert short["Bash"].description == "Run a shell command in the working folder."
+    properties = short["Bash"].schema["properties"]
+    assert isinstance(properties, dict)
+    assert list(properties) == ["command"]
+    assert all(spec.schema["required"] == slim(spec).schema["required"] for spec in default_tools().specs())
+
+
+def test_the_profile_is_small_and_names_tools_that_exist() -> None:
+    assert profile_of("local:qwen2.5-coder-1.5b") is LOCAL
+    assert profile_of("anthropic:claude-sonnet-4-6") is None
+    assert rough_tokens(LOCAL.system_prompt) < 250
+    assert set(LOCAL.tools) <= {spec.name for spec in default_tools().specs()}
+    assert LOCAL.max_rounds == 6

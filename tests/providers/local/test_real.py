@@ -1,0 +1,60 @@
+"""The real model. Runs where it was pulled before, or where HOLDFAST_TEST_LOCAL=1 insists; downloads nothing."""
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast import open_session
+from holdfast.providers.local.engine import Engines
+from holdfast.providers.local.model import LocalModel
+from holdfast.providers.local.pins import known_models
+from holdfast.providers.local.profile import LOCAL
+from holdfast.tools.toolset import default_tools
+from holdfast.vocab.messages import ToolCall
+from holdfast.workspaces.project import data_dir
+
+BEST = known_models()[0]
+FILE = data_dir() / "models" / BEST.file
+PRESENT = FILE.exists() and importlib.util.find_spec("xllamacpp") is not None
+
+pytestmark = pytest.mark.skipif(
+    not PRESENT and os.environ.get("HOLDFAST_TEST_LOCAL") != "1",
+    reason="the local model is not on this machine (holdfast models pull)",
+)
+
+
+@pytest.fixture(scope="module")
+def engines() -> Iterator[Engines]:
+    engines = Engines()
+    yield engines
+    engines.close()
+
+
+@pytest.mark.parametrize("format", ["openai-chat", "openai-responses", "anthropic"])
+async def test_a_question_is_answered_with_a_tool_in_every_wire_format(
+    engines: Engines, tmp_path: Path, format: str
+) -> None:
+    (tmp_path / "server.ini").write_text("[server]\nport = 8431\n", encoding="utf-8")
+    model = LocalModel(BEST, FILE, format=format, engines=engines)
+    tools = [each for each in default_tools() if each.spec.name in LOCAL.tools]
+
+    async with open_session(
+        model=model,
+        cwd=tmp_path,
+        store=None,
+        tools=tools,
+        only_tools=True,
+        system_prompt=LOCAL.system_prompt,
+        max_rounds=LOCAL.max_rounds,
+        idle_timeout_s=LOCAL.idle_timeout_s,
+        permission_mode="bypassPermissions",
+    ) as session:
+        answer = await session.run("Which port is set in server.ini?")
+        calls = [part.name for message in session.history for part in message.content if isinstance(part, ToolCall)]
+    await model.aclose()
+
+    assert "8431" in answer
+    assert calls[0] in LOCAL.tools
