@@ -23,6 +23,7 @@ LAYERS: dict[str, int] = {
     "version": 1,
     "options": 6,
     "ceilings": 6,
+    "models": 6,
     "opening": 6,
     "session": 6,
     "assemble": 6,

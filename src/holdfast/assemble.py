@@ -12,10 +12,10 @@ from anyio.abc import TaskGroup
 from holdfast import replay, shelf
 from holdfast.ceilings import known_facts, make_policy, not_about_money
 from holdfast.logic.parts import LONG, digest
+from holdfast.models import Models
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
-from holdfast.providers.resolve import find_model
 from holdfast.runtime.bus import Bus
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.lease import beat
@@ -65,7 +65,9 @@ class _Block:
         async with AsyncExitStack() as stack:
             store = await _store(options, stack)
             trace = await _trace(options, store, stack)
-            find = _models(options)
+            models = Models(options, store)
+            stack.push_async_callback(_shielded, models.aclose)
+            find = models.find
             prepared = await prepare(options, store, find)
             stack.push_async_callback(_shielded, store.release, prepared.lease)
             facts = await known_facts(options, prepared.model, prepared.state, find)
@@ -176,19 +178,6 @@ def _runner(
 def _toolset(options: Options) -> Toolset:
     own = () if options.only_tools else default_tools()
     return Toolset.of(*own, *(options.tools or ()))
-
-
-def _models(options: Options) -> FindModel:
-    """Finds models by name, each made once."""
-    given = (options.model, *options.fallback_models)
-    made = {model.name: model for model in given if model is not None and not isinstance(model, str)}
-
-    async def find(name: str) -> Model:
-        if name not in made:
-            made[name] = await anyio.to_thread.run_sync(find_model, name, options.clock)
-        return made[name]
-
-    return find
 
 
 def _short(text: str, child: str) -> str:

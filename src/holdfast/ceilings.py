@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.logic.parts import digest, rough_tokens
+from holdfast.logic.parts import digest
 from holdfast.logic.policy import AUTO_COMPACT, SESSION_TURNS, Policy
 from holdfast.logic.state import State
+from holdfast.logic.tokens import estimate_schema, estimate_text
 from holdfast.options import Options
 from holdfast.ports import Answer, Asker, Question
 from holdfast.providers.resolve import full_name
@@ -71,7 +72,7 @@ def make_policy(
         fallbacks=fallback_names(options),
         retries=options.retries,
         facts=dict(facts),
-        overhead=rough_tokens(instructions) + rough_tokens(schemas.decode()),
+        overhead=estimate_text(instructions) + estimate_schema(schemas),
         auto_compact=None if compact is False else float(compact),
         compact_instructions=options.compact_instructions,
         max_messages=options.max_messages,

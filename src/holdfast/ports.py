@@ -1,7 +1,7 @@
 """Layer 3: the roles that adapters play. Nothing here does anything."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 import msgspec
 
@@ -219,6 +219,14 @@ class Model(Protocol):
 
     def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer one request."""
+
+
+@runtime_checkable
+class Closable(Protocol):
+    """Something that holds connections or processes."""
+
+    async def aclose(self) -> None:
+        """Let go of them."""
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------------------

@@ -357,10 +357,10 @@ async def test_streams_of_two_sessions_with_one_model_do_not_mix() -> None:
 
 @pytest.mark.contract("RB-48")
 async def test_a_failed_run_keeps_the_history_and_the_session() -> None:
-    async with talk({"error": {"kind": "overloaded", "message": "busy"}}, "recovered") as session:
+    async with talk({"error": {"kind": "bad_request", "message": "no"}}, "recovered") as session:
         with pytest.raises(TurnFailed) as failed:
             await session.run("first")
-        assert failed.value.reason == "overloaded"
+        assert failed.value.reason == "bad_request"
         assert [text_of(message.content) for message in session.history] == ["first"]
         events = [type(record.event).__name__ for record in await session.events()]
         assert events[-2:] == ["ModelFailed", "TurnCompleted"]

@@ -71,6 +71,9 @@ def test_mixed_line_ends_and_random_splits_change_nothing(ends: list[bytes], dat
     for at in range(len(ends) - 1):
         if ends[at] == b"\r" and FIELDS[at + 1] == b"" and ends[at + 1] == b"\n":
             ends[at] = b"\n"
+    # Where lines end in CRLF, the last CR waits for its LF.
+    if ends[-1] == b"\r" and any(end == b"\r\n" for end in ends):
+        ends[-1] = b"\r\n"
     content = b"".join(line + end for line, end in zip(FIELDS, ends, strict=True))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=12)))
     edges = [0, *cuts, len(content)]
@@ -84,6 +87,15 @@ def test_an_event_counts_only_once_the_empty_line_has_come() -> None:
     for cut in range(len(content)):
         assert parse(content[:cut]) == []
     assert parse(content) == [SseEvent(name="x", data=b"1")]
+
+
+def test_with_crlf_an_event_counts_only_with_its_last_byte() -> None:
+    content = b"data: 1\r\n\r\n"
+
+    for cut in range(len(content)):
+        assert parse(content[:cut]) == []
+        assert parse(content, content[:cut]) == [SseEvent(data=b"1")]
+    assert parse(content) == [SseEvent(data=b"1")]
 
 
 def test_a_byte_order_mark_is_only_taken_from_the_beginning() -> None:

@@ -8,6 +8,7 @@ from holdfast.ports import ToolOutput
 from holdfast.vocab.deltas import ToolOutputDelta
 from holdfast.vocab.events import FaultCaught, ToolFinished
 from holdfast.vocab.messages import text_of
+from holdfast.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted, stream, talk
 
 
@@ -66,7 +67,7 @@ async def test_a_tool_that_returns_no_json_is_a_failed_call() -> None:
 
 async def test_a_model_that_breaks_fails_the_turn_and_the_session_goes_on() -> None:
     class Broken:
-        name, format = "broken:1", "anthropic"
+        name, format, facts = "broken:1", "anthropic", ModelFacts()
 
         async def ask(self, request):  # type: ignore[no-untyped-def]  # a model that breaks
             raise ZeroDivisionError("oops")
@@ -80,7 +81,7 @@ async def test_a_model_that_breaks_fails_the_turn_and_the_session_goes_on() -> N
 
 async def test_a_stream_without_its_final_event_is_cut_never_finished() -> None:
     class Cut:
-        name, format = "cut:1", "anthropic"
+        name, format, facts = "cut:1", "anthropic", ModelFacts()
 
         async def ask(self, request):  # type: ignore[no-untyped-def]  # a stream that stops short
             async for item in scripted("all of it").ask(request):

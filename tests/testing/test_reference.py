@@ -31,7 +31,7 @@ def test_a_field_has_its_type_its_default_and_the_note_under_it() -> None:
 
     assert "| `key` | `str` |  | Idempotency key: the same for every run of this call. |" in text
     assert "| `delivery` | `Delivery` | `'queue'` |  |" in text
-    assert "| `parts` | `tuple[DurablePart, ...]` |  |  |" in text
+    assert "| `parts` | `tuple[StoredPart, ...]` |  |  |" in text
     assert "| `TurnOutcome` | `completed`, `interrupted`, `failed`, `abandoned` |" in text
 
 

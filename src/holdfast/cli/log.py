@@ -1,6 +1,7 @@
 """`holdfast log`: the log of one session, as it is and as it grows."""
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,7 +17,7 @@ seq = click.IntRange(min=0)
 
 @click.group("log")
 def command() -> None:
-    """Show, follow, replay, check and mend the log of a session."""
+    """Show, follow, replay, check, export and mend the log of a session."""
 
 
 @command.command()
@@ -51,11 +52,13 @@ def replay(place: Place, **given: Any) -> int:  # Any: as above
 
 
 @command.command()
-@click.argument("session")
+@click.argument("session", metavar="SESSION|FILE.jsonl")
 @as_json
 @placed
 def validate(place: Place, **given: Any) -> int:  # Any: as above
-    """Check the log: bytes, numbers, pairs of intents and results, blobs. Exit 1 when something is wrong."""
+    """Check the log of a session (bytes, numbers, pairs of intents and results, blobs, payloads of model calls), or a file that
+    `log export` wrote. Exit 1 when something is wrong; what the trace lost in a crash is not.
+    """
     return _run("validate", place, **given)
 
 
@@ -68,12 +71,22 @@ def repair(place: Place, **given: Any) -> int:  # Any: as above
     return _run("repair", place, **given)
 
 
-@command.command(hidden=True, context_settings={"ignore_unknown_options": True})
-@click.argument("anything", nargs=-1)
-@click.pass_context
-def export(ctx: click.Context, anything: tuple[str, ...]) -> int:
-    """Write the diagnostic log: promised, and not there yet."""
-    ctx.fail("`log export` is not available yet. `holdfast log show ID --json` prints the events.")
+@command.command()
+@click.argument("session")
+@click.option("--format", "kind", type=click.Choice(("jsonl",)), default="jsonl", help="One JSON object a line.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The file to write; large fields go to a folder beside it. Standard output when left out.",
+)
+@placed
+def export(place: Place, **given: Any) -> int:  # Any: as above
+    """Write the diagnostic log: what was sent to the model and what came back, tools, and every change of the history.
+
+    Made from the log and the trace, without secrets. A session that is running can be exported too.
+    """
+    return _run("export", place, **given)
 
 
 def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above

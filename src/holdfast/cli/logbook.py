@@ -1,7 +1,9 @@
 """What the `log` commands do."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import cast
 
 import anyio
 import click
@@ -10,10 +12,13 @@ from holdfast import replay as replaying
 from holdfast import shelf
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json
+from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
+from holdfast.export.diagnostic_check import Issue, check, in_words
+from holdfast.export.diagnostic_lines import lines_of
+from holdfast.export.diagnostic_payloads import Resolver
+from holdfast.export.diagnostic_reader import read_diagnostic
 from holdfast.headless import find, find_one
 from holdfast.logic.words import counted
-from holdfast.stores.trace import read_trace
-from holdfast.stores.trace_files import trace_folder
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
 from holdfast.view.validity import problems
@@ -55,24 +60,33 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
 
 
 async def validate(place: Place, *, session: str, as_json: bool) -> int:
-    """Check the log."""
+    """Check the log of a session, or a diagnostic log in a file."""
+    if (file := Path(session)).is_file():
+        return await anyio.to_thread.run_sync(_validate_file, file, as_json)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
-        part = await store.read(meta.id)
-        wrong = (*await shelf.verify(store, meta.id), *problems(part.records))
-        folder = trace_folder(store.url)
-    trace = read_trace(folder, meta.id) if folder is not None else None
-    lost = trace.lost if trace is not None else 0
+        material = await gather(store, meta.id)
+        wrong = (*await shelf.verify(store, meta.id), *problems(material.records))
+    found = await anyio.to_thread.run_sync(lambda: check(list(lines_of(material))))
+    lost = material.trace.lost if material.trace is not None else 0
     notes = [f"Lost from the trace: {counted(lost, 'line')}; the log does not need them."] if lost else []
-    if as_json:
-        found = {"session": meta.id, "valid": not wrong, "events": len(part.records)}
-        say_json(found | {"problems": list(wrong), "notes": notes})
-        return COULD_NOT if wrong else 0
-    for words in (*wrong, *notes):
-        say(words)
-    verdict = counted(len(wrong), "problem") if wrong else "valid"
-    say(f"{meta.id}: {counted(len(part.records), 'event')}, {verdict}.")
-    return COULD_NOT if wrong else 0
+    notes += [note for note in found.notes if not note.startswith("Lost from the trace")]
+    about = {"session": meta.id, "events": len(material.records)}
+    return _verdict(about, (*wrong, *in_words(found.issues)), notes, found.issues, as_json=as_json)
+
+
+async def export(place: Place, *, session: str, kind: str, output: Path | None) -> int:
+    """Write the diagnostic log of a session to a file or to standard output."""
+    async with place.opened(read_only=True) as store:
+        meta = await find(store, session, complain)
+        if output is not None:
+            lines = await export_diagnostic(store, meta.id, output)
+            say(f"{output}: {counted(lines, 'line')} of {kind}")
+            return 0
+        material = await gather(store, meta.id)
+    for written in json_lines(material):
+        say(written.decode())
+    return 0
 
 
 async def repair(place: Place, *, session: str, as_json: bool) -> int:
@@ -85,6 +99,30 @@ async def repair(place: Place, *, session: str, as_json: bool) -> int:
     else:
         say(words)
     return 0
+
+
+def _validate_file(file: Path, as_json: bool) -> int:
+    log = read_diagnostic(file)
+    found = check(log.lines, Resolver(file.parent))
+    torn = [problem for problem in log.problems if problem.endswith("is torn off.")]
+    unreadable = [problem for problem in log.problems if problem not in torn]
+    about = {"file": str(file), "events": len(log.lines)}
+    return _verdict(about, (*unreadable, *in_words(found.issues)), [*torn, *found.notes], found.issues, as_json=as_json)
+
+
+def _verdict(
+    about: dict[str, object], wrong: Sequence[str], notes: Sequence[str], issues: Sequence[Issue], *, as_json: bool
+) -> int:
+    if as_json:
+        found = {**about, "valid": not wrong, "problems": list(wrong), "notes": list(notes)}
+        say_json(found | ({"issues": issues} if issues or "file" in about else {}))
+        return COULD_NOT if wrong else 0
+    for words in (*wrong, *notes):
+        say(harmless(words))
+    verdict = counted(len(wrong), "problem") if wrong else "valid"
+    what, events = about.values()
+    say(f"{what}: {counted(cast(int, events), 'event')}, {verdict}.")
+    return COULD_NOT if wrong else 0
 
 
 def _print(session: str, items: Iterable[Item], *, as_json: bool) -> None:

@@ -41,13 +41,41 @@ class Messages:
 
     def text(self, parts: Sequence[object]) -> str:
         """The text of `parts`, whole."""
-        return "".join(self._text(part) for part in parts)
+        return "".join([self._text(part) for part in parts])
 
     def history(self, messages: Sequence[SessionMessage]) -> History:
         """A conversation."""
         return History(tuple([self._known(message)[1] for message in messages]))
 
-    def _outline(message: SessionMessage, fields: Fields) -> Fields:
+    def structure(self, messages: Sequence[SessionMessage]) -> History:
+        """The outline of a conversation: who said how much and called what."""
+        return History(tuple([self._known(message)[2] for message in messages]))
+
+    def _known(self, message: SessionMessage) -> tuple[SessionMessage, bytes, bytes]:
+        # By identity, since the same message may be shortened later; it is kept so that its place is not used again.
+        known = self._written.get(id(message))
+        if known is None:
+            fields = self.fields(message)
+            known = message, self._json(fields), self._json(_outline(message, fields))
+            self._written[id(message)] = known
+        return known
+
+    def _json(self, value: object) -> bytes:
+        return msgspec.json.encode(self._redactor.value(value))
+
+    def _text(self, part: object) -> str:
+        match part:
+            case Text():
+                return part.text
+            case TextRef():
+                return self._texts.get(part.sha256, f"{part.head}… [the rest of {part.chars:,} characters is missing]")
+            case MediaRef():
+                return f"[{part.media_type}, {part.size:,} bytes]"
+            case _:
+                return ""
+
+
+def _outline(message: SessionMessage, fields: Fields) -> Fields:
     calls = [part.name for part in message.content if isinstance(part, ToolCall)]
     return {
         "role": message.role,

@@ -1,8 +1,8 @@
 """Fields too large for a line: each is a file of its own, named by what is in it, and a reference stands in its place.
 
-A reference is exactly `{"kind": "external-payload", "encoding": "json", "sha256", "byteLength", "relativePath"}`, the path being relative to
-the folder that the log is in. A payload may hold references itself. In a list, a reference to a list stands for the items of that list: so a
-long history is written once, in parts that later lines share.
+A reference is exactly `{"kind": "external-payload", "encoding": "json", "sha256", "byteLength", "relativePath"}`, the path being
+relative to the folder that the log is in. A payload may hold references itself. In a list, a reference to a list stands for the items of
+that list: so a long history is written once, in parts that later lines share.
 """
 
 import hashlib
@@ -86,7 +86,8 @@ class Payloads:
         """A list: whole when it is small, else as references to its parts, which a longer list of the same beginning shares."""
         if sum(map(len, items)) + len(items) <= INLINE:
             return join(items)
-        level, tail = list(items), []
+        level = list(items)
+        tail: list[bytes] = []
         while len(level) >= PART:
             full = len(level) - len(level) % PART
             tail = [*level[full:], *tail]
@@ -121,10 +122,28 @@ class Resolver:
         self._root = root
         self._max_depth = max_depth
         self._left = max_total_bytes
+        self._sound: set[Reference] = set()
 
     def resolve(self, value: object) -> object:
         """`value` with every reference in it, in any depth, replaced by what it stands for."""
         return self._resolve(value, ())
+
+    def verify(self, value: object) -> None:
+        """Raise when a reference in `value`, in any depth, cannot be resolved. A payload is looked at only once."""
+        self._verify(value, ())
+
+    def _verify(self, value: object, within: tuple[str, ...]) -> None:
+        if isinstance(value, dict):
+            if is_reference(value):
+                reference = reference_of(value)
+                if reference not in self._sound:
+                    self._verify(self._content(reference, within), (*within, reference.relative_path))
+                    self._sound.add(reference)
+                return
+            value = list(value.values())
+        if isinstance(value, list):
+            for inner in value:
+                self._verify(inner, within)
 
     def _resolve(self, value: object, within: tuple[str, ...]) -> object:
         match value:
@@ -146,16 +165,18 @@ class Resolver:
 
     def _payload(self, value: object, within: tuple[str, ...]) -> object:
         reference = reference_of(value)
+        return self._resolve(self._content(reference, within), (*within, reference.relative_path))
+
+    def _content(self, reference: Reference, within: tuple[str, ...]) -> object:
         if reference.relative_path in within:
             raise PayloadError("CIRCULAR_REFERENCE", f"The payload {reference.relative_path!r} holds itself.")
         if len(within) >= self._max_depth:
             raise PayloadError("MAX_DEPTH_EXCEEDED", f"Payloads are nested more than {self._max_depth} deep.")
         content = self._read(reference)
         try:
-            payload: object = msgspec.json.decode(content)
+            return msgspec.json.decode(content)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             raise PayloadError("INVALID_JSON", f"The payload {reference.relative_path!r} is not JSON: {exc}.") from exc
-        return self._resolve(payload, (*within, reference.relative_path))
 
     def _read(self, reference: Reference) -> bytes:
         name = reference.relative_path

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.context import estimate, tokens_of
-from holdfast.logic.parts import rough_tokens
+from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.event import CompactionTrigger
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.messages import DurablePart, Reasoning, SessionMessage, Text, TextRef, ToolCall, ToolResult
@@ -211,7 +211,7 @@ def chunks(messages: Iterable[SessionMessage], tokens: int) -> Iterator[str]:
     size = 0
     for message in messages:
         line = shown(message)
-        length = rough_tokens(line) + 1
+        length = estimate_text(line) + 1
         if lines and size + length > tokens:
             yield "\n".join(lines)
             lines, size = [], 0
@@ -248,7 +248,7 @@ def digest(messages: Sequence[SessionMessage], tokens: int) -> str:
     lines: list[str] = []
     for message in reversed(messages):
         line = _without_frame(message) if is_summary(message) else shown(message, 240)
-        tokens -= rough_tokens(line) + 1
+        tokens -= estimate_text(line) + 1
         if tokens < 0:
             lines.append("(what came before is in the log)")
             break
@@ -262,8 +262,8 @@ def _without_frame(message: SessionMessage) -> str:
 
 def clipped(text: str, tokens: int) -> str:
     """`text`, cut where it has more than `tokens` tokens."""
-    while rough_tokens(text) > tokens:
-        text = text[: int(len(text) * max(0.5, min(0.95, tokens / rough_tokens(text))))]
+    while estimate_text(text) > tokens:
+        text = text[: int(len(text) * max(0.5, min(0.95, tokens / estimate_text(text))))]
     return text
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.logic.parts import rough_tokens
+from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.messages import (
     DurablePart,
     MediaLink,
@@ -59,11 +59,11 @@ def tokens_of(parts: Iterable[DurablePart]) -> int:
 def _tokens(part: object) -> int:
     match part:
         case Text() | Reasoning():
-            return rough_tokens(part.text)
+            return estimate_text(part.text)
         case TextRef():
             return part.tokens
         case ToolCall():
-            return CALL + rough_tokens(part.name) + rough_tokens(part.args)
+            return CALL + estimate_text(part.name) + estimate_text(part.args)
         case ToolResult():
             return sum(map(_tokens, part.content))
         case MediaRef() | MediaLink():

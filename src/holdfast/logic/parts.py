@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.event import Event
 from holdfast.vocab.event_limits import Compacted
@@ -50,7 +51,7 @@ def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
     if len(text) <= LONG // 4 or len(content := text.encode("utf-8", "surrogatepass")) <= LONG:
         return Text(text=text), {}
     sha = digest(content)
-    return TextRef(sha256=sha, chars=len(text), tokens=rough_tokens(text), head=text[:HEAD]), {sha: content}
+    return TextRef(sha256=sha, chars=len(text), tokens=estimate_text(text), head=text[:HEAD]), {sha: content}
 
 
 def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...], dict[str, bytes]]:
@@ -92,12 +93,6 @@ def storable(event: Event) -> Event:
 def clean(text: str) -> str:
     """`text` without lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
-
-
-def rough_tokens(text: str) -> int:
-    """A quick estimate of the tokens of `text`: ASCII runs about four characters to a token, other scripts about one and a half."""
-    ascii_count = len(text.encode("ascii", "ignore"))
-    return (ascii_count + 3) // 4 + int((len(text) - ascii_count) / 1.5)
 
 
 def cited_blobs(event: Event) -> frozenset[str]:

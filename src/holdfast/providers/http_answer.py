@@ -58,7 +58,10 @@ class Answer:
             self._reply = None
             if self._watch is not None:
                 self._watch("stream_event", event.name, event.data)
-            deltas += self._read(event)
+            shown = self._read(event)
+            if not shown:
+                _refuse_garbage(event.data)
+            deltas += shown
         return deltas
 
     def close(self) -> Sequence[Delta]:
@@ -113,6 +116,15 @@ class Answer:
         except msgspec.DecodeError as exc:
             shown = shorten(payload if isinstance(payload, bytes) else payload.data)
             raise ProviderError("transport", f"The provider sent something unreadable ({exc}): {shown!r}.") from exc
+
+
+def _refuse_garbage(payload: bytes) -> None:
+    """Raise when an event that showed nothing is not JSON: what it was to say is lost, even where the adapter goes on without it."""
+    try:
+        msgspec.json.decode(payload, type=msgspec.Raw)
+    except ValueError as exc:
+        if payload.strip() not in (b"", b"[DONE]"):
+            raise ProviderError("transport", f"The stream is broken: {shorten(payload)!r} is not an event.") from exc
 
 
 def shorten(content: bytes) -> str:

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from holdfast.logic.parts import rough_tokens
+from holdfast.logic.tokens import estimate_text
 from holdfast.logic.words import counted
 from holdfast.ports import Clock, Model, ModelReply, ModelRequest
 from holdfast.providers.script_file import Reply, make_replies, read_script
@@ -208,8 +208,8 @@ def _text_of(message: Message) -> str:
 
 
 def _estimate(request: ModelRequest, parts: tuple[InFlightPart, ...]) -> Usage:
-    sent = rough_tokens(request.instructions) + sum(rough_tokens(_text_of(message)) for message in request.messages)
-    return Usage(input=sent, output=rough_tokens(_text_of(Message(role="assistant", parts=parts))), estimated=True)
+    sent = estimate_text(request.instructions) + sum(estimate_text(_text_of(message)) for message in request.messages)
+    return Usage(input=sent, output=estimate_text(_text_of(Message(role="assistant", parts=parts))), estimated=True)
 
 
 if TYPE_CHECKING:

@@ -22,6 +22,8 @@ class SseParser:
         self._name = ""
         self._data: list[bytes] = []
         self._swallow_lf = False
+        self._crlf = False
+        """Whether lines end in both: then a CR alone ends nothing, and an event counts only with its last byte."""
         self._begun = False
 
     def feed(self, chunk: bytes) -> list[SseEvent]:
@@ -45,10 +47,13 @@ class SseParser:
         if self._swallow_lf and self._rest:
             if self._rest[:1] == b"\n":
                 del self._rest[:1]
+                self._crlf = True
             self._swallow_lf = False
-        cut = max(self._rest.rfind(b"\n", self._scanned), self._rest.rfind(b"\r", self._scanned))
+        self._crlf = self._crlf or self._rest.find(b"\r\n", max(0, self._scanned - 1)) >= 0
+        usable = len(self._rest) - (self._crlf and self._rest.endswith(b"\r"))
+        cut = max(self._rest.rfind(b"\n", self._scanned, usable), self._rest.rfind(b"\r", self._scanned, usable))
         if cut < 0:
-            self._scanned = len(self._rest)
+            self._scanned = usable
             return []
         whole = bytes(self._rest[: cut + 1])
         del self._rest[: cut + 1]

@@ -88,7 +88,7 @@ class Reading:
         """How full the context is."""
         policy, progress = self._runner.policy, self._world.state.progress
         model = progress.trying.model or progress.model
-        used = progress.fill.used(policy.overhead)
+        used = progress.fill.used(policy.overhead) if progress.fill.messages else 0
         return context_state(used, policy.facts_of(model).window, exact=progress.fill.exact)
 
     @property

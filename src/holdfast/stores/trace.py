@@ -27,7 +27,7 @@ from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.ports import Trace
 from holdfast.stores.trace_files import TraceFile, segments, trace_path
 from holdfast.stores.trace_requests import RequestPacker, RequestReader
-from holdfast.stores.trace_scrub import Line, Scrubber, encode_line, line_of
+from holdfast.stores.trace_scrub import Line, Scrubber, Streams, encode_line, line_of
 
 LOST: Final = "trace_lost"
 """The kind of a line that says how many lines before it could not be written."""
@@ -129,8 +129,9 @@ class FileTrace:
         entry: Line | TraceLine = traced
         if kind == REQUEST:  # long, and little of it is new: that is found out later, by the flusher
             size = _size(content)
+            place.streams.end()
         else:
-            entry = line_of(written := _encode(traced), traced.after, kind, traced.data)
+            entry = line_of(written := _encode(traced), traced.after, kind, traced.data, place.streams)
             size = len(written) + 1
         waiting = self._queued - self._taken + size
         if self._closed or waiting > MOST_WAITING:
@@ -325,6 +326,7 @@ class _FilePlace(_Place):
     def __init__(self, file: TraceFile, redactor: Redactor) -> None:
         super().__init__()
         self.file = file
+        self.streams = Streams()
         self.scrubber = Scrubber(redactor)
         self.packer = RequestPacker(redactor.value)
         self.lost = 0

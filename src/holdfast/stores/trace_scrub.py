@@ -16,6 +16,8 @@ from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, Tool
 
 RAW: Final = "provider_native_raw_payload"
 """The kind of a line with a payload as a provider sent it."""
+BOUNDS: Final = frozenset(("provider_request", "provider_response_raw"))
+"""Kinds of lines that begin or end a model call."""
 MOST_HELD: Final = 64 * 1024
 """Characters of lines that may wait; beyond that they are written, redacted as far as they can be."""
 LONGEST_LINE: Final = 1024 * 1024
@@ -49,13 +51,10 @@ Path = tuple[str | int, ...]
 class Piece(NamedTuple):
     """A piece of a stream's text and where it stands in its line's data."""
 
+    stream: str
+    """What it is a piece of: what stands at the same place in all lines of one reply."""
     path: Path
     text: str
-
-    @property
-    def stream(self) -> str:
-        """What it is a piece of: what stands at the same place in all lines."""
-        return "/".join(map(str, self.path))
 
 
 class Line(msgspec.Struct, gc=False):
@@ -73,19 +72,38 @@ class Line(msgspec.Struct, gc=False):
     """There is nothing else in it that could be secret."""
 
 
-def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object]) -> Line:
+class Streams:
+    """Knows which lines belong to one stream: a reply's text does not go on in the next reply."""
+
+    def __init__(self) -> None:
+        self._reply = 0
+        self._names: dict[str, str] = {}
+
+    def name(self, kind: str) -> str:
+        """What to call a stream of this kind in the reply under way."""
+        return self._names.get(kind) or self._names.setdefault(kind, f"{kind} {self._reply}")
+
+    def end(self) -> None:
+        """A model call begins or ends."""
+        self._reply += 1
+        self._names = {}
+
+
+def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object], streams: Streams) -> Line:
     """A line as it waits, `written` being its JSON and `content` its data."""
     delta = content.get("delta")
     if type(delta) in _PLAIN_DELTAS:
-        return Line(written, after, kind, cast(TextDelta, delta).text, (), True)
+        return Line(written, after, streams.name(kind), cast(TextDelta, delta).text, (), True)
     if isinstance(delta, ToolArgsDelta):
-        return Line(written, after, f"{kind} {delta.index}", delta.text, (), True)
+        return Line(written, after, streams.name(f"{kind} {delta.index}"), delta.text, (), True)
     if isinstance(delta, ToolOutputDelta):
         return Line(written, after, f"{kind} {delta.call}", delta.text, (), True)
     if kind == RAW and content.get("kind") == "stream_event":
-        return Line(written, after, pieces=tuple(_streamed(content.get("payload"), ("payload",))))
+        return Line(written, after, pieces=tuple(_streamed(content.get("payload"), ("payload",), streams)))
     if kind.endswith("_delta") and isinstance(text := content.get("text"), str):
-        return Line(written, after, pieces=(Piece(("text",), text),))
+        return Line(written, after, pieces=(Piece(streams.name(kind), ("text",), text),))
+    if kind in BOUNDS:
+        streams.end()
     return Line(written, after)
 
 
@@ -128,6 +146,8 @@ class Scrubber:
             self._said.pop(name, None)
             if begun:
                 self._said[name] = begun
+        while len(self._said) > 32:  # streams end without a word
+            del self._said[next(iter(self._said))]
 
     def _rewritten(self, line: Line, changes: Sequence[tuple[Path, str]]) -> bytes:
         try:
@@ -205,20 +225,20 @@ def _pieces(lines: list[Line]) -> dict[str, list[tuple[int, Path, str]]]:
             streams.setdefault(line.stream, []).append((number, _DELTA, line.text))
         else:
             for piece in line.pieces:
-                streams.setdefault(piece.stream, []).append((number, *piece))
+                streams.setdefault(piece.stream, []).append((number, piece.path, piece.text))
     return streams
 
 
-def _streamed(value: object, path: Path) -> Iterator[Piece]:
+def _streamed(value: object, path: Path, streams: Streams) -> Iterator[Piece]:
     if isinstance(value, Mapping):
         for key, inner in value.items():
             if isinstance(inner, str) and key in _STREAMED:
-                yield Piece((*path, str(key)), inner)
+                yield Piece(streams.name("/".join(map(str, (*path, key)))), (*path, str(key)), inner)
             else:
-                yield from _streamed(inner, (*path, str(key)))
+                yield from _streamed(inner, (*path, str(key)), streams)
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            yield from _streamed(inner, (*path, index))
+            yield from _streamed(inner, (*path, index), streams)
 
 
 def _put(content: object, path: Path, text: str) -> None:

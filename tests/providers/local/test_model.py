@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.logic.parts import rough_tokens
+from holdfast.logic.tokens import estimate_text
 from holdfast.ports import ModelReply, ModelRequest
 from holdfast.providers.local.engine import Engines
 from holdfast.providers.local.memory import fitting, free_memory
@@ -159,6 +159,6 @@ def test_tools_are_said_in_few_words() -> None:
 def test_the_profile_is_small_and_names_tools_that_exist() -> None:
     assert profile_of("local:qwen2.5-coder-1.5b") is LOCAL
     assert profile_of("anthropic:claude-sonnet-4-6") is None
-    assert rough_tokens(LOCAL.system_prompt) < 250
+    assert estimate_text(LOCAL.system_prompt) < 250
     assert set(LOCAL.tools) <= {spec.name for spec in default_tools().specs()}
     assert LOCAL.max_rounds == 6

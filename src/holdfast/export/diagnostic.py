@@ -1,0 +1,126 @@
+"""Writes the diagnostic log of a session: one JSON object a line, made from its log and its trace, secrets taken out.
+
+Nothing is written to the session, so one that is running can be looked at too.
+"""
+
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+import msgspec
+
+from holdfast.export.diagnostic_lines import Material, cited_texts, lines_of
+from holdfast.export.diagnostic_messages import Fields, History
+from holdfast.export.diagnostic_payloads import Payloads, join
+from holdfast.logic.redact import PLAIN, Redactor
+from holdfast.ports import EventStore
+from holdfast.stores.trace import read_trace
+from holdfast.stores.trace_files import trace_folder
+from holdfast.stores.trace_requests import HISTORIES
+from holdfast.vocab.errors import BlobMissing, UserError
+
+REPEATED: Final = frozenset(("systemPrompt", "tools", "toolSchemas", "system", "instructions"))
+"""Fields that many lines have in common."""
+REPEATED_INLINE: Final = 4 * 1024
+
+
+async def gather(store: EventStore, session: str) -> Material:
+    """Read what the diagnostic log of `session` is made of. A text that is gone is left out."""
+    part = await store.read(session)
+    texts: dict[str, str] = {}
+    for sha in dict.fromkeys(cited_texts(part.records)):
+        try:
+            texts[sha] = (await store.blob(sha)).decode("utf-8", "replace")
+        except BlobMissing:
+            continue
+    folder = trace_folder(store.url)
+    trace = None if folder is None else await anyio.to_thread.run_sync(read_trace, folder, session)
+    return Material(session=session, records=part.records, trace=trace, texts=texts)
+
+
+async def export_diagnostic(store: EventStore, session: str, target: Path, *, redactor: Redactor = PLAIN) -> int:
+    """Write the diagnostic log of `session` to `target` and its payloads beside it; return the number of lines."""
+    material = await gather(store, session)
+    payloads = Payloads(target.parent, session)
+    return await anyio.to_thread.run_sync(_write, target, json_lines(material, payloads, redactor=redactor))
+
+
+def json_lines(material: Material, payloads: Payloads | None = None, *, redactor: Redactor = PLAIN) -> Iterator[bytes]:
+    """The diagnostic log, a line at a time. Without a place for payloads every line is whole, however long it is."""
+    writer = _Writer(payloads, redactor)
+    return (writer.line(fields) for fields in lines_of(material, redactor))
+
+
+class _Writer:
+    def __init__(self, payloads: Payloads | None, redactor: Redactor) -> None:
+        self._payloads = payloads
+        self._redactor = redactor
+        self._items: dict[int, tuple[object, bytes]] = {}
+        """Items of requests that are written, which many requests have in common; kept, so that an id is not used again."""
+
+    def line(self, fields: Fields) -> bytes:
+        if fields.get("payloadKind") == "request":
+            fields = fields | {"payload": self._request(fields.get("payload"))}
+        return msgspec.json.encode({key: self._field(key, value) for key, value in fields.items()})
+
+    def _field(self, key: str, value: object) -> object:
+        if value is None or isinstance(value, int | float | msgspec.Raw):
+            return value
+        if isinstance(value, History):
+            return self._list(value.items)
+        clean = self._redactor.value({key: value})
+        assert isinstance(clean, dict)
+        content = clean[key]
+        if self._payloads is None or (isinstance(content, str) and len(content) < 1024):
+            return content
+        written = msgspec.json.encode(content)
+        if key in REPEATED:
+            return msgspec.Raw(self._payloads.field(written, REPEATED_INLINE))
+        return msgspec.Raw(self._payloads.field(written))
+
+    def _request(self, payload: object) -> object:
+        """A request as it travelled: its history in parts that it shares with the requests before it."""
+        if not isinstance(payload, dict):
+            return payload
+        raw = {key: self._body(value) if isinstance(value, dict) else value for key, value in payload.items()}
+        return msgspec.Raw(msgspec.json.encode(self._body(raw)))
+
+    def _body(self, body: dict[str, object]) -> dict[str, object]:
+        written: dict[str, object] = {}
+        for key, value in body.items():
+            if key in HISTORIES and isinstance(value, list):
+                written[key] = self._list([self._item(item) for item in value])
+            else:
+                written[key] = self._field(key, value)
+        return written
+
+    def _item(self, item: object) -> bytes:
+        known = self._items.get(id(item))
+        if known is None:
+            known = item, msgspec.json.encode(self._redactor.value(item))
+            self._items[id(item)] = known
+        return known[1]
+
+    def _list(self, items: Iterable[bytes]) -> msgspec.Raw:
+        listed = list(items)
+        return msgspec.Raw(join(listed) if self._payloads is None else self._payloads.items(listed))
+
+
+def _write(target: Path, lines: Iterable[bytes]) -> int:
+    """Replace `target` when all lines are written, or leave it as it was."""
+    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    count = 0
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            for line in lines:
+                file.write(line + b"\n")
+                count += 1
+        os.replace(unfinished, target)
+    except OSError as exc:
+        raise UserError(f"Cannot write {str(target)!r}: {exc.strerror or exc}.") from exc
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return count
