@@ -11,8 +11,10 @@ from anyio.abc import TaskGroup
 
 from holdfast import replay, shelf
 from holdfast.ceilings import known_facts, make_policy, not_about_money
+from holdfast.config.apply import settled
 from holdfast.logic.parts import LONG, digest
-from holdfast.models import Models
+from holdfast.logic.variables import filled_in
+from holdfast.models import Models, childs_model
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
@@ -20,7 +22,7 @@ from holdfast.runtime.bus import Bus
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.lease import beat
 from holdfast.runtime.runner import Runner
-from holdfast.runtime.world import FindModel, OpenChild, World
+from holdfast.runtime.world import FindModel, OpenChild, Tell, World
 from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
@@ -64,6 +66,7 @@ class _Block:
         options = self._options
         async with AsyncExitStack() as stack:
             store = await _store(options, stack)
+            options = await settled(options, store)
             trace = await _trace(options, store, stack)
             models = Models(options, store)
             stack.push_async_callback(_shielded, models.aclose)
@@ -76,7 +79,14 @@ class _Block:
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _forker(store, prepared, options)
-            session = Session(runner, tasks, report=prepared.report, fork=fork, opened=prepared.announced)
+            session = Session(
+                runner,
+                tasks,
+                report=prepared.report,
+                fork=fork,
+                opened=prepared.announced,
+                variables=prepared.variables,
+            )
             stack.push_async_callback(_shielded, _leave, session, runner, tasks)
             self._stack = stack.pop_all()
             return session
@@ -142,7 +152,8 @@ def _runner(
     facts: Mapping[str, ModelFacts],
 ) -> Runner:
     toolset = _toolset(options)
-    instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, options.append_system_prompt)))
+    added = filled_in(options.append_system_prompt, prepared.variables)
+    instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, added)))
     schemas = msgspec.json.encode(toolset.specs())
     blobs = {digest(content): content for content in (instructions.encode(), schemas)}
     policy = make_policy(options, toolset.specs(), instructions, schemas, facts)
@@ -206,7 +217,7 @@ def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
 def _child_opener(options: Options, store: EventStore, world: World) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
-    async def open_child(started: ChildStarted) -> ChildFinished | ChildPaused:
+    async def open_child(started: ChildStarted, tell: Tell) -> ChildFinished | ChildPaused:
         inherited = replace(
             options,
             store=store,
@@ -215,7 +226,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             fork=False,
             name="",
             cwd=world.cwd,
-            model=options.model or world.state.progress.model,
+            model=await childs_model(options.model or world.state.progress.model, started, world),
             permission_mode=world.state.progress.mode,
             tools=[each for each in options.tools or () if not each.spec.child],
             parent=world.session,
@@ -223,24 +234,32 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             owner=None,
             **_share(started, options),
         )
-        async with open_with(inherited) as child:
-            text, outcome = "", "completed"
-            try:
-                text = await child.run(started.prompt, input_id=started.call)
-            except TurnPaused:
-                share = inherited.budget_microcents or 0
-                return ChildPaused(
-                    call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost
-                )
-            except TurnError as exc:
-                text, outcome = exc.text or str(exc), "failed"
-            return ChildFinished(
-                call=started.call,
-                child=started.child,
-                outcome="completed" if outcome == "completed" else "failed",
-                text=_short(text, started.child),
-                spent=child.usage,
-                cost=child.cost,
-            )
+        opened: list[Session] = []
+        try:
+            return await _run_child(started, inherited, opened)
+        finally:
+            for child in opened:  # closed by now: a call that was cut short is settled
+                tell(child.usage, child.cost)
 
     return open_child
+
+
+async def _run_child(started: ChildStarted, options: Options, opened: list[Session]) -> ChildFinished | ChildPaused:
+    async with open_with(options) as child:
+        opened.append(child)
+        text, outcome = "", "completed"
+        try:
+            text = await child.run(started.prompt, input_id=started.call)
+        except TurnPaused:
+            share = options.budget_microcents or 0
+            return ChildPaused(call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost)
+        except TurnError as exc:
+            text, outcome = exc.text or str(exc), "failed"
+        return ChildFinished(
+            call=started.call,
+            child=started.child,
+            outcome="completed" if outcome == "completed" else "failed",
+            text=_short(text, started.child),
+            spent=child.usage,
+            cost=child.cost,
+        )

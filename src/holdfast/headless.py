@@ -11,6 +11,7 @@ import anyio
 
 from holdfast import shelf
 from holdfast.assemble import open_with
+from holdfast.config.apply import settled
 from holdfast.options import DEFAULT, Options, default_store_url
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.stores.urls import open_store
@@ -90,7 +91,8 @@ async def _meant(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
 async def _run(job: Job, out: BinaryIO, descriptor: int, complain: Complain, stopping: Stopping) -> int:
     async with _opened_store(job.options) as store:
         desk = Desk() if job.lines else None
-        options = replace(await _found(job, store, complain), store=store, asker=desk.ask if desk else None)
+        found = await settled(await _found(job, store, complain), store)
+        options = replace(found, store=store, asker=desk.ask if desk else None)
         if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
             check_model(options)
         async with open_with(options) as session:

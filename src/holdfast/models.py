@@ -2,9 +2,13 @@
 
 import anyio.to_thread
 
+from holdfast import shelf
+from holdfast.config.finding import Finder
 from holdfast.options import Options
 from holdfast.ports import Closable, EventStore, Model
-from holdfast.providers.resolve import find_model
+from holdfast.providers.recorded import PREFIX, RecordedModel, parse_recorded
+from holdfast.runtime.world import World
+from holdfast.vocab.events import ChildStarted
 
 
 class Models:
@@ -14,7 +18,7 @@ class Models:
         given = (options.model, *options.fallback_models)
         self._given = {model.name: model for model in given if model is not None and not isinstance(model, str)}
         self._made: dict[str, Model] = {}
-        self._options = options
+        self._make = options.find or Finder(None, options.clock).find
         self._store = store
 
     async def find(self, name: str) -> Model:
@@ -22,7 +26,8 @@ class Models:
         if name in self._given:
             return self._given[name]
         if name not in self._made:
-            self._made[name] = await anyio.to_thread.run_sync(find_model, name, self._options.clock)
+            recorded = name.startswith(PREFIX)
+            self._made[name] = await (self._recorded(name) if recorded else anyio.to_thread.run_sync(self._make, name))
         return self._made[name]
 
     async def aclose(self) -> None:
@@ -30,3 +35,19 @@ class Models:
         for model in self._made.values():
             if isinstance(model, Closable):
                 await model.aclose()
+
+    async def _recorded(self, name: str) -> Model:
+        """The replies of a session of the same store, by its id or its name."""
+        wanted, start = parse_recorded(name)
+        session = (await shelf.find(self._store, wanted)).id
+        return RecordedModel((await self._store.read(session)).records, self._store.blob, start, name=name)
+
+
+async def childs_model(wanted: str | Model, started: ChildStarted, world: World) -> str | Model:
+    """The model of a child session: its parent's. The child of a session that is run again is answered from its own log."""
+    name = wanted if isinstance(wanted, str) else wanted.name
+    model = await world.model(name) if name.startswith(PREFIX) else wanted
+    if not isinstance(model, RecordedModel):
+        return wanted
+    child = model.child_of(world.state.progress.replies - 1, int(started.call.rpartition("-")[2]))
+    return f"{PREFIX}{child}" if child else RecordedModel((), world.store.blob, name=f"{name} (no such child)")

@@ -1,7 +1,8 @@
 """Gets a session ready to be driven: a new one is written down, an old one is read, checked and taken over."""
 
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ from holdfast.logic.lifecycle import move
 from holdfast.logic.parts import storable
 from holdfast.logic.report import ResumeReport, report
 from holdfast.logic.state import State
+from holdfast.logic.variables import secret_variable
 from holdfast.options import Options
 from holdfast.ports import Clock, EventStore, Machine, MachineMismatch, Slot
 from holdfast.providers.resolve import full_name
@@ -42,6 +44,8 @@ class Prepared:
     opening: tuple[Draft, ...] = ()
     report: ResumeReport | None = None
     announced: tuple[Item, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Those of the session's context, as its first event has them."""
 
 
 async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
@@ -93,7 +97,15 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     for record in records:
         announced += (record, *state.apply(record))
     state.outline(records)
-    return Prepared(session=session, state=state, lease=lease, nonce=nonce, model=model, announced=tuple(announced))
+    return Prepared(
+        session=session,
+        state=state,
+        lease=lease,
+        nonce=nonce,
+        model=model,
+        announced=tuple(announced),
+        variables=context.variables,
+    )
 
 
 async def _resume(options: Options, store: EventStore, owner: Owner, session: str, find: FindModel) -> Prepared:
@@ -107,7 +119,9 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
                 "" if wrong is NeedsUpgrade else f" `holdfast log repair {session}` mends it and keeps what was there."
             )
             raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail.rstrip('.')}.{mend}")
-        return await _take_over(options, loaded, lease, find)
+        first = (await store.read(session, 0, 1)).records[0].event
+        variables = first.context.variables if isinstance(first, Started) else {}
+        return await _take_over(options, loaded, lease, find, variables)
     except BaseException:
         await _let_go(store, lease)
         raise
@@ -119,7 +133,9 @@ async def _let_go(store: EventStore, lease: Lease) -> None:
         await store.release(lease)
 
 
-async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease, find: FindModel) -> Prepared:
+async def _take_over(
+    options: Options, loaded: replay.Loaded, lease: Lease, find: FindModel, variables: Mapping[str, str]
+) -> Prepared:
     state = loaded.state
     for call in state.progress.calls:
         if call.process is not None:
@@ -156,6 +172,7 @@ async def _take_over(options: Options, loaded: replay.Loaded, lease: Lease, find
         opening=tuple(opening),
         report=found,
         announced=notices,
+        variables=variables,
     )
 
 
@@ -185,11 +202,19 @@ def _situation(options: Options) -> tuple[SessionContext, str]:
     if not cwd.is_dir():
         raise UserError(f"The working folder {str(cwd)!r} does not exist.")
     root = project_root(cwd)
-    made = SessionContext(working_dir=str(cwd), git_ref=git_ref(root), variables=dict(options.variables))
+    made = SessionContext(
+        working_dir=str(cwd),
+        git_ref=git_ref(root),
+        fs_scope=options.fs_scope or "sandboxed",
+        variables=dict(options.variables),
+    )
     try:
-        return msgspec.convert(msgspec.to_builtins(options.context or made), SessionContext), str(root)
+        context = msgspec.convert(msgspec.to_builtins(options.context or made), SessionContext)
     except msgspec.ValidationError as exc:
         raise UserError(f"The session's context is not valid: {exc}.") from exc
+    if problem := secret_variable(context.variables):
+        raise UserError(problem)
+    return context, str(root)
 
 
 def _resumed_model(options: Options, state: State) -> str:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar, get_args
 
 from holdfast.logic.trying import Retries
 from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
@@ -12,8 +12,11 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import OnExceed
 from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import MODES, Mode, OnCrash, Owner, SessionContext
+from holdfast.vocab.specs import MODES, FsScope, Mode, OnCrash, Owner, SessionContext
 from holdfast.workspaces.project import data_dir
+
+if TYPE_CHECKING:
+    from holdfast.config.settings import Settings
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,6 +30,11 @@ class Options:
     """Everything that shapes how a session is opened. The arguments of `open_session` are these fields."""
 
     model: str | Model | None = None
+    """`provider:model`, a model, or the name of a profile of the settings."""
+    settings: "Settings | str | Path | None" = None
+    """What fills the fields that say nothing: settings, or a file of them over the person's own. None: only the profiles are used."""
+    find: Callable[[str], Model] | None = None
+    """Makes a model of its name in the log; the profiles of the settings and the built-in providers unless it is given."""
     cwd: str | Path = "."
     tools: Sequence[Tool] | None = None
     """Tools besides Read, Write, Edit and Bash."""
@@ -68,7 +76,10 @@ class Options:
     """Whether a budget may be set although a model has no known price."""
     parameters: Mapping[str, object] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
+    """Plain text that a prompt may name as `{{ctx.NAME}}`; written into the log, so never a secret."""
+    fs_scope: FsScope | None = None
     context: SessionContext | None = None
+    """Instead of what `cwd`, `variables` and `fs_scope` say."""
     machine: Machine | None = None
     idle_timeout_s: float | None = 120.0
     tool_timeout_s: float | None = 900.0

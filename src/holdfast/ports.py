@@ -192,6 +192,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[InFlightPart, ...]
     stop: Stop = "end"
     usage: Usage | None = None
+    cost: int | None = None
+    """Micro-cents, when they are known otherwise than from the model's prices."""
     model: str = ""
     opaque: bytes = b""
     """The reply as the provider wrote it (JSON), when `parts` cannot say everything."""

@@ -4,7 +4,7 @@ A thin face on the log. Everything it does is an event left in the inbox or a lo
 wants an event instead.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Literal
 
@@ -20,6 +20,7 @@ from holdfast.logic.pricing import dollars
 from holdfast.logic.report import ResumeReport
 from holdfast.logic.results import TurnResult
 from holdfast.logic.transcript import Entry
+from holdfast.logic.variables import filled_in
 from holdfast.runtime.bus import Item
 from holdfast.runtime.callbacks import Callback, Callbacks
 from holdfast.runtime.changing import Changing
@@ -45,7 +46,7 @@ from holdfast.vocab.events import (
     MessageInjected,
     Rewound,
 )
-from holdfast.vocab.messages import InFlightPart, InputPart, MediaRef, Text, TextRef
+from holdfast.vocab.messages import InFlightPart, InputPart, MediaLink, MediaRef, Text, TextRef
 
 Prompt = str | tuple[InFlightPart, ...]
 Fork = Callable[[str], Awaitable[str]]
@@ -55,11 +56,19 @@ class Session(Changing):
     """An open session. Made by `open_session`."""
 
     def __init__(
-        self, runner: Runner, tasks: TaskGroup, *, report: ResumeReport | None, fork: Fork, opened: tuple[Item, ...]
+        self,
+        runner: Runner,
+        tasks: TaskGroup,
+        *,
+        report: ResumeReport | None,
+        fork: Fork,
+        opened: tuple[Item, ...],
+        variables: Mapping[str, str],
     ) -> None:
         super().__init__(runner)
         self._tasks = tasks
         self._fork = fork
+        self._variables = variables
         self._inputs = 0
         self._callbacks = Callbacks(runner.bus, self._world.inbox, self._world.state, lambda: self.context_state)
         self.report = report
@@ -85,6 +94,8 @@ class Session(Changing):
         if self._runner.failure is not None:
             raise self._runner.failure
         result = self.input_result(name)
+        if result is None and name in self.pending_inputs and self.is_paused:
+            raise self._paused()
         if result is None:
             raise TurnInterrupted("The input was dropped before its turn began.", turn="")
         return self._checked(await self._whole(result))
@@ -99,6 +110,7 @@ class Session(Changing):
         if name in known.parts and known.parts[name] != parts:
             raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
         subscription = self._runner.bus.subscribe(after=self.seq)
+        waits = self.is_running and self.is_paused
         try:
             if name not in known.parts:
                 event = InputReceived(input=name, parts=parts, delivery=delivery, display=display)
@@ -109,6 +121,8 @@ class Session(Changing):
                 return
             else:
                 await self._deliver()
+            if waits and self.is_paused:  # it is queued behind a turn that nothing happens in
+                return
             turn = known.turn_of.get(name, "")
             async for item in follow_input(subscription, self._world.store, self.id, name, turn):
                 yield item
@@ -216,7 +230,7 @@ class Session(Changing):
                     await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
                     await self._until_idle()
-                if self.is_running and not self.is_paused:
+                if (self.is_running and not self.is_paused) or self.is_compacting:
                     self._world.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
                 await self._until_idle()
         await self._runner.close(reason)
@@ -248,9 +262,12 @@ class Session(Changing):
         return f"{self._runner.nonce}-in-{self._inputs}"
 
     def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
-        given = (Text(text=clean(prompt)),) if isinstance(prompt, str) else prompt
-        parts, blobs = make_durable(given)
-        kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef))
+        given = (Text(text=prompt),) if isinstance(prompt, str) else prompt
+        parts, blobs = make_durable(
+            Text(text=filled_in(clean(part.text), self._variables)) if isinstance(part, Text) else part
+            for part in given
+        )
+        kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef | MediaLink))
         if not any(not isinstance(part, Text) or part.text.strip() for part in kept):
             raise UserError("The prompt is empty. Say something.")
         return kept, blobs
@@ -260,17 +277,20 @@ class Session(Changing):
             case "completed" | "abandoned":
                 return result
             case None if self.is_paused:
-                purse = self._world.state.progress.purse
-                raise TurnPaused(
-                    f"The turn is paused: {dollars(purse.spent)} are spent and the budget is {dollars(purse.limit or 0)}. "
-                    "Raise the budget and finish the turn.",
-                    turn=result.turn,
-                    text=result.text,
-                )
+                raise self._paused(result)
             case "failed":
                 raise TurnFailed(result.message, turn=result.turn, reason=result.code, text=result.text)
             case _:
                 raise TurnInterrupted(result.message or "The turn was interrupted.", turn=result.turn, text=result.text)
+
+    def _paused(self, result: TurnResult | None = None) -> TurnPaused:
+        purse = self._world.state.progress.purse
+        return TurnPaused(
+            f"The turn is paused: {dollars(purse.spent)} are spent and the budget is {dollars(purse.limit or 0)}. "
+            "Raise the budget and finish the turn.",
+            turn=result.turn if result is not None else "",
+            text=result.text if result is not None else "",
+        )
 
 
 class ForkedSession(str):

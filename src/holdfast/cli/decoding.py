@@ -18,7 +18,10 @@ from holdfast.vocab.specs import Usage
 
 _SIZES: Final = (3, 40, 600)
 """How long the pieces of a body are on average; one of them is drawn for each body."""
-_MOST_PIECES: Final = 4000
+_FEWEST_BYTES: Final = 100
+"""How long the pieces of a long body are at least, on average: thousands of lines a second are read."""
+_SMALL: Final = 48
+"""Pieces that even a short body may come in."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +126,7 @@ class _Typed(msgspec.Struct, frozen=True):
 
 
 def _pieces(body: bytes, chance: random.Random) -> Iterator[bytes]:
-    count = min(len(body) // chance.choice(_SIZES), _MOST_PIECES)
+    count = min(len(body) // chance.choice(_SIZES), _SMALL + len(body) // _FEWEST_BYTES)
     cuts = sorted([int(chance.random() * len(body)) for _ in range(count)])
     at = 0
     for cut in (*cuts, len(body)):

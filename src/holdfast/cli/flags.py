@@ -9,9 +9,13 @@ F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of 
 
 MODES: Final = ("plan", "default", "acceptEdits", "dontAsk", "bypassPermissions")
 FORMATS: Final = ("text", "json", "stream-json", "events")
+EFFORTS: Final = ("low", "medium", "high")
+ON_EXCEED: Final = {"warn": "warn", "fail": "fail", "pause": "pause_for_approval"}
+"""What may be typed, and what it is called in the log."""
 
 SESSION: Final = "The session"
 MODEL: Final = "The model"
+LIMITS: Final = "Limits"
 PERMISSIONS: Final = "Permissions"
 OUTPUT: Final = "In and out"
 PLACE: Final = "Where"
@@ -99,12 +103,59 @@ _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
         "--finish", is_flag=True, heading=SESSION, help="With -c or -r: finish the turn that was open, add no prompt."
     ),
     flag("--input-id", metavar="ID", heading=SESSION, help="The same input sent again under this id is taken once."),
-    flag("--model", metavar="PROVIDER:MODEL", heading=MODEL, help="Who answers, such as scripted:FILE."),
     flag(
-        "--max-turns", type=click.IntRange(min=1), metavar="N", heading=MODEL, help="Model calls that the run may take."
+        "--model",
+        metavar="PROVIDER:MODEL",
+        heading=MODEL,
+        help="Who answers: a profile of the settings, anthropic:MODEL, scripted:FILE ...",
+    ),
+    flag(
+        "--fallback-model",
+        "fallbacks",
+        multiple=True,
+        metavar="PROVIDER:MODEL",
+        heading=MODEL,
+        help="Who answers when the first cannot; may be repeated.",
+    ),
+    flag("--effort", type=click.Choice(EFFORTS), heading=MODEL, help="How much the model is to think."),
+    flag(
+        "--json-schema",
+        "schema",
+        metavar="FILE|JSON",
+        heading=MODEL,
+        help="The answer is JSON that fits this schema.",
     ),
     flag("--system-prompt", metavar="TEXT", heading=MODEL, help="Replace the system prompt."),
     flag("--append-system-prompt", metavar="TEXT", default="", heading=MODEL, help="Add to the system prompt."),
+    flag(
+        "--max-turns",
+        type=click.IntRange(min=1),
+        metavar="N",
+        heading=LIMITS,
+        help="Model calls that the run may take.",
+    ),
+    flag(
+        "--max-session-turns",
+        type=click.IntRange(min=0),
+        metavar="N",
+        heading=LIMITS,
+        help="Prompts that the session may take; 50 when left out.",
+    ),
+    flag(
+        "--max-budget-usd",
+        "budget",
+        metavar="X",
+        heading=LIMITS,
+        help="Dollars that the session may cost, such as 0.25.",
+    ),
+    flag(
+        "--on-exceed",
+        type=click.Choice(tuple(ON_EXCEED)),
+        heading=LIMITS,
+        help="When the budget is spent: go on with a warning, fail, or pause and ask.",
+    ),
+    flag("--allow-unpriced", is_flag=True, heading=LIMITS, help="Keep a budget with a model of unknown price too."),
+    flag("--no-auto-compact", is_flag=True, heading=LIMITS, help="Never shorten the conversation by itself."),
     flag("--permission-mode", "mode", type=click.Choice(MODES), heading=PERMISSIONS, help="How calls are judged."),
     flag(
         "--allow",
@@ -137,14 +188,16 @@ _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
         "--cwd", type=click.Path(exists=True, file_okay=False), metavar="DIR", heading=PLACE, help="The working folder."
     ),
     flag("--store", metavar="URL", heading=PLACE, help="Where sessions live: sqlite:///FILE, jsonl:///FOLDER."),
+    flag(
+        "--settings",
+        type=click.Path(dir_okay=False),
+        metavar="FILE",
+        heading=PLACE,
+        help="Settings over the person's own.",
+    ),
     flag("--bare", is_flag=True, heading=PLACE, help="No settings, no extensions."),
-    later("--fallback-model"),
-    later("--effort"),
     later("--scope"),
     later("--trust", takes_value=False),
-    later("--max-budget-usd"),
-    later("--json-schema"),
-    later("--settings"),
     later("--mcp-config"),
     later("--agent"),
     later("--add-dir"),

@@ -1,9 +1,8 @@
 """What the `log` commands do."""
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import cast
 
 import anyio
 import click
@@ -13,7 +12,7 @@ from holdfast import shelf
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json
 from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
-from holdfast.export.diagnostic_check import Issue, check, in_words
+from holdfast.export.diagnostic_check import check, in_words
 from holdfast.export.diagnostic_lines import lines_of
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
@@ -61,7 +60,7 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
 
 async def validate(place: Place, *, session: str, as_json: bool) -> int:
     """Check the log of a session, or a diagnostic log in a file."""
-    if (file := Path(session)).is_file():
+    if (file := Path(session)).suffix == ".jsonl" and file.is_file():
         return await anyio.to_thread.run_sync(_validate_file, file, as_json)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
@@ -71,8 +70,11 @@ async def validate(place: Place, *, session: str, as_json: bool) -> int:
     lost = material.trace.lost if material.trace is not None else 0
     notes = [f"Lost from the trace: {counted(lost, 'line')}; the log does not need them."] if lost else []
     notes += [note for note in found.notes if not note.startswith("Lost from the trace")]
-    about = {"session": meta.id, "events": len(material.records)}
-    return _verdict(about, (*wrong, *in_words(found.issues)), notes, found.issues, as_json=as_json)
+    wrong = (*wrong, *in_words(found.issues))
+    if as_json:
+        issues = {"issues": found.issues} if found.issues else {}
+        return _verdict_json({"session": meta.id, "events": len(material.records), **issues}, wrong, notes)
+    return _verdict(f"{meta.id}: {counted(len(material.records), 'event')}", wrong, notes)
 
 
 async def export(place: Place, *, session: str, kind: str, output: Path | None) -> int:
@@ -106,22 +108,21 @@ def _validate_file(file: Path, as_json: bool) -> int:
     found = check(log.lines, Resolver(file.parent))
     torn = [problem for problem in log.problems if problem.endswith("is torn off.")]
     unreadable = [problem for problem in log.problems if problem not in torn]
-    about = {"file": str(file), "events": len(log.lines)}
-    return _verdict(about, (*unreadable, *in_words(found.issues)), [*torn, *found.notes], found.issues, as_json=as_json)
-
-
-def _verdict(
-    about: dict[str, object], wrong: Sequence[str], notes: Sequence[str], issues: Sequence[Issue], *, as_json: bool
-) -> int:
+    wrong, notes = (*unreadable, *in_words(found.issues)), (*torn, *found.notes)
     if as_json:
-        found = {**about, "valid": not wrong, "problems": list(wrong), "notes": list(notes)}
-        say_json(found | ({"issues": issues} if issues or "file" in about else {}))
-        return COULD_NOT if wrong else 0
+        return _verdict_json({"file": str(file), "events": len(log.lines), "issues": found.issues}, wrong, notes)
+    return _verdict(f"{file}: {counted(len(log.lines), 'line')}", wrong, notes)
+
+
+def _verdict(about: str, wrong: Sequence[str], notes: Sequence[str]) -> int:
     for words in (*wrong, *notes):
         say(harmless(words))
-    verdict = counted(len(wrong), "problem") if wrong else "valid"
-    what, events = about.values()
-    say(f"{what}: {counted(cast(int, events), 'event')}, {verdict}.")
+    say(f"{about}, {counted(len(wrong), 'problem') if wrong else 'valid'}.")
+    return COULD_NOT if wrong else 0
+
+
+def _verdict_json(about: Mapping[str, object], wrong: Sequence[str], notes: Sequence[str]) -> int:
+    say_json({**about, "valid": not wrong, "problems": list(wrong), "notes": list(notes)})
     return COULD_NOT if wrong else 0
 
 

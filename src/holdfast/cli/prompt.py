@@ -5,13 +5,19 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import anyio
 import click
+import msgspec
 
 from holdfast import headless
 from holdfast.cli import telling
+from holdfast.cli.flags import ON_EXCEED
+from holdfast.config.finding import no_model
+from holdfast.config.settings import Settings, load_settings
+from holdfast.logic.pricing import parse_dollars
 from holdfast.options import DEFAULT, Options
 from holdfast.view.job import DRAIN_S, Job
 from holdfast.vocab.errors import UserError
@@ -24,7 +30,7 @@ DRAIN: Final = "HOLDFAST_DRAIN_S"
 """Environment: seconds that a turn may go on after SIGTERM or SIGHUP."""
 _HELLO: Final = """\
 The terminal interface is not here yet. What works:
-  holdfast -p "your prompt" --model scripted:FILE
+  holdfast -p "your prompt"
   holdfast demo"""
 
 Given = Mapping[str, Any]  # Any: each flag has a type of its own
@@ -34,10 +40,14 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
     """Run what the flags say and return the exit code."""
     lines = given["input_format"] == "stream-json"
     _check(ctx, given)
+    options = _options(ctx, given)
+    prompt = None if given["finish"] else _prompt(ctx, given, options, lines=lines)
+    for words in _settings(options).warnings:
+        telling.complain(words)
     job = Job(
-        options=_options(ctx, given),
+        options=options,
         newest=given["newest"],
-        prompt=None if given["finish"] else _prompt(ctx, given["prompt"], lines=lines),
+        prompt=prompt,
         output=given["output"],
         lines=lines,
         finish=given["finish"],
@@ -72,6 +82,7 @@ def _check(ctx: click.Context, given: Given) -> None:
         "--include-partial-messages needs --output-format stream-json.": (
             given["partial"] and given["output"] != "stream-json"
         ),
+        "--bare reads no settings: leave --settings away.": given["bare"] and given["settings"] is not None,
     }
     for words, is_wrong in wrong.items():
         if is_wrong:
@@ -83,10 +94,15 @@ def _options(ctx: click.Context, given: Given) -> Options:
         rules = tuple(_rules(given))
         session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
         name = "" if given["name"] is None else headless.check_name(given["name"])
+        budget = None if given["budget"] is None else parse_dollars(given["budget"])
+        parameters = _parameters(given)
     except UserError as exc:
         raise click.UsageError(str(exc), ctx) from exc
     return Options(
         model=given["model"],
+        settings=Settings() if given["bare"] else load_settings(given["settings"]),
+        fallback_models=given["fallbacks"],
+        parameters=parameters,
         cwd=given["cwd"] or ".",
         store=None if given["no_persist"] else given["store"] or DEFAULT,
         resume=given["resume"],
@@ -99,7 +115,41 @@ def _options(ctx: click.Context, given: Given) -> Options:
         append_system_prompt=given["append_system_prompt"],
         on_crash=given["on_crash"],
         max_rounds=given["max_turns"],
+        max_session_turns=given["max_session_turns"] or 0,
+        auto_compact=False if given["no_auto_compact"] else None,
+        budget_microcents=budget,
+        on_exceed=None if given["on_exceed"] is None else ON_EXCEED[given["on_exceed"]],
+        allow_unpriced=given["allow_unpriced"],
     )
+
+
+def _settings(options: Options) -> Settings:
+    assert isinstance(options.settings, Settings)
+    return options.settings
+
+
+def _parameters(given: Given) -> dict[str, object]:
+    found: dict[str, object] = {}
+    if given["effort"] is not None:
+        found["effort"] = given["effort"]
+    if given["schema"] is not None:
+        found["schema"] = _schema(given["schema"])
+    return found
+
+
+def _schema(given: str) -> dict[str, object]:
+    """A JSON Schema: as text, or in a file."""
+    text, where = given, "--json-schema"
+    if not given.lstrip().startswith("{"):
+        where = f"The schema {given!r}"
+        try:
+            text = Path(given).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise UserError(f"{where} cannot be read: {getattr(exc, 'strerror', None) or exc}.") from exc
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
+        raise UserError(f"{where} is not a JSON object: {exc}.") from exc
 
 
 def _rules(given: Given) -> Iterable[Rule]:
@@ -118,16 +168,19 @@ def split_rules(text: str) -> list[str]:
     return re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text)
 
 
-def _prompt(ctx: click.Context, given: str | None, *, lines: bool) -> str | None:
-    if given is None and not lines and sys.stdin.isatty():
+def _prompt(ctx: click.Context, given: Given, options: Options, *, lines: bool) -> str | None:
+    prompt: str | None = given["prompt"]
+    if prompt is None and not lines and sys.stdin.isatty():
+        if options.model is None and _settings(options).chat.default_model is None:
+            raise click.ClickException(no_model())
         raise click.UsageError(_HELLO, ctx)
-    if given is None or given == "-":
+    if prompt is None or prompt == "-":
         if lines:
             return None
-        given = _from_input(ctx)
-    if not given.strip():
+        prompt = _from_input(ctx)
+    if not prompt.strip():
         raise click.UsageError("The prompt is empty. Say something.", ctx)
-    return given
+    return prompt
 
 
 def _from_input(ctx: click.Context) -> str:

@@ -41,12 +41,13 @@ def ask(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
         return (end_turn(turn, "failed", code="turn_limit", message=ceiling),)
     if p.trying.not_before > p.at:  # the process died while it waited
         return (Draft(event=_rest_of_wait(p, model, policy), cause=turn.id),)
+    if (money := _money(p, turn, model, policy)) is not None:  # before a summary too, which somebody writes for money
+        return money
     if started := _compaction(p, model, policy):
         return (Draft(event=started, cause=turn.id),)
     if overflow := _overflow(p, model, policy):
         return (end_turn(turn, "failed", code="context_overflow", message=overflow),)
-    money = _money(p, turn, model, policy)
-    return (_asked(p, turn, model, policy),) if money is None else money
+    return (_asked(p, turn, model, policy),)
 
 
 def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
@@ -69,7 +70,7 @@ def _ceiling(p: Progress, turn: OpenTurn, policy: Policy) -> str:
     if turn.rounds == 0 and p.begun > policy.max_session_turns:
         limit = counted(policy.max_session_turns, "turn")
         return f"The session reached its limit of {limit}. Open it with a higher max_session_turns to go on."
-    if policy.max_rounds is not None and turn.rounds >= policy.max_rounds:
+    if policy.max_rounds and turn.rounds >= policy.max_rounds:
         return f"The turn reached its limit of {counted(policy.max_rounds, 'model call')}."
     return ""
 
@@ -88,7 +89,7 @@ def _rest_of_wait(p: Progress, model: str, policy: Policy) -> WaitStarted:
 
 
 def _compaction(p: Progress, model: str, policy: Policy) -> CompactionStarted | None:
-    if policy.max_messages is not None and p.fill.messages > policy.max_messages and not p.fill.tried:
+    if policy.max_messages is not None and p.fill.messages > policy.max_messages and not p.fill.trimmed:
         return _started(p, model, policy, "trim")
     if policy.auto_compact is None or not _may_compact(p):
         return None
@@ -153,7 +154,6 @@ def _expected(p: Progress, model: str, policy: Policy, *, output: int) -> int:
 
 
 def _asked(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
-    reserved = _expected(p, model, policy, output=LIKELY_OUTPUT) if p.purse.limit is not None else 0
     asked = ModelAsked(
         turn=turn.id,
         round=turn.rounds + 1,
@@ -162,6 +162,6 @@ def _asked(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
         tools=policy.tools_digest,
         parameters=policy.parameters,
         tokens=policy.overhead + p.fill.guess,
-        reserved=reserved,
+        reserved=_expected(p, model, policy, output=LIKELY_OUTPUT),
     )
     return Draft(event=asked, cause=turn.id)

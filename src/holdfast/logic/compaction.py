@@ -4,6 +4,7 @@ The newest turns stay as they were, and so does what the person pasted or said a
 user's message stands, in a marked frame: it is data, and never instructions of the system. Nothing is deleted; the log keeps everything.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
@@ -16,6 +17,7 @@ from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.messages import DurablePart, Reasoning, SessionMessage, Text, TextRef, ToolCall, ToolResult
 
 HEAD: Final = "[Context Summary]"
+_MARKS: Final = re.compile(rf"{re.escape(HEAD)}|</?(?:summary|given)>", re.IGNORECASE)
 TARGET: Final = 0.5
 """The share of the window that a compacted conversation aims at."""
 NEWEST, VERBATIM, SUMMARY = 0.5, 0.3, 0.15
@@ -24,6 +26,8 @@ LONG_CHARS, LONG_LINES = 240, 4
 """A text of the person's that is longer than this stays word for word."""
 TRIM_CHARS: Final = 800
 """Characters at the beginning, and half as many at the end, that are left of a trimmed tool output."""
+LEAST_GAIN: Final = 64
+"""Tokens that must be there to be summarised, or it is not worth a summary."""
 SHOWN_CHARS: Final = 2000
 """Characters of one message that the summariser gets to see."""
 
@@ -31,8 +35,12 @@ SHOWN_CHARS: Final = 2000
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a conversation is to be made shorter."""
 
+    system: tuple[SessionMessage, ...]
+    """The system's words among what goes: they stay, in front."""
+    earlier: Text | TextRef | None
+    """The summary that the conversation begins with; the new one takes it in."""
     old: tuple[SessionMessage, ...]
-    """What is summarised; a summary of before is among it."""
+    """What is summarised."""
     kept: tuple[SessionMessage, ...]
     verbatim: tuple[Text | TextRef, ...]
     forgone: int
@@ -46,70 +54,103 @@ def plan(
     messages: Sequence[SessionMessage], before: Compacted | None, *, used: int, window: int, overhead: int, ratio: float
 ) -> Plan | None:
     """What to keep of `messages`; `before` is the compaction they begin with, if any. None when there is nothing to gain."""
-    room = max(int(min(window, used) * TARGET / ratio) - overhead, int(window / ratio / 20))
     sizes = [estimate(message) for message in messages]
+    room = max(int(min(window, used) * TARGET / ratio) - overhead, int(window / ratio / 20))
+    room = min(room, int(sum(sizes) * TARGET))  # somebody may want it shorter long before it is full
     cut = _cut(messages, sizes, int(room * NEWEST))
-    if cut <= (1 if before is not None else 0):
+    system, old = _split(messages[:cut], before)
+    if sum(map(estimate, old)) < LEAST_GAIN:
         return None
-    old, kept = messages[:cut], messages[cut:]
-    verbatim, forgone = _verbatim(old, kept, before, int(room * VERBATIM))
+    kept = messages[cut:]
+    verbatim, forgone = _verbatim(old, kept, before, room)
     return Plan(
-        old=tuple(old),
+        system=system,
+        earlier=before.summary if before is not None else None,
+        old=old,
         kept=tuple(kept),
         verbatim=verbatim,
         forgone=forgone,
         trimmed=_trimmed(kept, sizes[cut:], int(room * NEWEST)),
-        summary_tokens=max(200, int(room * SUMMARY)),
+        summary_tokens=max(min(200, window // 10), int(room * SUMMARY)),
     )
 
 
 def trim_plan(messages: Sequence[SessionMessage], keep: int) -> Plan | None:
-    """Keep the newest messages, from the beginning of a turn on; no summary."""
-    starts = [i for i, message in enumerate(messages) if message.role == "user" and len(messages) - i <= keep]
-    if not starts or starts[0] == 0:
+    """Keep the newest messages, from the beginning of a turn on, the newest turn always; no summary."""
+    turns = [i for i, message in enumerate(messages) if message.role == "user"]
+    cut = next((i for i in turns if len(messages) - i <= keep), turns[-1] if turns else 0)
+    system, old = _split(messages[:cut], None)
+    if not old:
         return None
-    cut = starts[0]
-    kept = tuple(messages[cut:])
-    return Plan(old=tuple(messages[:cut]), kept=kept, verbatim=(), forgone=0, trimmed=(), summary_tokens=0)
+    return Plan(
+        system=system,
+        earlier=None,
+        old=old,
+        kept=tuple(messages[cut:]),
+        verbatim=(),
+        forgone=0,
+        trimmed=(),
+        summary_tokens=0,
+    )
+
+
+def _split(
+    messages: Sequence[SessionMessage], before: Compacted | None
+) -> tuple[tuple[SessionMessage, ...], tuple[SessionMessage, ...]]:
+    """The system's words, and the rest without the frame of the summary from `before`, which is the first of it."""
+    system = tuple(message for message in messages if message.role == "system")
+    rest = tuple(message for message in messages if message.role != "system")
+    return system, rest if before is None else rest[1:]
 
 
 def _cut(messages: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> int:
-    """Where the part that stays begins: at a user's message if one lies within `room`, else at a reply, else at the newest reply."""
-    total, user, reply, newest = 0, 0, 0, 0
+    """Where the part that stays begins: at a user's message if one lies within `room`, else at a reply, else at the newest of either."""
+    total = 0
+    user = reply = newest = None
     for i in range(len(messages) - 1, -1, -1):
         total += sizes[i]
         role = messages[i].role
         if role in ("tool", "system"):
             continue
-        newest = newest or i
+        newest = i if newest is None else newest
         if total > room:
             break
         if role == "user":
             user = i
         else:
             reply = i
-    return user or reply or newest
+    return next((i for i in (user, reply, newest) if i is not None), 0)
 
 
 def _verbatim(
     old: Sequence[SessionMessage], kept: Sequence[SessionMessage], before: Compacted | None, room: int
 ) -> tuple[tuple[Text | TextRef, ...], int]:
-    """What stays word for word, oldest first; when there is no room for all, the newest stay."""
-    texts: list[Text | TextRef] = list(before.verbatim) if before is not None else []
-    said = [message for message in old if message.role == "user" and not is_summary(message)]
-    for message in said:
-        open_request = message is said[-1] and (not kept or kept[0].role != "user")
-        texts += [
-            part for part in message.content if isinstance(part, Text | TextRef) and (open_request or _is_long(part))
-        ]
+    """What stays word for word, oldest first, and how many texts find no room. The newest have the first claim on it.
+
+    A request that is being answered stays however short it is, until it was answered.
+    """
+    said = [message for message in old if message.role == "user"]
+    given = list(before.verbatim) if before is not None else []
+    request: list[Text | TextRef] = []
+    if not kept or kept[0].role != "user":  # what stays answers something that does not
+        request = _texts(said.pop()) if said else [given.pop()] if given else []
+    given += [text for message in said for text in _texts(message)]
+    long = [text for text in given if _is_long(text)]
+    chosen = [*_fitting(long, int(room * VERBATIM)), *_fitting(request, int(room * NEWEST))]
+    return tuple(chosen), len(long) + len(request) - len(chosen)
+
+
+def _texts(message: SessionMessage) -> list[Text | TextRef]:
+    return [part for part in message.content if isinstance(part, Text | TextRef)]
+
+
+def _fitting(texts: Sequence[Text | TextRef], room: int) -> list[Text | TextRef]:
     chosen: list[Text | TextRef] = []
     for text in reversed(texts):
-        room -= tokens_of((text,))
-        if room >= 0:
+        if (size := tokens_of((text,))) <= room:
+            room -= size
             chosen.append(text)
-        else:
-            break
-    return tuple(reversed(chosen)), len(texts) - len(chosen)
+    return chosen[::-1]
 
 
 def _is_long(part: Text | TextRef) -> bool:
@@ -135,8 +176,9 @@ def _trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: int) ->
 def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMessage]) -> list[SessionMessage]:
     """The conversation after a compaction. `record` is the message that the summary becomes."""
     first = next((i for i, message in enumerate(messages) if message.id == event.first_kept), len(messages))
+    system = [message for message in messages[:first] if message.role == "system"]
     kept = [trim(message) if message.id in event.trimmed else message for message in messages[first:]]
-    return [record, *kept] if record.content else kept
+    return [*system, record, *kept] if record.content else [*system, *kept]
 
 
 def framed(event: Compacted) -> tuple[DurablePart, ...]:
@@ -155,16 +197,10 @@ def framed(event: Compacted) -> tuple[DurablePart, ...]:
     return tuple(parts)
 
 
-def is_summary(message: SessionMessage) -> bool:
-    """Whether a message is the frame of a summary."""
-    first = message.content[0] if message.content else None
-    return message.role == "user" and isinstance(first, Text) and first.text.startswith(HEAD)
-
-
 def without_marks(text: str) -> str:
     """`text` without anything that looks like the frame around it."""
-    for mark in (HEAD, "<summary>", "</summary>", "<given>", "</given>"):
-        text = text.replace(mark, "")
+    while (bare := _MARKS.sub("", text)) != text:  # what is left may come together as a mark
+        text = bare
     return text.strip()
 
 
@@ -210,7 +246,7 @@ def chunks(messages: Iterable[SessionMessage], tokens: int) -> Iterator[str]:
     lines: list[str] = []
     size = 0
     for message in messages:
-        line = shown(message)
+        line = clipped(shown(message), tokens - 1)
         length = estimate_text(line) + 1
         if lines and size + length > tokens:
             yield "\n".join(lines)
@@ -243,21 +279,17 @@ def _said(part: object) -> str:
             return f"[{type(part).__name__}]"
 
 
-def digest(messages: Sequence[SessionMessage], tokens: int) -> str:
+def digest(messages: Sequence[SessionMessage], tokens: int, earlier: str = "") -> str:
     """Notes on the conversation without a model: how each message begins; when there is little room, the newest stay."""
+    notes = (*earlier.splitlines(), *(shown(message, 240) for message in messages))
     lines: list[str] = []
-    for message in reversed(messages):
-        line = _without_frame(message) if is_summary(message) else shown(message, 240)
+    for line in reversed(notes):
         tokens -= estimate_text(line) + 1
         if tokens < 0:
             lines.append("(what came before is in the log)")
             break
         lines.append(line)
     return without_marks("\n".join(reversed(lines)))
-
-
-def _without_frame(message: SessionMessage) -> str:
-    return without_marks(" ".join(map(_said, message.content[1:4])))
 
 
 def clipped(text: str, tokens: int) -> str:
@@ -269,14 +301,14 @@ def clipped(text: str, tokens: int) -> str:
 
 def state_after(chosen: Plan, summary: Text | TextRef | None, trigger: CompactionTrigger) -> Compacted:
     """The event for a plan, without the figures that only the runtime knows."""
-    first = chosen.kept[0].id if chosen.kept else ""
     event = Compacted(
         trigger=trigger,
-        first_kept=first,
+        first_kept=chosen.kept[0].id if chosen.kept else "",
         summary=summary,
         verbatim=chosen.verbatim,
         trimmed=chosen.trimmed,
-        messages=len(chosen.kept) + (summary is not None),
     )
-    kept = sum(estimate(trim(m) if m.id in chosen.trimmed else m) for m in chosen.kept)
-    return msgspec.structs.replace(event, guess=kept + (tokens_of(framed(event)) if framed(event) else 0))
+    frame = framed(event)
+    stays = (*chosen.system, *(trim(m) if m.id in chosen.trimmed else m for m in chosen.kept))
+    guess = sum(map(estimate, stays)) + (tokens_of(frame) if frame else 0)
+    return msgspec.structs.replace(event, guess=guess, messages=len(stays) + bool(frame))

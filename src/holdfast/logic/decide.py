@@ -11,6 +11,7 @@ import msgspec
 from holdfast.logic.asking import after_failure, ask, end_turn
 from holdfast.logic.permissions import fingerprint, judge, rules_digest
 from holdfast.logic.policy import Policy
+from holdfast.logic.pricing import cost
 from holdfast.logic.progress import OpenCall, OpenTurn, Progress
 from holdfast.logic.words import counted
 from holdfast.vocab.event import Draft, ToolOutcome
@@ -29,7 +30,7 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.ids import child_session_id
 from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ToolSpec
+from holdfast.vocab.specs import ToolSpec, Usage
 
 
 def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
@@ -41,7 +42,7 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     if p.abandoning:
         return (end_turn(p.turn, "abandoned", message="The process died in this turn, and the turn was given up."),)
     if p.stopping:
-        return _stop(p, p.turn)
+        return _stop(p, p.turn, policy)
     if p.asking or p.trying.waiting or p.compacting or p.purse.asking:
         return ()
     if p.calls:
@@ -90,7 +91,7 @@ def _takeable(p: Progress, turn: OpenTurn) -> tuple[str, ...]:
 # --- stopping --------------------------------------------------------------------------------------------------------------------
 
 
-def _stop(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
+def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     """Close what nobody performs; wait for the rest, unless the deadline has passed."""
     if p.trying.waiting:
         return (Draft(event=WaitEnded(), cause=p.trying.waiting),)
@@ -100,12 +101,19 @@ def _stop(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
         stopped = CompactionFailed(message="It was interrupted.")
         return (Draft(event=stopped, cause=p.compacting),) if p.gave_up else ()
     if p.asking:
-        silence = ModelReplied(parts=(), stop="interrupted", model=p.model)
-        return (Draft(event=silence, cause=p.asking),) if p.gave_up else ()
+        return (Draft(event=_silence(p, policy), cause=p.asking),) if p.gave_up else ()
     closed = [_stopped(call) for call in p.calls if call.phase != "running" or p.gave_up]
     if closed or p.calls:
         return closed
     return (end_turn(turn, "interrupted", message="The turn was interrupted."),)
+
+
+def _silence(p: Progress, policy: Policy) -> ModelReplied:
+    """The reply of a model that did not stop in time. What it was sent has to be paid for."""
+    model = p.trying.model or p.model
+    usage = Usage(input=int(p.fill.asked * p.fill.ratio), estimated=True)
+    paid = cost(usage, policy.facts_of(model).prices)
+    return ModelReplied(parts=(), stop="interrupted", model=model, usage=usage, cost=paid)
 
 
 def _stopped(call: OpenCall) -> Draft:
@@ -193,7 +201,7 @@ def _wake(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft | None:
     """Run a child again that waits for money, once there is more."""
     purse = p.purse
     share = purse.share(child_session_id(p.session, call.id))
-    if share is None or share > call.share:
+    if share is None or (purse.left() and share > call.share):
         return _start(p, call, spec)
     if purse.paused:
         return None

@@ -15,7 +15,7 @@ from holdfast.logic.permissions import fingerprint
 from holdfast.logic.purse import Purse, fold_purse
 from holdfast.logic.trying import Trying, fold_trying
 from holdfast.vocab.event import Decision, Delivery, Event, Recorded, Stop
-from holdfast.vocab.event_limits import ChildPaused, Compacted, CompactionFailed, CompactionStarted
+from holdfast.vocab.event_limits import ChildPaused, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from holdfast.vocab.events import (
     CallInspected,
     CallJudged,
@@ -24,6 +24,7 @@ from holdfast.vocab.events import (
     ChildStarted,
     Closed,
     GrantsCleared,
+    HistoryCleared,
     InputDropped,
     InputReceived,
     InputTaken,
@@ -110,7 +111,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     turns: int = 0
     """Turns on the active path."""
     begun: int = 0
-    """Turns begun in the whole log."""
+    """Turns begun in the whole log, without those that the session's limit refused."""
     completed: int = 0
     """Turns completed in the whole log."""
     replies: int = 0
@@ -228,6 +229,7 @@ def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
         "abandoning": False,
         "turns": p.turns - (event.outcome == "abandoned"),
         "completed": p.completed + (event.outcome == "completed"),
+        "begun": p.begun - (event.code == "turn_limit" and p.turn is not None and p.turn.rounds == 0),
     }
 
 
@@ -345,5 +347,7 @@ _FOLDS: Final[
     CompactionStarted: lambda p, r, e: {"compacting": r.id},
     Compacted: _compaction_over,
     CompactionFailed: _compaction_over,
+    CompactionUndone: lambda p, r, e: {"compacting": ""},
+    HistoryCleared: lambda p, r, e: {"compacting": ""},
     Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }

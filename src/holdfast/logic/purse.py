@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.vocab.event import Event, OnExceed, Recorded
 from holdfast.vocab.event_limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
-from holdfast.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened
+from holdfast.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, TurnStarted
 
 
 class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,6 +92,7 @@ def _opened(purse: Purse, _: Recorded, __: Opened) -> Purse:
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  # Any: each function takes its own event
+    TurnStarted: lambda p, r, e: replace(p, paused=False, refused=""),  # another turn is another question
     ModelAsked: lambda p, r, e: replace(p, reserved=e.reserved, refused="") if e.reserved or p.refused else p,
     ModelReplied: _settled,
     ModelFailed: _settled,

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from holdfast.logic.redact_shapes import (
     BLOCK,
     HEADERS,
+    KEY_WORDS,
     KEYS,
     LONG_RUN,
     NAMES,
@@ -30,6 +31,8 @@ from holdfast.logic.redact_shapes import (
 REDACTED: Final = "[REDACTED]"
 LONGEST_HELD: Final = 16 * 1024
 """Characters that a stream may hold back while they may be the beginning of a secret."""
+CONTEXT: Final = 64
+"""Characters that are remembered of what was given out."""
 SHORTEST_EXACT: Final = 6
 """An exact value shorter than this would blot out ordinary words."""
 
@@ -49,19 +52,19 @@ class Redactor:
         forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in _forms(value)}
         self._exact: tuple[str, ...] = tuple(sorted(forms, key=len, reverse=True))
 
-    def find(self, text: str, start: int = 0) -> list[Found]:
-        """Every secret in `text` from `start` on, in order, none overlapping another."""
+    def find(self, text: str) -> list[Found]:
+        """Every secret in `text`, in order, none overlapping another."""
         found = [
-            *self._find_exact(text, start),
-            *_find_tokens(text, start),
-            *_find_shapes(text, start, (*PLACES, BLOCK)),
+            *self._find_exact(text),
+            *_find_tokens(text),
+            *_find_shapes(text, (*PLACES, BLOCK)),
         ]
         lowered = text.lower()
         if any(word in lowered for word in _TELLING):
             headers = (shape for shape in HEADERS if shape.gates[0] in lowered)
-            found += _find_shapes(text, start, headers, gated=False)
+            found += _find_shapes(text, headers, gated=False)
             if len(lowered) == len(text):  # a few letters have longer small forms: then places do not match
-                found += _find_named(text, lowered, start)
+                found += _find_named(text, lowered)
         return _apart(found)
 
     def text(self, text: str) -> str:
@@ -103,9 +106,9 @@ class Redactor:
             return REDACTED
         return self.value(value)
 
-    def _find_exact(self, text: str, start: int) -> Iterator[Found]:
+    def _find_exact(self, text: str) -> Iterator[Found]:
         for value in self._exact:
-            at = text.find(value, start)
+            at = text.find(value)
             while at >= 0:
                 yield Found(at, at + len(value), "a value that was injected")
                 at = text.find(value, at + len(value))
@@ -125,38 +128,40 @@ class StreamRedactor:
         self._redactor = redactor or PLAIN
         self._held = ""
         self._before = ""
-        """The last character that was given out: what a secret may not directly follow."""
+        """The end of what was given out: what follows may have a meaning only with it."""
         self._swallowing = False
         """A secret was given up as too long to hold; the rest of it is dropped."""
 
     def feed(self, text: str) -> str:
         """Take a piece in; return what is safe to give out."""
-        self._held += self._unswallowed(text)
-        whole = self._before + self._held
-        found = self._redactor.find(whole, len(self._before))
-        cut = self._redactor.open_from(whole)
-        if len(whole) - cut >= LONGEST_HELD - 1:
-            self._swallowing = bool(found) and found[-1].end == len(whole)
+        if self._swallowing:
+            text = text.lstrip(_TOKEN_LETTERS)
+            if not text:
+                return ""
+        self._held += text
+        whole, found = self._look()
+        cut = max(self._redactor.open_from(whole), len(self._before))
+        cut = min([cut, *(one.start for one in found if one.end > cut)])
+        if len(whole) - cut >= LONGEST_HELD:
             cut = len(whole)
-        cut = min((one.start for one in found if one.end > cut), default=cut)
-        return self._give(whole, max(cut, len(self._before)), found)
+        self._swallowing = bool(found) and found[-1].end == cut == len(whole)
+        return self._give(whole, cut, found)
 
     def flush(self) -> str:
         """What was held back, redacted: the text is over."""
-        whole = self._before + self._held
-        return self._give(whole, len(whole), self._redactor.find(whole, len(self._before)))
+        whole, found = self._look()
+        return self._give(whole, len(whole), found)
+
+    def _look(self) -> tuple[str, list[Found]]:
+        whole, start = self._before + self._held, len(self._before)
+        return whole, [
+            one._replace(start=max(one.start, start)) for one in self._redactor.find(whole) if one.end > start
+        ]
 
     def _give(self, whole: str, cut: int, found: list[Found]) -> str:
         given = replace(whole[:cut], [one for one in found if one.end <= cut])[len(self._before) :]
-        self._before, self._held = whole[:cut][-1:], whole[cut:]
+        self._before, self._held = whole[:cut][-CONTEXT:], whole[cut:]
         return given
-
-    def _unswallowed(self, text: str) -> str:
-        if not self._swallowing:
-            return text
-        rest = text.lstrip(_TOKEN_LETTERS)
-        self._swallowing = not rest
-        return rest
 
 
 def redact(value: object) -> object:
@@ -227,7 +232,11 @@ _PREFIXES: Final = tuple(gate for shape in (*TOKENS, *PLACES) for gate in shape.
 _PARTIAL: Final = frozenset(prefix[:size] for prefix in (*_PREFIXES, "-----BEGIN") for size in range(1, len(prefix)))
 _LONGEST_PREFIX: Final = max(map(len, _PARTIAL))
 _HEADER_NAMES: Final = ("authorization", "bearer", "cookie")
-_PARTIAL_NAMES: Final = frozenset(name[:size] for name in (*NAMES, *_HEADER_NAMES) for size in range(1, len(name) + 1))
+_PARTIAL_NAMES: Final = frozenset(
+    name[:size]
+    for name in (*NAMES, *_HEADER_NAMES, *(f"{word}{sign}" for word in KEY_WORDS.split("|") for sign in "_-."))
+    for size in range(1, len(name) + 1)
+)
 _RUN: Final = re.compile(r"[^\s\"'`<>]*")
 _IDENTIFIER: Final = re.compile(r"[\w.-]{0,64}")
 _NAME: Final = re.compile("(?i:" + "|".join(sorted((*NAMES, *_HEADER_NAMES), key=len, reverse=True)) + ")")
@@ -251,20 +260,18 @@ def _forms(value: str) -> Iterator[str]:
     yield quote(value, safe="")
 
 
-def _find_tokens(text: str, start: int) -> Iterator[Found]:
-    for run in LONG_RUN.finditer(text, start):
+def _find_tokens(text: str) -> Iterator[Found]:
+    for run in LONG_RUN.finditer(text):
         if TOKEN_START.search(text, *run.span()):
-            yield from _find_shapes(run[0], 0, TOKENS, offset=run.start())
+            yield from _find_shapes(run[0], TOKENS, offset=run.start())
 
 
-def _find_shapes(
-    text: str, start: int, shapes: Iterable[Shape], *, gated: bool = True, offset: int = 0
-) -> Iterator[Found]:
+def _find_shapes(text: str, shapes: Iterable[Shape], *, gated: bool = True, offset: int = 0) -> Iterator[Found]:
     for shape in shapes:
         if gated and not _any_in(shape.gates, text):
             continue
         group = "secret" if "secret" in shape.pattern.groupindex else 0
-        for match in shape.pattern.finditer(text, start):
+        for match in shape.pattern.finditer(text):
             if shape.is_real is None or shape.is_real(match[group]):
                 first, last = match.span(group)
                 yield Found(first + offset, last + offset, shape.why)
@@ -274,10 +281,10 @@ def _any_in(gates: tuple[str, ...], text: str) -> bool:
     return any(map(text.__contains__, gates))
 
 
-def _find_named(text: str, lowered: str, start: int) -> Iterator[Found]:
+def _find_named(text: str, lowered: str) -> Iterator[Found]:
     """Values that look random next to a name that says what they are."""
     for name in NAMES:
-        at = lowered.find(name, start)
+        at = lowered.find(name)
         while at >= 0:
             end = at + len(name)
             if name != "key" or KEYS.search(lowered, max(0, at - 16), at):
@@ -341,13 +348,12 @@ def _open_name(tail: str) -> int:
     line = tail[tail.rfind("\n") + 1 :][-8_000:]
     name = _last(_IDENTIFIER, line)
     lowered = name.lower()
-    if any(lowered[-size:] in _PARTIAL_NAMES for size in range(1, min(len(lowered), 13) + 1)):
-        return len(tail) - len(name)
+    unended = any(lowered[-size:] in _PARTIAL_NAMES for size in range(1, min(len(lowered), 13) + 1))
     for match in _NAME.finditer(line):
         cookie = match[0].lower() == "cookie" and OPEN_COOKIE.match(line, match.end())
         if cookie or OPEN_VALUE.match(line, match.end()):
             return len(tail) - len(line) + match.start() - len(_last(_IDENTIFIER, line[: match.start()]))
-    return len(tail)
+    return len(tail) - len(name) if unended else len(tail)
 
 
 def _last(pattern: re.Pattern[str], text: str) -> str:

@@ -184,16 +184,18 @@ HEADERS: Final[tuple[Shape, ...]] = (
 
 NAMES: Final = ("password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "credentials", "key")
 """How a name ends that a secret stands next to. `key` needs one of `KEYS` before it."""
-KEYS: Final = re.compile(
-    r"(?:api|access|secret|private|auth|account|shared|signing|encryption|master|service|subscription|admin|deploy)[_.-]?\Z"
+KEY_WORDS: Final = (
+    "api|access|secret|private|auth|account|shared|signing|encryption|master|service|subscription|admin|deploy"
 )
+KEYS: Final = re.compile(rf"(?:{KEY_WORDS})[_.-]?\Z")
 VALUE: Final = re.compile(
     r"(?P<close>\\*[\"'`]?\]?)[ \t]{0,8}(?:=>|:=|[:=])[ \t]{0,8}(?:[bBrRuU](?=[\"']))?"
     r"(?P<open>\\*[\"'`]?)(?P<secret>[^\s\"'`\\,;)}\]]{6,})"
 )
 """What follows a name: a sign, perhaps quotes, and the value."""
+_SCHEME: Final = r"(?:(?:bearer|basic|token|digest|apikey|key)[ \t]*)?"
 OPEN_VALUE: Final = re.compile(
-    r"(?:\\*[\"'`]?\]?[ \t]{0,8}(?:[:=]>?[ \t]{0,8}(?:(?:bearer|basic|token|digest|apikey|key)[ \t]*)?[bru]?\\*[\"'`]?[^\s\"'`\\]{0,4000})?"
+    rf"(?i:\\*[\"'`]?\]?[ \t]{{0,8}}(?:[:=]>?[ \t]{{0,8}}{_SCHEME}[bru]?\\*[\"'`]?[^\s\"'`\\]{{0,4000}})?"
     r"|[ \t]+[^\s\"'`\\]{0,4000})\Z"
 )
 """What may follow a name at the end of a text, when the value has not ended yet."""

@@ -5,14 +5,16 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.usage import add
-from holdfast.vocab.event import Event, Recorded, TurnOutcome
+from holdfast.logic.usage import add, less
+from holdfast.vocab.event import Event, Recorded, ToolOutcome, TurnOutcome
+from holdfast.vocab.event_limits import ChildPaused, Compacted
 from holdfast.vocab.events import (
     CallJudged,
     ChildFinished,
     InputDropped,
     InputReceived,
     InputTaken,
+    ModelFailed,
     ModelReplied,
     PermissionAnswered,
     ToolFinished,
@@ -31,10 +33,13 @@ HEARS: Final[frozenset[type[Event]]] = frozenset(
         TurnStarted,
         TurnCompleted,
         ModelReplied,
+        ModelFailed,
+        Compacted,
         CallJudged,
         PermissionAnswered,
         ToolFinished,
         ChildFinished,
+        ChildPaused,
     )
 )
 """The events that results are made of."""
@@ -49,6 +54,15 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     why: str
     halted: bool = False
     """Nobody could be asked."""
+
+
+class ToolSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A call of a turn, and how it ended."""
+
+    call: str
+    tool: str
+    outcome: ToolOutcome | TurnOutcome
+    code: str = ""
 
 
 class TurnResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -69,6 +83,15 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The parts of a very long answer, for whoever wants it whole."""
     rounds: int = 0
     usage: Usage = Usage()
+    """Of every model call of the turn, failed ones, summaries and child sessions included."""
+    cost: int = 0
+    """Micro-cents of those calls, as far as their models have a price."""
+    priced: int = 0
+    """Calls whose cost is known. A child session counts as one."""
+    unpriced: int = 0
+    """Calls whose cost is not."""
+    tools: tuple[ToolSummary, ...] = ()
+    """The calls of tools that are over, in the order in which they ended."""
     denials: tuple[Denial, ...] = ()
 
 
@@ -83,7 +106,7 @@ class Inputs(msgspec.Struct, kw_only=True):
 class Results:
     """The turns of a log and what each input led to."""
 
-    __slots__ = ("_calls", "inputs", "open", "turns")
+    __slots__ = ("_calls", "_children", "inputs", "open", "turns")
 
     def __init__(
         self, turns: dict[str, TurnResult] | None = None, inputs: Inputs | None = None, open_turn: str = ""
@@ -92,6 +115,8 @@ class Results:
         self.inputs = inputs if inputs is not None else Inputs()
         self.open = open_turn
         self._calls: dict[str, ToolCall] = {}
+        self._children: dict[str, tuple[Usage, int]] = {}
+        """What the child sessions of the open turn have said that they spent."""
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
@@ -108,16 +133,22 @@ class Results:
                 self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
             case ModelReplied() if self.open:
                 self._calls = {call.id: call for call in calls_of(event)}
-                turn = self.turns[self.open]
-                usage = add(turn.usage, event.usage) if event.usage else turn.usage
                 said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
-                self._change(text=text_of(event.parts), said=said, rounds=turn.rounds + 1, usage=usage)
+                self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
+                self._spend(event.usage, event.cost)
+            case ModelFailed() | Compacted():
+                self._spend(event.usage, event.cost)
+            case ChildPaused():
+                self._child_spent(event)
             case CallJudged(decision="deny"):
                 self._deny(event.call, event.detail, halted=False)
             case PermissionAnswered(allowed=False):
                 self._deny(event.call, event.message or "refused", halted=event.nobody)
-            case ToolFinished() | ChildFinished():
-                self._calls.pop(event.call, None)
+            case ToolFinished():
+                self._over(event.call, event.outcome, event.code)
+            case ChildFinished():
+                self._child_spent(event)
+                self._over(event.call, event.outcome)
             case TurnCompleted():
                 self._change(
                     outcome=event.outcome,
@@ -126,13 +157,38 @@ class Results:
                     message=event.message,
                     ended=record.at,
                 )
-                self.open, self._calls = "", {}
+                self.open, self._calls, self._children = "", {}, {}
             case _:
                 pass
 
     def _change(self, **changes: object) -> None:
         if self.open:
             self.turns[self.open] = replace(self.turns[self.open], **changes)
+
+    def _spend(self, usage: Usage | None, cost: int | None, calls: int = 1) -> None:
+        if self.open and usage is not None:
+            turn = self.turns[self.open]
+            self._change(
+                usage=add(turn.usage, usage),
+                cost=turn.cost + (cost or 0),
+                priced=turn.priced + (calls if cost is not None else 0),
+                unpriced=turn.unpriced + (calls if cost is None else 0),
+            )
+
+    def _child_spent(self, event: ChildFinished | ChildPaused) -> None:
+        """A child says what it has spent in all; what it had said before is counted already."""
+        if event.spent is None:
+            return
+        usage, cost = self._children.get(event.child, (Usage(), 0))
+        fresh = 0 if event.child in self._children else 1
+        self._children[event.child] = (event.spent, event.cost or 0)
+        self._spend(less(event.spent, usage), None if event.cost is None else event.cost - cost, fresh)
+
+    def _over(self, call_id: str, outcome: ToolOutcome | TurnOutcome, code: str = "") -> None:
+        call = self._calls.pop(call_id, None)
+        if call is not None and self.open:
+            summary = ToolSummary(call=call.id, tool=call.name, outcome=outcome, code=code)
+            self._change(tools=(*self.turns[self.open].tools, summary))
 
     def _deny(self, call_id: str, why: str, *, halted: bool) -> None:
         call = self._calls.get(call_id)

@@ -80,7 +80,7 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
     """`draft` as it is to be written: a late result becomes a note, a stop or a drop of nothing becomes nothing."""
     match draft.event:
         case Interrupted():
-            return draft if p.turn is not None and not p.stopping else None
+            return draft if (not p.stopping if p.turn is not None else p.compacting) else None
         case InputDropped(inputs=("*",)):
             waiting = tuple(queued.input for queued in p.queue)
             return replace(draft, event=InputDropped(inputs=waiting)) if waiting else None

@@ -93,6 +93,8 @@ def _table(**kinds: str) -> bytes:
 _DIGITS, _SPACES = string.digits, string.whitespace
 _SIGNS: Final = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) in _SPACES))
 _LETTERS_ONLY: Final = _table(l=string.ascii_lowercase, U=string.ascii_uppercase)
+_LOWER: Final = string.ascii_lowercase.encode()
+_KINDS: Final = _table(U=string.ascii_uppercase, d=_DIGITS, p=_SIGNS, n="\n", o="\t\r\v\f")
 _DIGITS_ONLY: Final = _table(d=_DIGITS)
 _SIGNS_ONLY: Final = _table(p=_SIGNS)
 _LONG, _ENDLESS = b"l" * 9, b"l" * 18
@@ -100,18 +102,21 @@ _LONG, _ENDLESS = b"l" * 9, b"l" * 18
 
 def _ascii_tokens(text: bytes) -> float:
     text = b" " + text  # a text begins as a word does
-    letters, digits, signs = text.translate(_LETTERS_ONLY), text.translate(_DIGITS_ONLY), text.translate(_SIGNS_ONLY)
+    letters, kinds = text.translate(_LETTERS_ONLY), text.translate(_KINDS, _LOWER)
+    # most of a text is lower case: what it does not have is not looked for in all of it
+    capitals, digits, signs = kinds.count(b"U"), kinds.count(b"d"), kinds.count(b"p")
+    long = letters.count(_LONG)
     return (
-        1.0 * (letters.count(b" l") + letters.count(b" U") + letters.count(b"lU"))
-        + 1.3 * letters.count(_LONG)
-        + 4.0 * letters.count(_ENDLESS)  # no word is so long: random letters
-        + 0.12 * letters.count(b"U")
-        + 0.9 * digits.count(b" d")
-        + 0.45 * digits.count(b"d")
-        + 0.5 * signs.count(b" p")
-        + 0.22 * signs.count(b"p")
-        + 0.55 * text.count(b"\n")
-        + 0.045 * (text.count(b" ") - 1)
+        1.0 * (letters.count(b" l") + (letters.count(b" U") + letters.count(b"lU") if capitals else 0))
+        + 1.3 * long
+        + 4.0 * (letters.count(_ENDLESS) if long else 0)  # no word is so long: random letters
+        + 0.12 * capitals
+        + 0.9 * (text.translate(_DIGITS_ONLY).count(b" d") if digits else 0)
+        + 0.45 * digits
+        + 0.5 * (text.translate(_SIGNS_ONLY).count(b" p") if signs else 0)
+        + 0.22 * signs
+        + 0.55 * kinds.count(b"n")
+        + 0.045 * (kinds.count(b" ") - 1)
     )
 
 

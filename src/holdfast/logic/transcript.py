@@ -5,7 +5,8 @@ A transcript that was restored from a fold snapshot has its messages but not the
 those folds the log again.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from functools import reduce
 from typing import Final, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from holdfast.logic.branches import NODES, Branches
 from holdfast.logic.compaction import apply as shortened
 from holdfast.logic.compaction import framed
+from holdfast.logic.usage import add
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.events import (
@@ -31,6 +33,7 @@ from holdfast.vocab.events import (
     TurnStarted,
 )
 from holdfast.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolCall, ToolResult, iso
+from holdfast.vocab.specs import Usage
 
 HEARS: Final[frozenset[type[Event]]] = NODES | {InputReceived, Started, Rewound}
 """The events that a transcript looks at."""
@@ -130,7 +133,20 @@ class Transcript:
 
     def entries(self) -> tuple[Entry, ...]:
         """The full history of the path: messages and events, oldest first."""
-        return tuple(entry for record in self.path() for entry in self._entries(record))
+        found: list[Entry] = []
+        used: list[Usage | None] = []
+        for record in self.path():
+            found += self._entries(record)
+            match record.event:
+                case TurnStarted():
+                    used = []
+                case ModelReplied(usage=usage):
+                    used.append(usage)
+                case TurnCompleted():
+                    found += _usage_summary(record, used)
+                case _:
+                    pass
+        return tuple(found)
 
     def turn_end(self, turn: str) -> str | None:
         """The node that ends `turn`; None when no ended turn of any path is called that."""
@@ -287,6 +303,13 @@ class Transcript:
                 )
             case _:
                 pass
+
+
+def _usage_summary(record: Recorded, used: Sequence[Usage | None]) -> Iterator[Entry]:
+    """What the turn that is over used, when its provider counted all of it."""
+    counted = [usage for usage in used if usage is not None and not usage.estimated]
+    if counted and len(counted) == len(used):
+        yield _note(record, "usage-summary", msgspec.to_builtins(reduce(add, counted)))
 
 
 def _note(record: Recorded, kind: str, data: dict[str, object]) -> Entry:

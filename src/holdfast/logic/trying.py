@@ -144,7 +144,7 @@ def _fell_back(trying: Trying, _: Recorded, event: FallbackTaken) -> Trying:
 
 _FOLDS: Final[dict[type[Event], Callable[[Trying, Recorded, Any], Trying]]] = {  # Any: each takes its own event
     TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
-    ModelChanged: lambda t, r, e: Trying(),
+    ModelChanged: lambda t, r, e: Trying(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
     ModelAsked: _asked,
     ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
     ModelFailed: _failed,

@@ -49,3 +49,15 @@ def add(one: Usage, other: Usage) -> Usage:
         reasoning=one.reasoning + other.reasoning,
         estimated=one.estimated or other.estimated,
     )
+
+
+def less(one: Usage, other: Usage) -> Usage:
+    """`one` without `other`, which is part of it."""
+    return Usage(
+        input=one.input - other.input,
+        output=one.output - other.output,
+        cache_read=one.cache_read - other.cache_read,
+        cache_write=one.cache_write - other.cache_write,
+        reasoning=one.reasoning - other.reasoning,
+        estimated=one.estimated,
+    )

@@ -35,8 +35,24 @@ def parse_name(name: str) -> ModelName:
         return ModelName(provider=name, model="")
     address = (found["address"] or "").rstrip("/")
     if address:
-        _check(address, name)
+        check_address(address, f"the name {name.partition('@')[0]!r}")
     return ModelName(provider=found["provider"], model=found["model"], address=address)
+
+
+def check_address(address: str, whose: str) -> None:
+    """Raise `UserError` unless `address`, which `whose` has, is a place to ask and nothing more."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not address.isascii() or not address.isprintable() or " " in address:
+        raise UserError(f"The address of {whose} cannot be used. It looks like http://host:port/path.")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UserError(
+            f"The address of {whose} may have a host, a port and a path, nothing else. A key does not belong there: "
+            "addresses are written into logs."
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -48,19 +64,3 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _check(address: str, name: str) -> None:
-    try:
-        parts = urlsplit(address)
-        usable = bool(parts.hostname) and parts.port != 0 and address.isascii() and address.isprintable()
-    except ValueError:
-        usable = False
-    if not usable or " " in address:
-        raise UserError(f"{address!r} is not an address. Write provider:model@http://host:port/path.")
-    if "@" in parts.netloc or parts.query or parts.fragment:
-        shown = name.partition("@")[0]
-        raise UserError(
-            f"The address of {shown!r} may have a host, a port and a path, nothing else. A key does not belong there: "
-            "the name of a model is written into the log."
-        )

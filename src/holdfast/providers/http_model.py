@@ -97,6 +97,7 @@ class HttpModel:
         posted = self._encoder(request).encode(replace(request, model=self._model))
         response = await self._send(posted, key, trail)
         answer = Answer(self._format, response.headers.get("content-type", ""), trail.watch)
+        problem: ProviderError | None = None
         try:
             if not response.is_success:
                 raise await self._failure(response, trail)
@@ -111,11 +112,15 @@ class HttpModel:
                 yield delta
             reply = answer.reply()
         except ProviderError as exc:
-            if response.is_success:
-                trail.failed(response.status_code, response.headers, exc)
-            raise trail.without_key(exc) from exc.__cause__
+            problem = exc
         finally:
             await response.aclose()
+        if problem is not None:
+            if response.is_success:
+                trail.failed(response.status_code, response.headers, problem)
+            raise trail.without_key(
+                problem
+            ) from problem.__cause__  # outside the handler, which would keep the words with the key
         trail.answered(response.status_code, response.headers, reply, answer.size, answer.payloads)
         yield reply
 
@@ -215,9 +220,10 @@ def _forget(_: object) -> None:
 
 def _make_client(base_url: str) -> httpx.AsyncClient:
     here = is_loopback(urlsplit(base_url).hostname or "")
+    trusted = _certificates() if base_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         return httpx.AsyncClient(
-            verify=_certificates() if base_url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            verify=trusted,
             timeout=httpx.Timeout(None, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=8, keepalive_expiry=IDLE_S),
             follow_redirects=False,
@@ -230,7 +236,11 @@ def _make_client(base_url: str) -> httpx.AsyncClient:
 
 @functools.cache
 def _certificates() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
+    try:
+        return httpx.create_ssl_context()
+    except OSError as exc:
+        named = "the file of SSL_CERT_FILE or the folder of SSL_CERT_DIR"
+        raise ProviderError("bad_request", f"The certificates cannot be read: {exc}. Check {named}.") from exc
 
 
 async def _explanation(response: httpx.Response) -> bytes:

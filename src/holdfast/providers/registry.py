@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from holdfast.providers.address import ModelName, is_loopback, parse_name
+from holdfast.providers.address import ModelName, check_address, is_loopback, parse_name
 from holdfast.providers.format import Format
 from holdfast.vocab.errors import ProviderError, UserError
 from holdfast.vocab.specs import ModelFacts
@@ -148,8 +148,7 @@ def _place(provider: Provider, parts: ModelName, environment: Mapping[str, str])
         variable = "HOLDFAST_API_KEY_" + re.sub(r"[^A-Z0-9]+", "_", host.upper()).strip("_")
         return _Place(url=parts.address, variables=(variable,), environment=environment)
     url = _first(environment, provider.addresses) or provider.base_url
-    if not url.startswith(("http://", "https://")):
-        raise UserError(f"{url!r} in {' or '.join(provider.addresses)} is not an address. It begins with https://.")
+    check_address(url, f"the environment variable {' or '.join(provider.addresses)}")
     return _Place(url=url, variables=provider.keys, environment=environment)
 
 

@@ -17,15 +17,15 @@ from holdfast.providers.script_file import Reply, make_replies, read_script
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError, UserError
 from holdfast.vocab.messages import InFlightPart, Message, Reasoning, Text, TextRef, ToolCall, ToolResult
-from holdfast.vocab.specs import ModelFacts, Usage
+from holdfast.vocab.specs import ModelFacts, Prices, Usage
 
 _PREFIX: Final = "scripted:"
 _BURST: Final = 32
 """Pieces streamed without delay before others get their turn."""
 
 
-PLAYED: Final = ModelFacts(known=True, summarises=False)
-"""What is known of a script, unless something else is said."""
+PLAYED: Final = ModelFacts(known=True, summarises=False, prices=Prices(input=300_000_000, output=1_500_000_000))
+"""What is known of a script, unless something else is said. Nobody pays for it; it has a usual price so that budgets can be tried."""
 
 
 class ScriptedModel:
@@ -91,7 +91,7 @@ class ScriptedModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """What it plays: a model without a price, unless something else was said."""
+        """What it plays: a model of the usual price, unless something else was said."""
         return self._facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:

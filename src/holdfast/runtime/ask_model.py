@@ -15,7 +15,7 @@ from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inspect_call import inspected
 from holdfast.runtime.stream_model import stream_model
 from holdfast.runtime.world import Outcome, World
-from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta
+from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError, UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque
@@ -34,6 +34,8 @@ class AskModel:
         self._world = world
         self._said: list[str] = []
         self._thought: list[str] = []
+        self._called: list[str] = []
+        """Arguments of calls: nobody reads them as an answer, but they are paid for."""
         self._facts = ModelFacts()
         self._tapped = False
 
@@ -94,6 +96,8 @@ class AskModel:
             self._said.append(delta.text)
         elif isinstance(delta, ReasoningDelta):
             self._thought.append(delta.text)
+        elif isinstance(delta, ToolArgsDelta):
+            self._called.append(delta.text)
         self._world.stream(delta)
 
     # --- what came of it ---------------------------------------------------------------------------------------------------------
@@ -104,10 +108,13 @@ class AskModel:
             parts = (Reasoning(text=clean("".join(self._thought))), *parts)
         return parts
 
+    def _streamed(self) -> tuple[InFlightPart, ...]:
+        return (*self._partial(), *((Text(text=clean("".join(self._called))),) if self._called else ()))
+
     def _reply(self, reply: ModelReply, model: str) -> Outcome:
         parts = self._with_call_ids(reply.parts)
         durable, blobs = make_durable(parts)
-        usage = reply.usage or self._estimated(parts)
+        usage = reply.usage or self._estimated(parts if reply.stop != "interrupted" else self._streamed())
         opaque = None
         if reply.opaque:
             opaque = Opaque(provider=provider_of(self._asked.model), sha256=digest(reply.opaque))
@@ -117,7 +124,7 @@ class AskModel:
             stop=reply.stop,
             model=model,
             usage=usage,
-            cost=cost(usage, self._facts.prices),
+            cost=cost(usage, self._facts.prices) if reply.cost is None else reply.cost,
             opaque=opaque,
             problem=self._problem(reply),
         )
@@ -158,7 +165,7 @@ class AskModel:
     def _failure(self, exc: ProviderError) -> Outcome:
         partial = self._partial()
         durable, blobs = make_durable(partial)
-        usage = self._estimated(partial) if partial else None
+        usage = self._estimated(self._streamed()) if partial or self._called else None
         event = ModelFailed(
             kind=exc.kind,
             message=clean(str(exc)),

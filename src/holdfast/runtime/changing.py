@@ -11,7 +11,15 @@ from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import IllegalTransition, UserError
 from holdfast.vocab.event import Draft, OnExceed, Recorded
 from holdfast.vocab.event_limits import BudgetSet, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
-from holdfast.vocab.events import GrantsCleared, ModeChanged, ModelChanged, Renamed, SlotWritten
+from holdfast.vocab.events import (
+    GrantsCleared,
+    HistoryCleared,
+    ModeChanged,
+    ModelChanged,
+    Renamed,
+    Rewound,
+    SlotWritten,
+)
 from holdfast.vocab.specs import MODES, Mode
 
 
@@ -70,6 +78,8 @@ class Changing(Reading):
                         return done
                     case Recorded(event=CompactionFailed(message=why)):
                         raise UserError(f"The conversation stays as it is: {why}")
+                    case Recorded(event=Rewound() | HistoryCleared() | CompactionUndone()):
+                        raise UserError("The conversation became another one while it was being compacted.")
                     case _:
                         pass
         finally:

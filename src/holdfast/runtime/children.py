@@ -5,6 +5,7 @@ from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.events import ChildFinished, ChildStarted
+from holdfast.vocab.specs import Usage
 
 
 class RunChild:
@@ -15,12 +16,14 @@ class RunChild:
         self._started = record.event
         self._id = record.id
         self._world = world
+        self._spent: Usage | None = None
+        self._cost: int | None = None
 
     async def run(self) -> Outcome:
         """Run the child to its end."""
         if self._world.open_child is None:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
-        return self._finish(await self._world.open_child(self._started))
+        return self._finish(await self._world.open_child(self._started, self._tell))
 
     def stopped(self) -> Outcome:
         """The child was stopped with its parent."""
@@ -30,8 +33,12 @@ class RunChild:
         """The child could not be run."""
         return self._finish(self._ended("failed", f"{fault.kind}: {fault.message}"))
 
+    def _tell(self, spent: Usage, cost: int) -> None:
+        self._spent, self._cost = spent, cost
+
     def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
-        return ChildFinished(call=self._started.call, child=self._started.child, outcome=outcome, text=text)
+        call, child = self._started.call, self._started.child
+        return ChildFinished(call=call, child=child, outcome=outcome, text=text, spent=self._spent, cost=self._cost)
 
     def _finish(self, event: ChildFinished | ChildPaused) -> Outcome:
         return Outcome((Draft(event=event, by="child", cause=self._id),))

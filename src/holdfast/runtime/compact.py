@@ -4,7 +4,7 @@ The summary comes first and the swap after it, so a crash, a failing model or an
 cannot summarise does not stop the turn: then the summary is put together from the conversation's own words.
 """
 
-from collections.abc import Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -21,18 +21,26 @@ from holdfast.logic.compaction import (
 )
 from holdfast.logic.parts import clean, shorten
 from holdfast.logic.pricing import cost
+from holdfast.logic.tokens import estimate_text
 from holdfast.logic.usage import add
+from holdfast.logic.words import counted
 from holdfast.ports import Model, ModelRequest
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.stream_model import stream_model
+from holdfast.runtime.texts import whole_text
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ProviderError, UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import CompactionFailed, CompactionStarted
 from holdfast.vocab.events import ModelNoted
-from holdfast.vocab.messages import Message, SessionMessage, Text, TextRef, text_of
+from holdfast.vocab.messages import Message, Text, TextRef, text_of
 from holdfast.vocab.specs import Usage
+
+LEAST_PIECE: Final = 64
+"""Tokens of the conversation in one question, below which it is not worth asking."""
+FITS: Final = 0.7
+"""The share of the window that a question and its answer may take; the rest is for what the estimate misses."""
 
 
 class Compact:
@@ -43,25 +51,34 @@ class Compact:
         self._started = record.event
         self._id = record.id
         self._world = world
+        self._chosen: Plan | None = None
+        self._earlier = ""
+        self._model: Model | None = None
         self._usage: Usage | None = None
         self._notes: list[str] = []
 
     async def run(self) -> Outcome:
         """Shorten the conversation, or say why it stays as it is."""
-        chosen = self._plan()
+        chosen = self._chosen = self._plan()
         if chosen is None:
             return self._fail("There is nothing that could be shortened.")
-        model = await self._summariser() if self._started.trigger != "trim" else None
-        text = "" if self._started.trigger == "trim" else await self._summary(chosen, model)
-        return self._done(chosen, text, model if self._usage is not None else None)
+        if self._started.trigger == "trim":
+            return self._done(chosen, "")
+        if chosen.earlier is not None:
+            self._earlier = text_of((chosen.earlier,))
+            self._earlier = await whole_text((chosen.earlier,), self._world.store.blob)
+        return self._done(chosen, await self._summary(chosen))
 
     def stopped(self) -> Outcome:
         """The conversation stays as it was."""
         return self._fail("It was interrupted.")
 
     def failed(self, fault: Fault) -> Outcome:
-        """The conversation stays as it was."""
-        return self._fail(f"{fault.kind}: {fault.message}")
+        """Whatever broke, the conversation's own words are there."""
+        if self._chosen is None:
+            return self._fail(f"{fault.kind}: {fault.message}")
+        self._notes.append(f"the summary was put together without a model: {fault.kind}: {fault.message}")
+        return self._done(self._chosen, self._digest(self._chosen))
 
     def _plan(self) -> Plan | None:
         state, started = self._world.state, self._started
@@ -77,67 +94,102 @@ class Compact:
             ratio=state.progress.fill.ratio,
         )
 
-    async def _summariser(self) -> Model | None:
-        try:
-            model = await self._world.model(self._started.model)
-        except UserError:
-            return None
-        return model if model.facts.summarises else None
+    # --- the summary -------------------------------------------------------------------------------------------------------------
 
-    async def _summary(self, chosen: Plan, model: Model | None) -> str:
+    async def _summary(self, chosen: Plan) -> str:
+        try:
+            model = self._model = await self._world.model(self._started.model)
+            text = await self._summarised(chosen, model) if model.facts.summarises else ""
+        except (ProviderError, UserError) as exc:
+            self._notes.append(f"the summary was put together without {self._started.model}: {exc}")
+            text = ""
+        return text or self._digest(chosen)
+
+    def _digest(self, chosen: Plan) -> str:
+        return digest(chosen.old, chosen.summary_tokens, self._earlier)
+
+    async def _summarised(self, chosen: Plan, model: Model) -> str:
+        """A summary, piece by piece, so that each question fits the model's window; empty when there is none."""
         room = chosen.summary_tokens
-        if model is None:
-            return digest(chosen.old, room)
-        try:
-            text = await self._summarised(chosen.old, model, room)
-        except ProviderError as exc:
-            self._notes.append(f"the summary was put together without {model.name}: {exc}")
-            return digest(chosen.old, room)
-        return text or digest(chosen.old, room)
-
-    async def _summarised(self, old: Sequence[SessionMessage], model: Model, room: int) -> str:
-        """A summary, piece by piece, so that each question fits the model's window."""
-        piece = max(500, self._started.window // 2 - 2 * room)
-        so_far = ""
-        for chunk in chunks(old, piece):
+        answer = min(model.facts.max_output, room * 2)
+        rest = estimate_text(question("", " ", self._started.instructions, room)) + room + answer
+        piece = int(self._started.window * FITS / max(1.0, self._world.state.progress.fill.ratio)) - rest
+        so_far = clipped(self._earlier, room)
+        for chunk in chunks(chosen.old, piece) if piece >= LEAST_PIECE else ():
             asked = question(chunk, so_far, self._started.instructions, room)
-            request = ModelRequest(
-                model=model.name,
-                messages=(Message(role="user", parts=(Text(text=asked),)),),
-                parameters={"max_output": min(model.facts.max_output, room * 2)},
-                tap=self._world.tap,
-            )
-            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=_nobody)
-            if reply.usage is not None:
-                self._usage = reply.usage if self._usage is None else add(self._usage, reply.usage)
-            so_far = clipped(without_marks(clean(text_of(reply.parts))), room)
-        return so_far
+            if not self._affordable(asked, model):
+                self._notes.append("the summary was put together without a model: there is no money left for one")
+                return ""
+            so_far = clipped(without_marks(clean(await self._ask(model, asked, answer))), room)
+            if not so_far:
+                self._notes.append(f"the summary was put together without {model.name}: its answer was blank")
+                return ""
+        return so_far if piece >= LEAST_PIECE else ""
 
-    def _done(self, chosen: Plan, text: str, model: Model | None) -> Outcome:
+    async def _ask(self, model: Model, asked: str, most: int) -> str:
+        request = ModelRequest(
+            model=model.name,
+            messages=(Message(role="user", parts=(Text(text=asked),)),),
+            parameters={"max_output": most},
+            position=self._world.state.progress.replies,
+            tap=self._world.tap,
+        )
+        heard: list[Delta] = []
+        sent = Usage(input=self._counted(asked), estimated=True)
+        try:
+            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=heard.append)
+        except ProviderError:
+            if heard:
+                self._spend(replace(sent, output=len(heard)))
+            raise
+        text = text_of(reply.parts)
+        self._spend(reply.usage or replace(sent, output=self._counted(text)))
+        return text
+
+    def _counted(self, text: str) -> int:
+        return int(estimate_text(text) * self._world.state.progress.fill.ratio)
+
+    # --- money -------------------------------------------------------------------------------------------------------------------
+
+    def _spend(self, usage: Usage) -> None:
+        self._usage = usage if self._usage is None else add(self._usage, usage)
+
+    @property
+    def _cost(self) -> int | None:
+        if self._usage is None or self._model is None:
+            return None
+        return cost(self._usage, self._model.facts.prices)
+
+    def _affordable(self, asked: str, model: Model) -> bool:
+        purse = self._world.state.progress.purse
+        left = purse.left()
+        if left is None or purse.on_exceed == "warn":
+            return True
+        left -= self._cost or 0
+        return left > 0 and (cost(Usage(input=self._counted(asked)), model.facts.prices) or 0) <= left
+
+    # --- what came of it ---------------------------------------------------------------------------------------------------------
+
+    def _done(self, chosen: Plan, text: str) -> Outcome:
         started = self._started
         summary: Text | TextRef | None = None
         blobs: dict[str, bytes] = {}
         if chosen.forgone:
-            text = f"{text}\n({chosen.forgone} texts that the person gave are only in the log.)"
+            text = f"{text}\n({counted(chosen.forgone, 'text')} that the person gave can be found in the log only.)"
         if text:
             summary, blobs = shorten(text)
         event = state_after(chosen, summary, started.trigger)
-        prices = model.facts.prices if model is not None else None
         event = replace(
             event,
             before=started.used,
             after=int((started.overhead + event.guess) * self._world.state.progress.fill.ratio),
             window=started.window,
-            model=model.name if model is not None else "",
+            model=self._model.name if self._model is not None and self._usage is not None else "",
             usage=self._usage,
-            cost=cost(self._usage, prices) if self._usage is not None else None,
+            cost=self._cost,
         )
-        notes = tuple(Draft(event=ModelNoted(note=note), cause=self._id) for note in self._notes)
+        notes = tuple(Draft(event=ModelNoted(note=clean(note)), cause=self._id) for note in self._notes)
         return Outcome((Draft(event=event, cause=self._id), *notes), blobs)
 
     def _fail(self, message: str) -> Outcome:
         return Outcome((Draft(event=CompactionFailed(message=message), cause=self._id),))
-
-
-def _nobody(delta: Delta) -> None:
-    """A summary is not shown while it is written."""

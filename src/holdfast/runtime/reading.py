@@ -1,13 +1,16 @@
 """What can be read of an open session without waiting."""
 
+from collections.abc import Mapping
+
 from holdfast.logic.context import ContextState, context_state
 from holdfast.logic.results import TurnResult
+from holdfast.logic.usage_snapshot import UsageSnapshot, usage_snapshot
 from holdfast.ports import EventStore
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
 from holdfast.vocab.events import SlotWritten
 from holdfast.vocab.messages import SessionMessage
-from holdfast.vocab.specs import Mode, Usage
+from holdfast.vocab.specs import Mode, ModelFacts, Usage
 
 
 class Reading:
@@ -95,6 +98,17 @@ class Reading:
     def usage(self) -> Usage:
         """The tokens that the whole session used."""
         return self._world.state.usage.total
+
+    @property
+    def usage_snapshot(self) -> UsageSnapshot | None:
+        """What the newest turn used and cost, and how full the context is; None before the first."""
+        turns = self._world.state.results.turns
+        return usage_snapshot(turns[next(reversed(turns))], self.context_state) if turns else None
+
+    @property
+    def model_facts(self) -> Mapping[str, ModelFacts]:
+        """What is known of the models that may answer, by name."""
+        return self._runner.policy.facts
 
     @property
     def cost(self) -> int:

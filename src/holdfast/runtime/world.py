@@ -13,9 +13,12 @@ from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.events import ChildFinished, ChildStarted
-from holdfast.vocab.specs import ToolSpec
+from holdfast.vocab.specs import ToolSpec, Usage
 
-OpenChild = Callable[[ChildStarted], Awaitable[ChildFinished | ChildPaused]]
+Tell = Callable[[Usage, int], None]
+"""Takes what a child session has used and spent in all, when it is left, however that came about."""
+
+OpenChild = Callable[[ChildStarted, Tell], Awaitable[ChildFinished | ChildPaused]]
 """Runs a child session, from wherever its own log stands, to its end or until it has spent its share."""
 
 FindModel = Callable[[str], Awaitable[Model]]

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from holdfast.logic.redact import REDACTED, Found, Redactor
+from holdfast.logic.redact import CONTEXT, REDACTED, Found, Redactor
 from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
 RAW: Final = "provider_native_raw_payload"
@@ -114,7 +114,7 @@ class Scrubber:
         self._redactor = redactor
         self._held: list[Line] = []
         self._said: dict[str, str] = {}
-        """The end of what was written of a stream while it may have been the beginning of a secret."""
+        """The end of what was written of a stream: what follows may have a meaning only with it."""
 
     @property
     def holds(self) -> bool:
@@ -142,10 +142,9 @@ class Scrubber:
 
     def _remember(self, streams: Mapping[str, "_Joined"], cut: int) -> None:
         for name, stream in streams.items():
-            begun = stream.text[stream.open : stream.place_of(cut)] if stream.open < len(stream.text) else ""
+            end = stream.place_of(cut)
             self._said.pop(name, None)
-            if begun:
-                self._said[name] = begun
+            self._said[name] = stream.text[max(0, min(stream.open, end - CONTEXT)) : end]
         while len(self._said) > 32:  # streams end without a word
             del self._said[next(iter(self._said))]
 

@@ -1,15 +1,16 @@
 """What a turn came to: everything that its caller is told besides the events."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.logic.results import Denial, TurnResult
 from holdfast.logic.usage import add
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import DurablePart
-from holdfast.vocab.specs import Usage
+from holdfast.vocab.specs import ModelFacts, Usage
 
 DONE: Final = 0
 COULD_NOT_START: Final = 1
@@ -18,8 +19,21 @@ HALTED: Final = 3
 FAILED: Final = 4
 INTERRUPTED: Final = 130
 
-CEILINGS: Final = frozenset({"turn_limit"})
+CEILINGS: Final = frozenset({"turn_limit", "budget"})
 """Codes of turns that reached a limit which somebody set."""
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What one model used and cost."""
+
+    usage: Usage = field(default_factory=Usage)
+    cost: int | None = None
+    """Micro-cents of the calls that have a price; None when none has."""
+
+    def plus(self, usage: Usage, cost: int | None) -> "Spent":
+        """With one call more."""
+        return Spent(add(self.usage, usage), self.cost if cost is None else (self.cost or 0) + cost)
 
 
 class Account:
@@ -28,22 +42,43 @@ class Account:
     def __init__(self, records: Iterable[Recorded] = ()) -> None:
         self.reply: tuple[DurablePart, ...] = ()
         self.model_us = 0
-        self.by_model: dict[str, Usage] = {}
+        self.by_model: dict[str, Spent] = {}
+        self.last = 0
+        """When the newest event happened."""
+        self.structured = False
+        """Whether the answer was to fit a schema."""
         self._asked = 0
+        self._model = ""
         for record in records:
             self.apply(record)
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         event = record.event
-        if isinstance(event, ModelAsked):
-            self._asked = record.at
-        elif isinstance(event, ModelReplied | ModelFailed):
-            self.model_us += max(0, record.at - self._asked) if self._asked else 0
-            self._asked = 0
-            if isinstance(event, ModelReplied):
+        self.last = record.at
+        match event:
+            case ModelAsked():
+                self._asked, self._model = record.at, event.model
+                self.structured = "schema" in event.parameters
+            case ModelReplied():
                 self.reply = event.parts
-                self.by_model[event.model] = add(self.by_model.get(event.model, Usage()), event.usage or Usage())
+                self._answered(record.at)
+                self._spend(self._model or event.model, event.usage or Usage(), event.cost)
+            case ModelFailed():
+                self._answered(record.at)
+                self._spend(self._model, event.usage, event.cost)
+            case Compacted():
+                self._spend(event.model, event.usage, event.cost)
+            case _:
+                pass
+
+    def _answered(self, at: int) -> None:
+        self.model_us += max(0, at - self._asked) if self._asked else 0
+        self._asked = 0
+
+    def _spend(self, model: str, usage: Usage | None, cost: int | None) -> None:
+        if usage is not None:
+            self.by_model[model] = self.by_model.get(model, Spent()).plus(usage, cost)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +100,8 @@ class Ended:
     account: Account
     text: str
     """The final text, however long."""
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+    """What is known of the models that may have answered."""
 
 
 def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
@@ -85,6 +122,8 @@ def exit_code(result: TurnResult) -> int:
             return HALTED if any(denial.halted for denial in result.denials) else DONE
         case "failed":
             return HALTED if result.code in CEILINGS else FAILED
+        case None:  # it is paused: the budget is spent
+            return HALTED
         case _:
             return INTERRUPTED
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from holdfast.config.finding import Finder
 from holdfast.options import Options
-from holdfast.providers.resolve import find_model, full_name
+from holdfast.providers.resolve import full_name
 
 OutputFormat = Literal["text", "json", "stream-json", "events"]
 DRAIN_S: Final = 10.0
@@ -45,4 +46,5 @@ def model_name(options: Options) -> str:
 def check_model(options: Options, recorded: str = "") -> None:
     """Raise `UserError` when there is no model: neither the one that is named nor the one that the log has."""
     if options.model is None or isinstance(options.model, str):
-        find_model(model_name(options) or recorded, options.clock)
+        find = options.find or Finder(None, options.clock).find
+        find(model_name(options) or recorded)

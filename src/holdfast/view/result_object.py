@@ -5,42 +5,58 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.fits import unfenced
+from holdfast.logic.pricing import DOLLAR
 from holdfast.logic.results import Denial, TurnResult
-from holdfast.view.account import CEILINGS, Ended
-from holdfast.vocab.specs import Usage
+from holdfast.view.account import Ended, Spent
+from holdfast.vocab.specs import ModelFacts, Usage
 
 _NAMES: Final = uuid.UUID("0b5b5f0e-3f0a-5e0c-9d5e-8a4d6a1c7f21")
+_SUBTYPES: Final = {
+    "turn_limit": "error_max_turns",
+    "budget": "error_max_budget_usd",
+    "schema": "error_max_structured_output_retries",
+}
+"""What a turn's code is called in the convention; the others are `error_during_execution`."""
 _STOPS: Final = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "filter": "refusal"}
 
 
 def result_object(session: str, ended: Ended) -> dict[str, object]:
-    """A turn that is over, in the shape that programs know."""
+    """A turn that is over or paused, in the shape that programs know."""
     result, account = ended.result, ended.account
     over = subtype(result)
-    return {
+    found: dict[str, object] = {
         "type": "result",
         "subtype": over,
         "is_error": over != "success",
-        "duration_ms": max(0, result.ended - result.started) // 1000,
+        "duration_ms": max(0, (result.ended or account.last) - result.started) // 1000,
         "duration_api_ms": account.model_us // 1000,
         "num_turns": result.rounds,
         "result": ended.text,
         "stop_reason": stop_reason(result.stop_reason),
         "session_id": session,
-        "total_cost_usd": cost(account.by_model),
+        "total_cost_usd": usd(None if result.unpriced and not result.priced else result.cost),
         "usage": usage_object(result.usage),
-        "modelUsage": {model: _model_usage(model, usage) for model, usage in account.by_model.items()},
+        "modelUsage": {
+            model: _model_usage(spent, ended.facts.get(model, ModelFacts()))
+            for model, spent in account.by_model.items()
+        },
         "permission_denials": [_denial(denial) for denial in result.denials],
         "errors": [result.message] if over != "success" and result.message else [],
         "uuid": stable_uuid(session, result.turn, "result"),
     }
+    if over == "success" and account.structured:
+        found["structured_output"] = arguments(unfenced(ended.text))
+    return found
 
 
 def subtype(result: TurnResult) -> str:
     """How the turn ended, in the convention's words."""
     if result.outcome == "completed":
         return "success"
-    return "error_max_turns" if result.code in CEILINGS else "error_during_execution"
+    if result.outcome is None:
+        return "error_max_budget_usd"
+    return _SUBTYPES.get(result.code, "error_during_execution")
 
 
 def stop_reason(ours: str) -> str | None:
@@ -58,9 +74,9 @@ def usage_object(usage: Usage) -> dict[str, object]:
     }
 
 
-def cost(by_model: dict[str, Usage]) -> float | None:
-    """What the models cost in dollars: a script costs nothing, of others no price is known yet."""
-    return 0.0 if all(model.startswith("scripted:") for model in by_model) else None
+def usd(microcents: int | None) -> float | None:
+    """An amount in dollars; None when it is not known."""
+    return None if microcents is None else microcents / DOLLAR
 
 
 def stable_uuid(*names: str) -> str:
@@ -68,14 +84,17 @@ def stable_uuid(*names: str) -> str:
     return str(uuid.uuid5(_NAMES, "\n".join(names)))
 
 
-def _model_usage(model: str, usage: Usage) -> dict[str, object]:
+def _model_usage(spent: Spent, facts: ModelFacts) -> dict[str, object]:
+    usage = spent.usage
     return {
         "inputTokens": max(0, usage.input - usage.cache_read - usage.cache_write),
         "outputTokens": usage.output,
         "cacheReadInputTokens": usage.cache_read,
         "cacheCreationInputTokens": usage.cache_write,
         "webSearchRequests": 0,
-        "costUSD": cost({model: usage}),
+        "costUSD": usd(spent.cost),
+        "contextWindow": facts.window,
+        "maxOutputTokens": facts.max_output,
     }
 
 

@@ -5,15 +5,25 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.pricing import dollars
 from holdfast.ports import EventStore
+from holdfast.runtime.ask_budget import BUDGET
 from holdfast.runtime.bus import Item
 from holdfast.runtime.texts import whole_text
 from holdfast.version import VERSION
 from holdfast.view.account import About, Ended
 from holdfast.view.partial import Partials
-from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object
+from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object, usd
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import (
+    BudgetAnswered,
+    BudgetAsked,
+    BudgetWarned,
+    Compacted,
+    FallbackTaken,
+    WaitStarted,
+)
 from holdfast.vocab.events import (
     CallJudged,
     ChildFinished,
@@ -115,12 +125,22 @@ class StreamJson:
             case PermissionAnswered() if event.call in self._waiting:
                 self._waiting.remove(event.call)
                 return []
+            case BudgetAsked() if self._answerable:
+                return self._about_money(record, event)
+            case BudgetAnswered() if record.cause in self._waiting:
+                self._waiting.remove(record.cause)
+                return self._system(record)
             case Interrupted():
                 withdrawn, self._waiting = self._waiting, []
                 line: Line = {"type": "control_cancel_request"}
                 return [self._line(line | {"request_id": call}, "cancel", call) for call in withdrawn]
             case _:
-                return []
+                return self._system(record)
+
+    def _system(self, record: Recorded) -> list[bytes]:
+        """The line of an event about limits; other events have none."""
+        body = limit_line(record)
+        return [self._line({"type": "system", **body}, record.id)] if body else []
 
     async def _assistant(self, record: Recorded, event: ModelReplied) -> list[bytes]:
         """One line for each block, all with the id of the same message."""
@@ -185,6 +205,20 @@ class StreamJson:
         }
         return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
 
+    def _about_money(self, record: Recorded, event: BudgetAsked) -> list[bytes]:
+        """The question whether more may be spent; it is answered like one about a call."""
+        self._waiting.append(record.id)
+        request: Line = {
+            "subtype": "can_use_tool",
+            "tool_name": BUDGET,
+            "input": {"spent_usd": usd(event.spent), "limit_usd": usd(event.limit)},
+            "tool_use_id": record.id,
+            "decision_reason": f"{dollars(event.spent)} of {dollars(event.limit)} are spent. "
+            f"Allow {dollars(event.limit)} more?",
+            "decision_reason_type": "other",
+        }
+        return [self._line({"type": "control_request", "request_id": record.id, "request": request}, record.id)]
+
     def _stream(self, events: Iterable[object], key: str) -> list[bytes]:
         line: Line = {"type": "stream_event", "parent_tool_use_id": None}
         return [self._line(line | {"event": event}, "stream", key, str(n)) for n, event in enumerate(events)]
@@ -192,3 +226,32 @@ class StreamJson:
     def _line(self, line: Line, *names: str) -> bytes:
         identity = {"session_id": self._session, "uuid": stable_uuid(self._session, *names)}
         return msgspec.json.encode(line | identity)
+
+
+def limit_line(record: Recorded) -> Line:
+    """What a line says about an event that concerns limits, in the convention's words where it has some."""
+    event = record.event
+    match event:
+        case WaitStarted():
+            return {
+                "subtype": "api_retry",
+                "attempt": event.attempt - 1,  # the convention counts the retries, the log counts the calls
+                "max_retries": event.attempts - 1,
+                "retry_delay_ms": max(0, event.until - record.at) // 1000,
+                "error": event.kind,
+                "model": event.model,
+            }
+        case FallbackTaken():
+            return {"subtype": "model_fallback", "from": event.came_from, "to": event.to, "error": event.kind}
+        case Compacted():
+            trigger = "manual" if event.trigger == "manual" else "auto"
+            tokens = {"pre_tokens": event.before, "post_tokens": event.after}
+            return {"subtype": "compact_boundary", "compact_metadata": {"trigger": trigger, **tokens}}
+        case BudgetWarned():
+            return {"subtype": "budget_warning", "spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
+        case BudgetAsked():
+            return {"subtype": "budget_exceeded", "spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
+        case BudgetAnswered(nobody=True):
+            return {"subtype": "budget_paused"}
+        case _:
+            return {}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast.ports import ModelReply
-from holdfast.providers.http_model import HttpModel
+from holdfast.providers.http_model import HttpModel, _certificates
 from holdfast.providers.registry import load_format
 from holdfast.vocab.errors import ErrorKind, ProviderError
 from holdfast.vocab.messages import text_of
@@ -184,6 +184,16 @@ async def test_a_proxy_that_makes_no_sense_is_named(monkeypatch: pytest.MonkeyPa
 
     assert problem.kind == "bad_request"
     assert "ALL_PROXY" in str(problem)
+
+
+async def test_certificates_that_cannot_be_read_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+    _certificates.cache_clear()
+
+    problem = await _problem("https://127.0.0.1:9")
+
+    assert problem.kind == "bad_request"
+    assert "SSL_CERT_FILE" in str(problem)
 
 
 async def _problem(base_url: str) -> ProviderError:

@@ -314,7 +314,7 @@ async def test_the_key_is_in_no_error_and_in_no_description(format: FormatName) 
 
     assert caught.value.kind == "auth"
     assert KEY not in str(caught.value)
-    assert caught.value.__cause__ is None
+    assert (caught.value.__cause__, caught.value.__context__) == (None, None)
 
 
 async def test_the_key_is_read_at_each_question() -> None:

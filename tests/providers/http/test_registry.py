@@ -172,7 +172,7 @@ async def test_a_key_that_goes_away_is_missed_at_the_next_question() -> None:
         ("claude", "There is no model 'claude'"),
         ("anthropic:", "'anthropic:' names no model"),
         ("anthropic", "'anthropic' names no model"),
-        ("openai:m", "is not an address"),
+        ("openai:m", "The address of the environment variable OPENAI_BASE_URL cannot be used"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_told_what_to_do(name: str, words: str) -> None:

@@ -1,5 +1,6 @@
 """Whole sessions over HTTP: against the server in the box, and against a mock of the providers that grades its clients."""
 
+import anyio
 import pytest
 from llmock.cli import app as llmock_commands
 from llmock.pytest_plugin import LLMock
@@ -7,7 +8,8 @@ from typer.testing import CliRunner
 
 from holdfast import open_session, tool
 from holdfast.logic.trying import Retries
-from holdfast.vocab.errors import TurnFailed
+from holdfast.session import Session
+from holdfast.vocab.errors import TurnFailed, TurnInterrupted
 from tests.providers.http.server import FakeProvider, answers_whole, fails, says, shows_page
 from tests.providers.http.test_http_model import every_format
 from tests.providers.http.wires import FormatName
@@ -70,6 +72,46 @@ async def test_a_silent_provider_is_given_up_and_one_that_pings_is_not(format: F
                 await session.run("Hello again?")
             await server.left.wait()
         await model.aclose()
+
+
+@pytest.mark.contract("RB-43")
+@every_format
+async def test_an_abort_reaches_the_provider_and_keeps_what_was_said(format: FormatName) -> None:
+    async with FakeProvider(format, [says("Half of it, and the rest.").stalled(-60).trickled(64)]) as server:
+        model = server.model()
+        async with open_session(model=model, store="memory:") as session:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_abort_in_the_middle, session)
+                with pytest.raises(TurnInterrupted) as caught:
+                    await session.run("Tell me.")
+            assert caught.value.text.startswith("Half of it")
+            await server.left.wait()
+        await model.aclose()
+
+
+@pytest.mark.contract("RB-39")
+async def test_sessions_that_share_a_model_hear_only_their_own_text() -> None:
+    heard: dict[str, list[object]] = {"one": [], "two": []}
+
+    async def run(name: str) -> None:
+        async with open_session(model=model, store="memory:") as session:
+            session.on("text_delta", heard[name].append)
+            await session.run(name)
+
+    async with FakeProvider("anthropic", [says(word * 20, pieces=20).trickled(60, 0.002) for word in "AB"]) as server:
+        model = server.model()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(run, "one")
+            tasks.start_soon(run, "two")
+        await model.aclose()
+
+    assert sorted("".join(map(str, pieces)) for pieces in heard.values()) == ["A" * 20, "B" * 20]
+
+
+async def _abort_in_the_middle(session: Session) -> None:
+    while not session.streaming_text.startswith("Half of it"):
+        await anyio.sleep(0.005)
+    await session.abort()
 
 
 GRADED = ["anthropic:claude-sonnet-4-6", "openai:gpt-5.4-mini", "openai-chat:gpt-4o"]

@@ -146,14 +146,18 @@ def test_a_model_that_was_not_pulled_is_refused_before_the_session_begins(
         find_local("local:", tmp_path, free=8 * GB)
 
 
-def test_tools_are_said_in_few_words() -> None:
-    short = {spec.name: slim(spec) for spec in default_tools().specs()}
+def test_tools_are_said_in_few_words_and_the_most_useful_one_last() -> None:
+    specs = default_tools().specs()
+    short = slim(specs)
 
-    assert short["Bash"].description == "Run a shell command in the working folder."
-    properties = short["Bash"].schema["properties"]
+    assert [spec.name for spec in short] == ["Edit", "Write", "Read", "Bash"]
+    assert short[-1].description.startswith("Run a shell command: show a file")
+    assert short[0].description == "Replace exact text in a file."
+    properties = short[-1].schema["properties"]
     assert isinstance(properties, dict)
     assert list(properties) == ["command"]
-    assert all(spec.schema["required"] == slim(spec).schema["required"] for spec in default_tools().specs())
+    by_name = {spec.name: spec.schema["required"] for spec in short}
+    assert by_name == {spec.name: spec.schema["required"] for spec in specs}
 
 
 def test_the_profile_is_small_and_names_tools_that_exist() -> None:

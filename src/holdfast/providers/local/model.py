@@ -98,7 +98,7 @@ def fitted(request: ModelRequest) -> ModelRequest:
     parameters: dict[str, object] = {"temperature": 0, "max_output": FACTS.max_output, **request.parameters}
     if repeats_itself(request.messages):
         parameters["tool_choice"] = "none"
-    return replace(request, tools=tuple(map(slim, request.tools)), parameters=parameters)
+    return replace(request, tools=slim(request.tools), parameters=parameters)
 
 
 def repeats_itself(messages: Sequence[Message]) -> bool:
