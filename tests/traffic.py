@@ -36,7 +36,7 @@ FORMATS: Final[dict[str, Format]] = {
 }
 FACTS: Final[dict[str, ModelFacts]] = {"anthropic": test_anthropic.ABLE, "google": read_google.FACTS}
 """What the models of the recordings can do, where a request shows it."""
-PROVIDERS: Final = {"openai-responses": "openai", "openai-chat": read_chat.PROVIDER}
+PROVIDERS: Final[dict[str, str]] = {"openai-responses": "openai", "openai-chat": read_chat.PROVIDER}
 """Who wrote the opaque state in the recordings, where it is not called like its format."""
 OTHER: Final = ("batchGenerateContent", "/input_tokens", "/count_tokens")
 """Ends of paths that are no question to a model."""
@@ -139,9 +139,8 @@ def request_problem(format: Format, row: Row) -> str:
             request, normalise = read_anthropic.read_request(native), read_anthropic.normalise
         else:
             request, normalise = read_chat.read_request(native), read_chat.normalise
-        written = msgspec.json.decode(
-            format.encoder(PROVIDERS.get(row["format"], row["format"]), facts).encode(request).body
-        )
+        provider: str = PROVIDERS.get(format.name, format.name)
+        written = msgspec.json.decode(format.encoder(provider, facts).encode(request).body)
     except (KeyError, TypeError, ValueError, ProviderError) as exc:
         return f"{type(exc).__name__}: {exc}"
     ours, theirs = normalise(written), normalise(native)

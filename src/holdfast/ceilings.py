@@ -1,10 +1,12 @@
 """What bounds a session: what is known of its models, what it may cost, and the policy that follows from its options."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from holdfast.logic.parts import digest
 from holdfast.logic.policy import AUTO_COMPACT, SESSION_TURNS, Policy
+from holdfast.logic.pricing import check_priced
 from holdfast.logic.state import State
 from holdfast.logic.tokens import estimate_schema, estimate_text
 from holdfast.options import Options
@@ -28,17 +30,11 @@ async def known_facts(options: Options, model: str, state: State, find: FindMode
     facts: dict[str, ModelFacts] = {}
     for name in fallback_names(options):
         facts[name] = (await find(name)).facts
-    try:
+    with suppress(UserError):  # a session may be opened and read without its model
         facts[model] = (await find(model)).facts
-    except UserError:
-        facts[model] = ModelFacts()  # a session may be opened and read without its model
     limit = state.progress.purse.limit if options.budget_microcents is None else options.budget_microcents
-    unpriced = [name for name, each in facts.items() if each.prices is None]
-    if limit is not None and unpriced and not options.allow_unpriced:
-        raise UserError(
-            f"The model {unpriced[0]!r} has no known price, so a budget cannot be kept. Give its prices in the settings under "
-            "`models`, or allow it with allow_unpriced (--allow-unpriced): then its calls count as free."
-        )
+    if limit is not None and not options.allow_unpriced:
+        check_priced(facts)
     return facts
 
 
@@ -76,6 +72,7 @@ def make_policy(
         auto_compact=None if compact is False else float(compact),
         compact_instructions=options.compact_instructions,
         max_messages=options.max_messages,
+        allow_unpriced=options.allow_unpriced,
     )
 
 

@@ -1,16 +1,19 @@
 """The flags of `holdfast` and `holdfast -p`, in groups."""
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from holdfast.vocab.event import OnExceed
 
 F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
 
 MODES: Final = ("plan", "default", "acceptEdits", "dontAsk", "bypassPermissions")
 FORMATS: Final = ("text", "json", "stream-json", "events")
 EFFORTS: Final = ("low", "medium", "high")
-ON_EXCEED: Final = {"warn": "warn", "fail": "fail", "pause": "pause_for_approval"}
+ON_EXCEED: Final[dict[str, "OnExceed"]] = {"warn": "warn", "fail": "fail", "pause": "pause_for_approval"}
 """What may be typed, and what it is called in the log."""
 
 SESSION: Final = "The session"

@@ -13,7 +13,7 @@ quiet_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 
 @click.group("sessions")
 def command() -> None:
-    """List, search, rename, fork, delete and move sessions."""
+    """List, search, rename, fork, compact, delete and move sessions."""
 
 
 @command.command("list")
@@ -66,6 +66,17 @@ def rename(place: Place, **given: Any) -> int:  # Any: as above
 def fork(place: Place, **given: Any) -> int:  # Any: as above
     """Copy a session's conversation into a new session and print its id."""
     return _run("fork", place, **given)
+
+
+@command.command()
+@click.argument("session")
+@click.option("--instructions", default="", metavar="TEXT", help="What the summary is to look at especially.")
+@click.option("--undo", is_flag=True, help="Bring back what the newest compaction took out.")
+@as_json
+@placed
+def compact(place: Place, **given: Any) -> int:  # Any: as above
+    """Make a session's conversation shorter. Nothing is deleted: --undo brings it back."""
+    return _run("compact", place, **given)
 
 
 @command.command()

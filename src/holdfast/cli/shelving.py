@@ -10,11 +10,15 @@ import click
 import msgspec
 
 from holdfast import shelf
+from holdfast.assemble import open_with
+from holdfast.cli.meter import meter_of
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
+from holdfast.config.settings import load_settings
 from holdfast.headless import check_name, find, find_one, left_behind
 from holdfast.logic.state import state_of
 from holdfast.logic.words import counted
+from holdfast.options import Options
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
@@ -56,12 +60,13 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
         state = state_of(meta.id, part.records)
         record = msgspec.to_builtins(await shelf.record(store, meta.id))
     trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
+    meter = meter_of(state)
     if as_json:
         turns = msgspec.to_builtins(list(state.results.turns.values()))
         extra = {"holder": _holder(holder), "trouble": trouble, "turn_results": turns}
-        say_json(plain(meta) | record | extra)
+        say_json(plain(meta) | record | extra | meter.as_json())
         return 0
-    for title, words in _about(meta, holder, trouble):
+    for title, words in (*_about(meta, holder, trouble), *meter.in_words()):
         say(f"{title + ':':<10} {harmless(words)}")
     for message in state.transcript.messages:
         text = " ".join(_text(part) for part in message.content)
@@ -107,6 +112,30 @@ async def fork(place: Place, *, session: str, at: str, name: str, session_id: st
             complain(left_behind(meta))
         new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
     _done({"id": new, "origin": meta.id}, new, as_json=as_json)
+    return 0
+
+
+async def compact(place: Place, *, session: str, instructions: str, undo: bool, as_json: bool) -> int:
+    """Make a session's conversation shorter, or undo that."""
+    if undo and instructions:
+        raise click.UsageError("--undo writes no summary: leave --instructions away.")
+    settings = load_settings()
+    async with place.opened() as store:
+        meta = await find_one(store, session)
+        options = Options(resume=meta.id, store=store, settings=settings, allow_unpriced=True)
+        async with open_with(options) as opened:
+            done = None if undo else await opened.compact(instructions)
+            if undo:
+                await opened.undo_compaction()
+            messages, context = len(opened.history), opened.context_state
+    if done is None:
+        words = f"The conversation has its {counted(messages, 'message')} again: about {context.used:,} tokens."
+        _done({"id": meta.id, "undone": True, "messages": messages, "tokens": context.used}, words, as_json=as_json)
+        return 0
+    figures = {"before": done.before, "after": done.after, "window": done.window, "messages": done.messages}
+    who = f"{done.model} wrote the summary" if done.model else "the summary was put together without a model"
+    words = f"{meta.id}: {done.before:,} to {done.after:,} tokens; {who}."
+    _done({"id": meta.id, "trigger": done.trigger, "model": done.model, **figures}, words, as_json=as_json)
     return 0
 
 

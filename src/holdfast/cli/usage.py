@@ -139,6 +139,7 @@ def _calls(
     from holdfast.view.usage_chart import Spent
     from holdfast.vocab.event_limits import Compacted
     from holdfast.vocab.events import ModelAsked, ModelFailed, ModelReplied
+    from holdfast.vocab.ids import provider_of
 
     for record in records:
         event = record.event
@@ -152,12 +153,13 @@ def _calls(
             seen.add(record.id)
         own = "" if isinstance(event, ModelFailed) else event.model
         model = asked.get(record.cause) or own or meta.model
-        price = cost(event.usage, facts_of(model, models).prices) if event.cost is None else event.cost
+        recorded = None if provider_of(model) == "scripted" else event.cost  # nobody pays for a script
+        price = cost(event.usage, facts_of(model, models).prices) if recorded is None else recorded
         yield Spent(
             keys={"day": _day(record.at), "model": model, "project": meta.project or meta.cwd},
             usage=event.usage,
             cost=price,
-            computed=event.cost is None,
+            computed=recorded is None,
         )
 
 

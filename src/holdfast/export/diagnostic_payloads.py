@@ -18,9 +18,9 @@ from holdfast.vocab.errors import UserError
 
 INLINE: Final = 32 * 1024
 """A field of more bytes than this becomes a payload."""
-PART: Final = 16
+PART: Final = 8
 """Items of a list that make a part, and parts that make a part again."""
-SMALL: Final = 1024
+SMALL: Final = 256
 """An item of a long list that stays in the line."""
 
 Problem = Literal[

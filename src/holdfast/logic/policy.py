@@ -45,6 +45,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What a summary is to look at especially."""
     max_messages: int | None = None
     """More messages than this are trimmed from the front, without a summary."""
+    allow_unpriced: bool = False
+    """Whether a budget may be kept although a model that answers has no known price."""
     schema_tries: int = 3
     """How often the model may answer again when its answer does not fit the schema."""
 

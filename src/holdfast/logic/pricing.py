@@ -1,10 +1,11 @@
 """What tokens cost, in whole micro-cents: a dollar is 100,000,000 of them, and nothing is ever a fraction of one."""
 
+from collections.abc import Mapping
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Final
 
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import Prices, Usage
+from holdfast.vocab.specs import ModelFacts, Prices, Usage
 
 DOLLAR: Final = 100_000_000
 """Micro-cents of a dollar."""
@@ -28,6 +29,16 @@ def cost(usage: Usage, prices: Prices | None) -> int | None:
         + _rounded(written, _or(prices.cache_write, prices.input))
         + _rounded(max(0, usage.output), prices.output)
     )
+
+
+def check_priced(facts: Mapping[str, ModelFacts]) -> None:
+    """Raise `UserError` when a budget cannot be kept, because one of these models has no price."""
+    for name, known in facts.items():
+        if known.prices is None:
+            raise UserError(
+                f"The model {name!r} has no known price, so a budget cannot be kept. Give its prices in the settings under "
+                "`models`, or allow it with allow_unpriced (--allow-unpriced): then its calls count as free."
+            )
 
 
 def upper_bound(input_tokens: int, max_output: int, prices: Prices) -> int:

@@ -66,7 +66,9 @@ _ENDING: Final = re.compile(
 )
 _NOT_HERE: Final = frozenset(("scripted", "recorded", "local"))
 """Providers whose models know themselves, or are none."""
-_LACKS: Final[Mapping[str, tuple[Ability, ...]]] = {"openai-chat": ("web_search",)}
+_LACKS: Final[Mapping[str, tuple[Ability, ...]]] = dict.fromkeys(
+    ("openai-chat", "mistral", "deepseek", "groq", "openrouter", "xai", "ollama"), ("web_search",)
+)
 """What a wire format cannot ask for, though the model could do it."""
 _PROVIDERS: Final = ("anthropic", "openai", "google")
 """Vendors with a wire format of their own; the others speak `openai-chat`."""

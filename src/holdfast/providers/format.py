@@ -37,6 +37,9 @@ class Decoder(Protocol):
     def body(self, content: bytes) -> Sequence[Delta]:
         """Take a whole answer that was not streamed."""
 
+    def ended(self) -> None:
+        """Hear that the response has ended, and that its framing proves that nothing is missing."""
+
     def reply(self) -> ModelReply:
         """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
 

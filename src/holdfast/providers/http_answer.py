@@ -64,8 +64,13 @@ class Answer:
             deltas += shown
         return deltas
 
-    def close(self) -> Sequence[Delta]:
-        """Say that the body has ended, in good order; return what can be shown of a body that was not streamed."""
+    def close(self, *, whole: bool = False) -> Sequence[Delta]:
+        """Say that the body has ended; return what can be shown of a body that was not streamed.
+
+        `whole`: the transport proves that nothing of it is missing. Some servers stop without a last word of their own.
+        """
+        if whole:
+            self._decoder.ended()
         if self._whole is not None:
             body = bytes(self._whole)
             self.payloads += 1

@@ -108,7 +108,7 @@ class HttpModel:
                 for delta in shown or (ALIVE,):
                     yield delta
                 over = not shown and answer.finished()
-            for delta in answer.close():
+            for delta in answer.close(whole=_framed(response)):
                 yield delta
             reply = answer.reply()
         except ProviderError as exc:
@@ -262,6 +262,11 @@ def _usable(key: str, name: str) -> str:
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ProviderError("auth", f"The key for {name!r} has characters that no key has. Was something else pasted?")
     return key
+
+
+def _framed(response: httpx.Response) -> bool:
+    """Whether the response says how long it is, so that its end is an end and not a cut."""
+    return "content-length" in response.headers or "chunked" in response.headers.get("transfer-encoding", "").lower()
 
 
 _HEADERS: Final[Mapping[str, str]] = {

@@ -40,6 +40,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variables that may hold another address; likewise."""
 
 
+def _compatible(name: str, base_url: str) -> Provider:
+    """A service that speaks OpenAI's Chat format."""
+    variable = name.upper()
+    return Provider(
+        name=name,
+        format="openai-chat",
+        base_url=base_url,
+        keys=(f"{variable}_API_KEY",),
+        addresses=(f"{variable}_BASE_URL",),
+    )
+
+
 PROVIDERS: Final[Mapping[str, Provider]] = {
     each.name: each
     for each in (
@@ -71,6 +83,12 @@ PROVIDERS: Final[Mapping[str, Provider]] = {
             keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
             addresses=("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
         ),
+        _compatible("mistral", "https://api.mistral.ai/v1"),
+        _compatible("deepseek", "https://api.deepseek.com/v1"),
+        _compatible("groq", "https://api.groq.com/openai/v1"),
+        _compatible("openrouter", "https://openrouter.ai/api/v1"),
+        _compatible("xai", "https://api.x.ai/v1"),
+        _compatible("ollama", "http://127.0.0.1:11434/v1"),
     )
 }
 

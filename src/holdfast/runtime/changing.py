@@ -3,6 +3,7 @@
 import anyio.to_thread
 
 from holdfast.logic.context import estimate
+from holdfast.logic.pricing import check_priced
 from holdfast.logic.transcript import Transcript, transcript_of
 from holdfast.runtime.bus import Subscription
 from holdfast.runtime.following import follow
@@ -39,6 +40,8 @@ class Changing(Reading):
     async def set_model(self, model: str) -> None:
         """Let another model answer from now on."""
         found = await self._world.model(model)
+        if self._world.state.progress.purse.limit is not None and not self._runner.policy.allow_unpriced:
+            check_priced({model: found.facts})
         self._runner.learn(model, found.facts)
         await self._deliver(Draft(event=ModelChanged(model=model), by="user"), goes_on=False)
 
@@ -46,6 +49,9 @@ class Changing(Reading):
         """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""
         if microcents is not None and microcents < 0:
             raise UserError(f"A budget of {microcents} micro-cents cannot be kept. Give a number from 0 on, or None.")
+        policy = self._runner.policy
+        if microcents is not None and not policy.allow_unpriced:
+            check_priced({name: policy.facts_of(name) for name in policy.chain(self.model)})
         event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._world.state.progress.purse.on_exceed)
         await self._deliver(Draft(event=event, by="user"), goes_on=self._world.state.progress.busy)
 

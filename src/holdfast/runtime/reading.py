@@ -116,6 +116,11 @@ class Reading:
         return self._world.state.progress.purse.spent
 
     @property
+    def budget(self) -> int | None:
+        """Micro-cents that the session and its children may cost; None when nobody set a limit."""
+        return self._world.state.progress.purse.limit
+
+    @property
     def is_paused(self) -> bool:
         """Whether a turn is open and waits until the budget is raised."""
         return self._world.state.progress.paused

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from holdfast.config.finding import Finder
 from holdfast.options import Options
+from holdfast.providers.recorded import PREFIX
 from holdfast.providers.resolve import full_name
 
 OutputFormat = Literal["text", "json", "stream-json", "events"]
@@ -47,4 +48,6 @@ def check_model(options: Options, recorded: str = "") -> None:
     """Raise `UserError` when there is no model: neither the one that is named nor the one that the log has."""
     if options.model is None or isinstance(options.model, str):
         find = options.find or Finder(None, options.clock).find
-        find(model_name(options) or recorded)
+        name = model_name(options) or recorded
+        if not name.startswith(PREFIX):  # a recording is in the store, and is looked for when that is open
+            find(name)

@@ -1,8 +1,10 @@
 """What a person is told in passing about limits: a wait, another model, a shorter conversation, money."""
 
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Final
 
-from holdfast.logic.pricing import dollars
+from holdfast.logic.pricing import DOLLAR, dollars
 from holdfast.vocab.errors import ErrorKind
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import (
@@ -13,6 +15,7 @@ from holdfast.vocab.event_limits import (
     FallbackTaken,
     WaitStarted,
 )
+from holdfast.vocab.specs import ModelFacts
 
 _WHY: Final[dict[ErrorKind, str]] = {
     "rate_limit": "rate limited",
@@ -49,3 +52,20 @@ def limit_in_words(record: Recorded, *, answerable: bool) -> str:
 def why(kind: ErrorKind) -> str:
     """Why a model could not answer, in two or three words."""
     return _WHY.get(kind, "failed")
+
+
+def how_to_go_on(session: str, budget: int) -> str:
+    """What to type to go on with a paused turn under a `budget` in micro-cents."""
+    amount = Decimal(budget) / DOLLAR
+    return f"`holdfast -r {session} --finish --max-budget-usd {amount:f}` goes on."
+
+
+def unknown_models(facts: Mapping[str, ModelFacts]) -> Iterator[str]:
+    """A line for each model of which nothing is known."""
+    for name, known in facts.items():
+        if not known.known:
+            yield (
+                f"Nothing is known of the model {name!r}: a window of {known.window:,} tokens and "
+                f"{'no price' if known.prices is None else 'the price of the settings'} are assumed. "
+                "Give its figures in the settings under `models`."
+            )

@@ -63,6 +63,8 @@ class StreamJson:
         self._waiting: list[str] = []
         self._reasons: dict[str, str] = {}
         """Why each call is asked about: the kind of the reason."""
+        self._money: Line = {}
+        """What the newest question about money was about."""
 
     def opening(self, about: About) -> list[bytes]:
         """The first line: what this session has."""
@@ -125,22 +127,21 @@ class StreamJson:
             case PermissionAnswered() if event.call in self._waiting:
                 self._waiting.remove(event.call)
                 return []
-            case BudgetAsked() if self._answerable:
-                return self._about_money(record, event)
-            case BudgetAnswered() if record.cause in self._waiting:
-                self._waiting.remove(record.cause)
-                return self._system(record)
+            case BudgetAsked():
+                self._money = {"spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
+                return self._about_money(record, event) if self._answerable else []
+            case BudgetAnswered():
+                if record.cause in self._waiting:
+                    self._waiting.remove(record.cause)
+                paused: Line = {"type": "system", "subtype": "budget_paused", **self._money}
+                return [self._line(paused, record.id)] if event.nobody else []
             case Interrupted():
                 withdrawn, self._waiting = self._waiting, []
                 line: Line = {"type": "control_cancel_request"}
                 return [self._line(line | {"request_id": call}, "cancel", call) for call in withdrawn]
             case _:
-                return self._system(record)
-
-    def _system(self, record: Recorded) -> list[bytes]:
-        """The line of an event about limits; other events have none."""
-        body = limit_line(record)
-        return [self._line({"type": "system", **body}, record.id)] if body else []
+                body = limit_line(record)
+                return [self._line({"type": "system", **body}, record.id)] if body else []
 
     async def _assistant(self, record: Recorded, event: ModelReplied) -> list[bytes]:
         """One line for each block, all with the id of the same message."""
@@ -211,7 +212,7 @@ class StreamJson:
         request: Line = {
             "subtype": "can_use_tool",
             "tool_name": BUDGET,
-            "input": {"spent_usd": usd(event.spent), "limit_usd": usd(event.limit)},
+            "input": self._money,
             "tool_use_id": record.id,
             "decision_reason": f"{dollars(event.spent)} of {dollars(event.limit)} are spent. "
             f"Allow {dollars(event.limit)} more?",
@@ -249,9 +250,5 @@ def limit_line(record: Recorded) -> Line:
             return {"subtype": "compact_boundary", "compact_metadata": {"trigger": trigger, **tokens}}
         case BudgetWarned():
             return {"subtype": "budget_warning", "spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
-        case BudgetAsked():
-            return {"subtype": "budget_exceeded", "spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
-        case BudgetAnswered(nobody=True):
-            return {"subtype": "budget_paused"}
         case _:
             return {}

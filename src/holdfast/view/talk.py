@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec.structs import replace
 
 from holdfast.logic.results import TurnResult
 from holdfast.runtime.bus import Item
@@ -17,11 +18,12 @@ from holdfast.view.desk import Desk
 from holdfast.view.formats import Format, NativeStream, PlainText, ResultObjects
 from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
 from holdfast.view.job import Complain, Job, check_model, model_name
+from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
 from holdfast.view.pipes import Outlet, read_lines
 from holdfast.view.rule_notes import rule_notes
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
-from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, UserError
+from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, TurnPaused, UserError
 from holdfast.vocab.event import Recorded, TurnOutcome
 from holdfast.vocab.events import InputReceived, TurnStarted
 from holdfast.vocab.messages import ToolCall
@@ -58,6 +60,8 @@ class Talk:
             self._complain(report.words())
         if self._needs_model():
             check_model(options, session.model)
+            for words in unknown_models(session.model_facts):
+                self._complain(words)
         about = await self._about()
         for words in rule_notes(options.rules, about.tools):
             self._complain(words)
@@ -151,7 +155,7 @@ class Talk:
         try:
             result = await session.result(prompt, input_id=name)
         except TurnError as exc:
-            result = session.input_result(name) or _unanswered(str(exc), "interrupted")
+            result = self._unfinished(exc) or _unanswered(str(exc), "interrupted")
         except (InputConflict, UserError) as exc:
             self._complain(str(exc))
             self._codes[place] = codes.USAGE
@@ -169,7 +173,7 @@ class Talk:
         try:
             result = await session.finish()
         except TurnError as exc:
-            result = next((turn for turn in reversed(session.turns) if turn.turn == exc.turn), None)
+            result = self._unfinished(exc)
         except HoldfastError as exc:
             result = _unanswered(str(exc), "failed")
         if result is None or result.outcome == "abandoned":
@@ -178,6 +182,16 @@ class Talk:
         self._codes.append(exit_code(result))
         await self._end(result)
         stopping.input.cancel()
+
+    def _unfinished(self, problem: TurnError) -> TurnResult | None:
+        """The result of a turn that did not complete; of one that is paused, with what to do about it."""
+        found = next((turn for turn in reversed(self._session.turns) if turn.turn == problem.turn), None)
+        if found is None or not isinstance(problem, TurnPaused):
+            return found
+        session = self._session
+        more = session.cost + (session.budget or 0)
+        how = how_to_go_on(session.id, more) if session.store.url != "memory:" else "Nothing of it is kept."
+        return replace(found, message=f"{problem} {how}")
 
     async def _close(self, showing: TaskGroup) -> None:
         try:
@@ -221,6 +235,9 @@ class Talk:
     async def _print(self, item: Item) -> None:
         await self._outlet.put(await self._format.show(item))
         if isinstance(item, Recorded):
+            words = limit_in_words(item, answerable=self._job.lines) if self._job.output == "text" else ""
+            if words:
+                self._complain(words)
             if isinstance(item.event, TurnStarted):
                 self._current = self._accounts[item.id] = Account()
             self._current.apply(item)
@@ -250,7 +267,8 @@ class Talk:
         if account is None:
             account = Account(records_of_turn(await self._session.events(), result.turn) if result.turn else ())
         text = await whole_text(account.reply, self._session.store.blob)
-        await self._outlet.put(self._format.result(Ended(result=result, account=account, text=text)))
+        ended = Ended(result=result, account=account, text=text, facts=self._session.model_facts)
+        await self._outlet.put(self._format.result(ended))
 
     def _denials(self, result: TurnResult) -> Iterable[str]:
         """What a person is told of calls that were not run. Programs find those that were decided in the output."""

@@ -56,6 +56,9 @@ class AnthropicDecoder:
         self._finished = True
         return deltas
 
+    def ended(self) -> None:
+        """Hear that the response has ended; the provider's own last word is what counts."""
+
     def reply(self) -> ModelReply:
         """The finished reply."""
         if not self._finished:

@@ -72,6 +72,9 @@ class GoogleDecoder:
             raise _not_an_answer(content)
         return deltas
 
+    def ended(self) -> None:
+        """Hear that the response has ended; the provider's own last word is what counts."""
+
     def reply(self) -> ModelReply:
         """Give the finished reply."""
         if not self._known and self._strange:

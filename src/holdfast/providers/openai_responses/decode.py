@@ -112,6 +112,9 @@ class ResponsesDecoder:
         self._response = response
         return tuple(_deltas(self._output()))
 
+    def ended(self) -> None:
+        """Hear that the response has ended; the provider's own last word is what counts."""
+
     def reply(self) -> ModelReply:
         """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
         if self._response is None:
