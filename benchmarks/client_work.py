@@ -25,10 +25,12 @@ NOWHERE = "http://127.0.0.1:9/v1"
 
 def build_requests(path: str, format: str, lengths: list[int], sent: str) -> Measured:
     """Wall and CPU from the call to the bytes of the request, for each length of the conversation; the first is the process's first."""
-    return asyncio.run(_build_requests(Path(path), format, lengths, Path(sent)))
+    measured, digests = asyncio.run(_build_requests(Path(path), format, lengths))
+    Path(sent).write_text(json.dumps(digests), encoding="utf-8")
+    return measured
 
 
-async def _build_requests(path: Path, format: str, lengths: list[int], sent: Path) -> Measured:
+async def _build_requests(path: Path, format: str, lengths: list[int]) -> tuple[Measured, list[str]]:
     seen: list[tuple[float, float, bytes]] = []
 
     def transport(request: httpx2.Request) -> httpx2.Response:
@@ -47,8 +49,7 @@ async def _build_requests(path: Path, format: str, lengths: list[int], sent: Pat
         measured["wall"].append((there - start) * 1000)
         measured["cpu"].append((spent - busy) * 1000)
         digests.append(digest(json.loads(content)))
-    sent.write_text(json.dumps(digests), encoding="utf-8")
-    return measured
+    return measured, digests
 
 
 def first_delta(path: str, format: str, url: str, length: int, times: int) -> Measured:

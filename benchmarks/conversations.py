@@ -1,7 +1,6 @@
 """One long conversation as the requests of each wire format, ready to be sent by anybody."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 

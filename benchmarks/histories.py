@@ -20,6 +20,8 @@ EVENTS_A_TURN: Final = 12
 """Of a turn that calls one tool."""
 MESSAGES_A_TURN: Final = 4
 REPLIES_A_TURN: Final = 2
+NO_LIMIT: Final = 1_000_000
+"""Turns that a session of a benchmark may have."""
 WORDS: Final = "the quick brown fox jumps over the lazy dog and thinks of what it has seen on the way home "
 QUESTION: Final = WORDS * 2
 ANSWER: Final = WORDS * 4

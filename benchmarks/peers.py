@@ -11,6 +11,7 @@ from typing import Final
 HERE: Final = Path(__file__).parent
 LOCK: Final = HERE / "peers.lock"
 WORK: Final = HERE / "peer_work.py"
+CLIENT_WORK: Final = HERE / "client_work.py"
 VENV: Final = HERE.parent / ".bench-venv"
 
 Say = Callable[[str], None]
@@ -25,12 +26,12 @@ class Peers:
     problem: str = ""
     """Why they are not there."""
 
-    def measure(self, task: str, **given: object) -> Measured:
-        """What the function `task` of `peer_work.py` measured: milliseconds, or bytes, by name. Empty without peers."""
+    def measure(self, task: str, *, work: Path = WORK, **given: object) -> Measured:
+        """What the function `task` of the file `work` measured: milliseconds, or bytes, by name. Empty without peers."""
         if self.python is None:
             return {}
         request = json.dumps({"task": task, "given": given})
-        command = [str(self.python), "-W", "ignore", str(WORK), request]
+        command = [str(self.python), "-P", "-W", "ignore", str(work), request]  # -P: our `requests` is not theirs
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             last = done.stderr.strip().splitlines()[-1:] or ["no message"]
@@ -39,17 +40,29 @@ class Peers:
         return measured
 
 
+def pinned(package: str) -> str:
+    """A package and its version, as `peers.lock` has it."""
+    pins = (line.split()[0] for line in LOCK.read_text(encoding="utf-8").splitlines() if _is_pin(line))
+    return next((pin.replace("==", " ") for pin in pins if pin.partition("==")[0] == package), package)
+
+
+def at_hand() -> Peers:
+    """The peers if they are installed already."""
+    ready = VENV / ".ready"
+    if ready.is_file() and ready.read_text(encoding="utf-8") == LOCK.read_text(encoding="utf-8"):
+        return Peers(VENV / "bin" / "python")
+    return Peers(None, f"{VENV.name} is not set up; `make bench` does that")
+
+
 def set_up(say: Say) -> Peers:
     """Install what `peers.lock` pins, once. Goes on without the peers when that fails."""
+    if (peers := at_hand()).python is not None:
+        return peers
     python = VENV / "bin" / "python"
-    ready = VENV / ".ready"
     wanted = LOCK.read_text(encoding="utf-8")
-    if ready.is_file() and ready.read_text(encoding="utf-8") == wanted:
-        return Peers(python)
     try:
-        say(
-            f"Setting up {VENV.name} with openai-agents and langgraph, pinned in {LOCK.name} (once, about a minute) ..."
-        )
+        what = "openai-agents, langgraph and the clients of openai and anthropic"
+        say(f"Setting up {VENV.name} with {what}, pinned in {LOCK.name} (once, about a minute) ...")
         subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True, capture_output=True, text=True)
         (VENV / ".gitignore").write_text("*\n", encoding="utf-8")
         _install(python, sum(_is_pin(line) for line in wanted.splitlines()), say)
@@ -57,7 +70,7 @@ def set_up(say: Say) -> Peers:
         problem = (getattr(exc, "stderr", "") or str(exc)).strip().splitlines()[-1]
         say(f"The peers cannot be installed, so their columns stay empty: {problem}")
         return Peers(None, problem)
-    ready.write_text(wanted, encoding="utf-8")
+    (VENV / ".ready").write_text(wanted, encoding="utf-8")
     return Peers(python)
 
 

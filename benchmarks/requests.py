@@ -1,5 +1,6 @@
 """Building a request: all that keeps the event loop between a turn and the bytes that are sent, beside the official clients."""
 
+import gc
 import hashlib
 import json
 import statistics
@@ -13,7 +14,7 @@ import httpx
 
 from benchmarks.conversations import CLIENTS, FORMATS, Growing, leave, length
 from benchmarks.frame import Aim, Bench, Figure, Row, short
-from benchmarks.peers import Peers, pinned
+from benchmarks.peers import CLIENT_WORK, Peers, pinned
 from holdfast.providers.format import HttpRequest
 from holdfast.providers.http_tap import Trail
 from holdfast.providers.registry import load_format
@@ -29,9 +30,27 @@ def measure(bench: Bench) -> Iterator[Row]:
         for format in FORMATS:
             ours = built(format, messages, bench.pick(40, 2), bench.pick(9, 1))
             theirs = client_built(format, ours, bench.peers, bench.folder, bench.pick(20, 2))
-            what = f"request at {messages:,} messages, {format}"
-            yield _row(what, ours.next, theirs.next, aim=AIMS.get(messages))
-            yield _row("... the first, with nothing kept", ours.first, theirs.first)
+            dumped = {"json.dumps of the same": Timed(tuple(ours.dumped.wall), "ms")}
+            yield Row(
+                what=f"request at {messages:,} messages, {format}",
+                figure=Timed(tuple(ours.next.wall), "ms"),
+                aim=AIMS.get(messages),
+                beside={**_beside("", ours.next), **_beside(theirs.who, theirs.next), **dumped},
+            )
+            yield Row(
+                what="... the first, with nothing kept",
+                figure=Timed(tuple(ours.first.wall), "ms"),
+                beside={**_beside("", ours.first), **_beside(theirs.who, theirs.first)},
+            )
+
+
+class Timed(Figure):
+    """Shown as the median and what nineteen of twenty stay below."""
+
+    def __str__(self) -> str:
+        """Such as `1.2 ms (p95 1.5)`."""
+        shown = f"{short(self.median)} {self.unit}"
+        return f"{shown} (p95 {short(p95(self.values))})" if len(self.values) > 1 else shown
 
 
 @dataclass
@@ -81,7 +100,7 @@ def client_built(format: str, ours: Built, peers: Peers, folder: Path, times: in
     leave(asked, format, bodies[-1])
     lengths = [length(format, body) for body in bodies]
     given: Mapping[str, object] = {"path": str(asked), "format": format, "lengths": lengths, "sent": str(answered)}
-    measured = peers.measure("build_requests", **given) if maker else {}
+    measured = peers.measure("build_requests", work=CLIENT_WORK, **given) if maker else {}
     found = Built(who=f"{pinned(maker)} client" if measured else "", dumped=ours.dumped)
     if measured:
         sent = json.loads(answered.read_text(encoding="utf-8"))
@@ -98,6 +117,7 @@ def p95(values: Sequence[float]) -> float:
 
 
 def _timed(times: Times, write: Callable[[], HttpRequest], send: Callable[[HttpRequest], bytes]) -> bytes:
+    gc.collect()
     start, busy = time.perf_counter(), time.thread_time()
     body = send(write())
     times.cpu.append((time.thread_time() - busy) * 1000)
@@ -119,9 +139,11 @@ def _send(format: str) -> Callable[[HttpRequest], bytes]:
     return send
 
 
-def _row(what: str, ours: Times, theirs: Times, aim: Aim | None = None, who: str = "") -> Row:
-    beside = {}
-    return Row(what=what, figure=Figure(tuple(ours.wall), "ms"), aim=aim, beside=beside, note=who)
+def _beside(who: str, times: Times) -> dict[str, Figure]:
+    if not times.wall:
+        return {}
+    wall = {who: Timed(tuple(times.wall), "ms")} if who else {}
+    return {**wall, f"{who or 'its'} CPU": Timed(tuple(times.cpu), "ms")}
 
 
 def _digest(body: bytes) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from benchmarks.frame import Aim, Bench, Figure, Row
-from benchmarks.histories import QUESTION, look, script
+from benchmarks.histories import NO_LIMIT, QUESTION, look, script
 from holdfast.assemble import open_session
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
@@ -45,7 +45,9 @@ async def _live(folder: Path, turns: int) -> tuple[int, int, int]:
     path = folder / f"size-{turns}.db"
     store = await SqliteStore.open(path, clock=SystemClock(), synchronous="normal")
     model = script(turns)
-    async with open_session(store=store, tools=[look], only_tools=True, model=model, cwd=folder) as session:
+    async with open_session(
+        store=store, tools=[look], only_tools=True, model=model, cwd=folder, max_session_turns=NO_LIMIT
+    ) as session:
         for number in range(turns):
             await session.run(f"{number} {QUESTION}")
         name = session.id

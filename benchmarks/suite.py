@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from benchmarks import append, listing, memory, opening, size, startup, streaming, turn
+from benchmarks import append, first_delta, listing, memory, opening, requests, size, startup, streaming, turn
 from benchmarks.frame import Bench, Benchmark, Row
 from benchmarks.peers import Peers
 
@@ -18,6 +18,8 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "opening": opening.measure,
     "listing": listing.measure,
     "turn": turn.measure,
+    "requests": requests.measure,
+    "first-delta": first_delta.measure,
     "size": size.measure,
     "streaming": streaming.measure,
     "memory": memory.measure,

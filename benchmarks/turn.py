@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
-from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, REPLIES_A_TURN, fill, look, past, script
+from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, NO_LIMIT, REPLIES_A_TURN, fill, look, past, script
 from holdfast.assemble import open_session
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.state import State, state_of
@@ -15,7 +15,6 @@ from holdfast.ports import ModelRequest
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite_db import Access, Db, connect_stdlib
-from holdfast.vocab.messages import TextRef
 
 LENGTHS = (10, 600, 5_000)
 
@@ -50,7 +49,13 @@ async def _turns(folder: Path, messages: int, turns: int) -> tuple[Figure, Figur
     cpu, wall, written = [], [], []
     model = script(turns + 1, after=before * REPLIES_A_TURN)
     async with open_session(
-        resume="s1", store=store, tools=[look], only_tools=True, model=model, cwd=folder
+        resume="s1",
+        store=store,
+        tools=[look],
+        only_tools=True,
+        model=model,
+        cwd=folder,
+        max_session_turns=NO_LIMIT,
     ) as session:
         await session.run("The first turn warms up.")
         for number in range(turns):

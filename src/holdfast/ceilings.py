@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from holdfast.logic.parts import digest
-from holdfast.logic.policy import AUTO_COMPACT, SESSION_TURNS, Policy
+from holdfast.logic.policy import SESSION_TURNS, Policy, compaction_share
 from holdfast.logic.pricing import check_priced
 from holdfast.logic.state import State
 from holdfast.logic.tokens import estimate_schema, estimate_text
@@ -56,24 +56,29 @@ def make_policy(
     facts: Mapping[str, ModelFacts],
 ) -> Policy:
     """The policy of a session."""
-    compact = AUTO_COMPACT if options.auto_compact is None else options.auto_compact
     return Policy(
         tools={spec.name: spec for spec in tools},
         rules=tuple(options.rules),
         instructions=digest(instructions.encode()),
         tools_digest=digest(schemas),
-        parameters=dict(options.parameters),
+        parameters=_parameters(options, facts),
         max_rounds=options.max_rounds,
         max_session_turns=options.max_session_turns or SESSION_TURNS,
         fallbacks=fallback_names(options),
         retries=options.retries,
         facts=dict(facts),
         overhead=estimate_text(instructions) + estimate_schema(schemas),
-        auto_compact=None if compact is False else float(compact),
+        auto_compact=compaction_share(options.auto_compact),
         compact_instructions=options.compact_instructions,
         max_messages=options.max_messages,
         allow_unpriced=options.allow_unpriced,
     )
+
+
+def _parameters(options: Options, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
+    """What shapes every answer. Native search is switched on where a model has it; its adapter leaves it out for the others."""
+    searches = options.web_search and any("web_search" in each.abilities for each in facts.values())
+    return {**({"web_search": True} if searches else {}), **options.parameters}
 
 
 def not_about_money(asker: Asker | None) -> Asker | None:

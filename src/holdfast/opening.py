@@ -210,7 +210,7 @@ def _situation(options: Options) -> tuple[SessionContext, str]:
     )
     try:
         context = msgspec.convert(msgspec.to_builtins(options.context or made), SessionContext)
-    except msgspec.ValidationError as exc:
+    except (msgspec.ValidationError, TypeError) as exc:  # a TypeError: something in it is no plain value
         raise UserError(f"The session's context is not valid: {exc}.") from exc
     if problem := secret_variable(context.variables):
         raise UserError(problem)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar, get_args
 
+from holdfast.logic.policy import compaction_share
 from holdfast.logic.trying import Retries
 from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
 from holdfast.runtime.clock import SystemClock
@@ -75,6 +76,8 @@ class Options:
     allow_unpriced: bool = False
     """Whether a budget may be set although a model has no known price."""
     parameters: Mapping[str, object] = field(default_factory=dict)
+    web_search: bool = True
+    """Whether a model whose provider can search the web by itself may do so."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Plain text that a prompt may name as `{{ctx.NAME}}`; written into the log, so never a secret."""
     fs_scope: FsScope | None = None
@@ -112,10 +115,9 @@ def checked(options: Options) -> Options:
         raise UserError(f"{options.on_crash!r} is not a way to treat a crash. Use 'continue' or 'abandon'.")
     if options.on_exceed not in (None, *get_args(OnExceed)):
         raise UserError(f"{options.on_exceed!r} is not known. When a budget is spent: {', '.join(get_args(OnExceed))}.")
-    if options.auto_compact not in (None, False) and not 0 < float(options.auto_compact or 0) <= 1:
-        raise UserError(
-            f"auto_compact is {options.auto_compact!r}. Give a share of the window above 0 and up to 1, or False."
-        )
+    compaction_share(options.auto_compact)
+    if options.max_messages is not None and options.max_messages < 1:
+        raise UserError(f"max_messages is {options.max_messages}. Give a number from 1 on, or None for no limit.")
     if options.max_session_turns < 0:
         raise UserError(
             f"max_session_turns is {options.max_session_turns}. Give a number of turns; 0 means the default."

@@ -11,4 +11,5 @@ from tests.e2e.door import Door
 def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Door:
     """The command line in a folder of its own."""
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path / "config"))
     return Door(tmp_path)

@@ -27,6 +27,7 @@ def test_json_is_one_result_object(door: Door) -> None:
     assert result.pop("duration_ms") >= result.pop("duration_api_ms") >= 0
     model = f"scripted:{door.folder / 'script.json'}"
     tokens = {"inputTokens": 10, "outputTokens": 2, "cacheReadInputTokens": 0, "cacheCreationInputTokens": 0}
+    limits = {"contextWindow": 200_000, "maxOutputTokens": 16_384}
     assert result == {
         "type": "result",
         "subtype": "success",
@@ -35,14 +36,14 @@ def test_json_is_one_result_object(door: Door) -> None:
         "result": "Done.",
         "stop_reason": "end_turn",
         "session_id": "s1",
-        "total_cost_usd": 0.0,
+        "total_cost_usd": 0.00006,
         "usage": {
             "input_tokens": 10,
             "output_tokens": 2,
             "cache_read_input_tokens": 0,
             "cache_creation_input_tokens": 0,
         },
-        "modelUsage": {model: tokens | {"webSearchRequests": 0, "costUSD": 0.0}},
+        "modelUsage": {model: tokens | {"webSearchRequests": 0, "costUSD": 0.00006} | limits},
         "permission_denials": [],
         "errors": [],
         "uuid": result["uuid"],

@@ -50,13 +50,20 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         ((*PROMPT, "-c", "--no-persist"), "nothing to go on with"),
         ((*PROMPT, "--no-persist", "--store", "memory:"), "cannot be used together"),
         ((*PROMPT, "--include-partial-messages"), "needs --output-format stream-json"),
+        ((*PROMPT, "--effort", "much"), "'much' is not one of"),
+        ((*PROMPT, "--on-exceed", "cry"), "'cry' is not one of"),
+        ((*PROMPT, "--max-session-turns", "-1"), "'--max-session-turns'"),
         *(
-            ((*PROMPT, flag, "value"), f"{flag} is not available yet")
-            for flag in ("--fallback-model", "--effort", "--scope", "--max-budget-usd", "--json-schema")
+            ((*PROMPT, "--max-budget-usd", amount), "is not an amount of dollars")
+            for amount in ("", "much", "-1", "inf", "nan")
         ),
+        ((*PROMPT, "--max-budget-usd", "0.000000001"), "finer than the smallest amount"),
+        ((*PROMPT, "--json-schema", "/no/such/file"), "cannot be read"),
+        ((*PROMPT, "--json-schema", '{"type": '), "is not a JSON object"),
+        ((*PROMPT, "--bare", "--settings", "x.json"), "leave --settings away"),
         *(
             ((*PROMPT, flag, "value"), f"{flag} is not available yet")
-            for flag in ("--settings", "--mcp-config", "--agent", "--add-dir")
+            for flag in ("--scope", "--mcp-config", "--agent", "--add-dir")
         ),
         ((*PROMPT, "--trust"), "--trust is not available yet"),
         (("serve",), "'serve' is not available yet"),
@@ -64,7 +71,6 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         (("--model", "x", "sessions", "list"), "--model belongs to -p"),
         (("sessions", "frobnicate"), "No such command"),
         (("sessions", "prune"), "--older-than"),
-        (("log", "export", "x", "--format", "jsonl"), "not available yet"),
         (("log", "replay", "x", "--at", "-1"), "--at"),
     ],
 )
@@ -83,7 +89,9 @@ def test_wrong_usage_exits_2_with_plain_words(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("-p", "hi"), 1, "No model is configured. Give one with --model"),
+        (("-p", "hi", "--model", "scripted:good.json", "--settings", "no.json"), 1, "'no.json' cannot be read"),
+        (("-p", "hi", "--model", "scripted:good.json", "--fallback-model", "nobody:x"), 1, "no model 'nobody:x'"),
+        (("-p", "hi", "--model", "scripted:good.json", "--fallback-model", "scripted:no.json"), 1, "cannot be read"),
         (("-p", "hi", "--model", "nobody:x"), 1, "There is no model 'nobody:x'"),
         (("-p", "hi", "--model", "scripted:missing.yaml"), 1, "cannot be read"),
         (("-p", "hi", "--model", "scripted:good.json", "--store", "floppy:a"), 1, "'floppy:a' is not a store"),
@@ -152,7 +160,7 @@ def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
     assert shown.code == 0
     for words in ("-p, --print PROMPT", "--output-format", "--on-crash", "sessions", "log", "demo", "Permissions:"):
         assert words in shown.out
-    assert "--effort" not in shown.out
+    assert "--mcp-config" not in shown.out
     assert (alone.code, "prompt is empty" in alone.err) == (2, True)
 
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -26,11 +25,6 @@ from tests.e2e.door import Door
 NOW = int(datetime.now(UTC).timestamp() * 1_000_000)
 DAY = 86_400_000_000
 SONNET = "anthropic:claude-sonnet-4-6"
-
-
-@pytest.fixture(autouse=True)
-def _no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path / "config"))
 
 
 def asked(model: str = SONNET) -> ModelAsked:

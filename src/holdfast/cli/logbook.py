@@ -60,7 +60,8 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
 
 async def validate(place: Place, *, session: str, as_json: bool) -> int:
     """Check the log of a session, or a diagnostic log in a file."""
-    if (file := Path(session)).suffix == ".jsonl" and file.is_file():
+    file = Path(session)
+    if file.suffix == ".jsonl" and await anyio.Path(file).is_file():
         return await anyio.to_thread.run_sync(_validate_file, file, as_json)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)

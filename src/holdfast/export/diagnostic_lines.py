@@ -187,7 +187,8 @@ class _Teller:
         about = self._calls.about(record.cause)
         self._calls.open.pop(record.cause, None)
         ask = self._calls.asks.get(record.cause)
-        if ask is not None and not ask.payloads and (why := self._losses.why(ask)):
+        due = ask is not None and not ask.payloads and reply.stop != "interrupted"
+        if ask is not None and due and (why := self._losses.why(ask)):
             yield "error", about | {"code": LOST, "message": why}
         calls = calls_of(reply)
         yield (

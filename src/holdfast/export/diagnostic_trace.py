@@ -9,7 +9,7 @@ from holdfast.export.diagnostic_messages import Fields
 from holdfast.stores.trace import LOST as LINES_LOST
 from holdfast.stores.trace import TraceLine, TraceSlice
 from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import Closed, Opened
+from holdfast.vocab.events import Closed, Opened, Started, StoreChanged
 
 LOST: Final = "TRACE_LOST"
 """The code of an `error` line that says that payloads are lost, which is no fault of the session."""
@@ -120,11 +120,16 @@ class Losses:
         self._traced = sorted(line.after for line in lines)
         self._ends = [record for record in records if isinstance(record.event, Opened | Closed)]
         self._last = records[-1].seq if records else 0
+        self._elsewhere = max((r.seq for r in records if isinstance(r.event, StoreChanged)), default=0)
+        if records and isinstance(records[0].event, Started) and records[0].event.origin and self._traced:
+            self._elsewhere = max(self._elsewhere, self._traced[0])
 
     def why(self, ask: Ask) -> str:
         """Why nothing of the answer is in the trace; empty when it ought to be."""
         if self._empty:
             return "The session's trace holds no payloads."
+        if ask.seq < self._elsewhere:
+            return "They were traced elsewhere: the session is a copy, or was moved."
         if ask.seq < self._cut_before:
             return "The oldest lines of the trace were dropped to keep it small."
         if self._lost:

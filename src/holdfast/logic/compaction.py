@@ -48,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     trimmed: tuple[str, ...]
     summary_tokens: int
     """The room for the summary."""
+    thin: bool = False
+    """What is summarised says hardly more than what stays: no model need read it."""
 
 
 def plan(
@@ -59,10 +61,12 @@ def plan(
     room = min(room, int(sum(sizes) * TARGET))  # somebody may want it shorter long before it is full
     cut = _cut(messages, sizes, int(room * NEWEST))
     system, old = _split(messages[:cut], before)
-    if sum(map(estimate, old)) < LEAST_GAIN:
-        return None
     kept = messages[cut:]
-    verbatim, forgone = _verbatim(old, kept, before, room)
+    verbatim, forgone = _verbatim(old, kept, before, int(room * VERBATIM))
+    trimmed, saved = _trimmed(kept, sizes[cut:], int(room * NEWEST))
+    summarised = sum(map(estimate, old)) + _sizes(before.verbatim if before is not None else ()) - _sizes(verbatim)
+    if summarised + saved < LEAST_GAIN:
+        return None
     return Plan(
         system=system,
         earlier=before.summary if before is not None else None,
@@ -70,8 +74,9 @@ def plan(
         kept=tuple(kept),
         verbatim=verbatim,
         forgone=forgone,
-        trimmed=_trimmed(kept, sizes[cut:], int(room * NEWEST)),
+        trimmed=trimmed,
         summary_tokens=max(min(200, window // 10), int(room * SUMMARY)),
+        thin=summarised < LEAST_GAIN,
     )
 
 
@@ -127,7 +132,7 @@ def _verbatim(
 ) -> tuple[tuple[Text | TextRef, ...], int]:
     """What stays word for word, oldest first, and how many texts find no room. The newest have the first claim on it.
 
-    A request that is being answered stays however short it is, until it was answered.
+    A request that is being answered stays however short or long it is, until it was answered.
     """
     said = [message for message in old if message.role == "user"]
     given = list(before.verbatim) if before is not None else []
@@ -136,8 +141,12 @@ def _verbatim(
         request = _texts(said.pop()) if said else [given.pop()] if given else []
     given += [text for message in said for text in _texts(message)]
     long = [text for text in given if _is_long(text)]
-    chosen = [*_fitting(long, int(room * VERBATIM)), *_fitting(request, int(room * NEWEST))]
-    return tuple(chosen), len(long) + len(request) - len(chosen)
+    chosen = _fitting(long, room)
+    return (*chosen, *request), len(long) - len(chosen)
+
+
+def _sizes(texts: Iterable[Text | TextRef]) -> int:
+    return sum(tokens_of((text,)) for text in texts)
 
 
 def _texts(message: SessionMessage) -> list[Text | TextRef]:
@@ -157,17 +166,17 @@ def _is_long(part: Text | TextRef) -> bool:
     return isinstance(part, TextRef) or len(part.text) > LONG_CHARS or part.text.count("\n") >= LONG_LINES
 
 
-def _trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> tuple[str, ...]:
-    """The tool outputs to cut, the longest first, until what stays fits."""
-    total = sum(sizes)
+def _trimmed(kept: Sequence[SessionMessage], sizes: Sequence[int], room: int) -> tuple[tuple[str, ...], int]:
+    """The tool outputs to cut, the longest first, until what stays fits; and the tokens that this saves."""
+    over, saved = sum(sizes) - room, 0
     cut: list[str] = []
     for size, message in sorted(zip(sizes, kept, strict=True), key=lambda pair: -pair[0]):
-        if total <= room:
+        if saved >= over:
             break
-        if message.role == "tool":
-            total -= size - estimate(trim(message))
+        if message.role == "tool" and (gain := size - estimate(trim(message))) > 0:
+            saved += gain
             cut.append(message.id)
-    return tuple(cut)
+    return tuple(cut), saved
 
 
 # --- what it looks like afterwards -----------------------------------------------------------------------------------------------

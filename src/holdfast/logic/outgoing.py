@@ -17,6 +17,7 @@ from holdfast.vocab.messages import (
     MediaRef,
     Message,
     Reasoning,
+    ServerBlock,
     SessionMessage,
     Text,
     TextRef,
@@ -128,7 +129,15 @@ def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
                 parts.append(part)
     while parts and isinstance(parts[-1], Reasoning):
         parts.pop()
+    if parts and all(isinstance(part, Reasoning | ServerBlock) for part in parts):
+        parts.append(_told(parts))
     return parts
+
+
+def _told(parts: Sequence[InFlightPart]) -> Text:
+    """Words for a reply of which only its own provider would be sent anything: without them, nobody would have spoken."""
+    done = dict.fromkeys(part.name or part.kind for part in parts if isinstance(part, ServerBlock))
+    return Text(text=f"[used: {', '.join(done)}]")
 
 
 def _whole(result: ToolResult, resolve: Resolve) -> ToolResult:

@@ -1,11 +1,12 @@
 """What shapes the decisions of a session besides its log."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
 from holdfast.logic.trying import Retries
+from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import ModelFacts, ToolSpec
 
@@ -13,6 +14,17 @@ SESSION_TURNS: Final = 50
 """Turns that a session may have, when nothing else is said."""
 AUTO_COMPACT: Final = 0.835
 """How full the context may get before the conversation is made shorter."""
+
+
+def compaction_share(value: float | Literal[False] | None) -> float | None:
+    """The share of the window that `value` means: None for the default, False for never. Raise `UserError` for what is none."""
+    if value is None:
+        return AUTO_COMPACT
+    if value is False:
+        return None
+    if not 0 < value <= 1:
+        raise UserError(f"auto_compact is {value!r}. Give a share of the window above 0 and up to 1, or False.")
+    return float(value)
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,8 @@ which rules a format has. A provider answers a broken one with a refusal, and th
 tested against them, for any history.
 
 The adapters of `anthropic` and `google` merge neighbouring messages of one role and send tool results as the user, so
-their rules look at merged turns, in which the roles alternate by themselves.
+their rules look at merged turns, in which the roles alternate by themselves. A message that its own provider is sent back
+as it wrote it (`Message.opaque`) counts by its parts; what other providers are sent of it is its parts alone.
 """
 
 import functools
@@ -17,10 +18,12 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.messages import (
     InFlightPart,
     InlineMedia,
+    MediaLink,
     MediaRef,
     Message,
     Reasoning,
     Role,
+    ServerBlock,
     SignedReasoning,
     Text,
     TextRef,
@@ -128,9 +131,10 @@ def beginning_of_answer_ends_in_ink(request: Request) -> Iterator[str]:
 
 
 def parts_fit_their_role(request: Request) -> Iterator[str]:
-    """Each role holds only its own parts: calls and reasoning are the assistant's, results a tool's, media a user's.
+    """Each role holds only its own parts: calls, reasoning and server blocks are the assistant's, results a tool's.
 
-    Only `openai-chat` refuses results in a user message, and only `google` takes media from the assistant.
+    Only `openai-chat` refuses results in a user message. Media may be anybody's: where a provider does not take them,
+    the adapter names them in words.
     """
     for index, message in enumerate(request.messages):
         for part in message.parts:
@@ -139,10 +143,15 @@ def parts_fit_their_role(request: Request) -> Iterator[str]:
 
 
 def nothing_is_empty(request: Request) -> Iterator[str]:
-    """No message is without parts, and no part is an empty text."""
+    """No message is without parts that can be sent, and no part is an empty text.
+
+    Reasoning and server blocks are sent only as part of a reply that goes back as its provider wrote it.
+    """
     for index, message in enumerate(request.messages):
         if not message.parts:
             yield f"messages[{index}]: an empty message"
+        elif not _is_replayed(message, request) and all(isinstance(part, _UNSENT) for part in message.parts):
+            yield f"messages[{index}]: nothing that could be sent"
         for part in message.parts:
             if isinstance(part, Text) and not part.text:
                 yield f"messages[{index}]: an empty text"
@@ -290,6 +299,8 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
 """The rules of each format."""
 
 _MERGING: Final = ("anthropic", "google")
+_MEDIA: Final = (MediaRef, MediaLink, InlineMedia)
+_UNSENT: Final = (Reasoning, ServerBlock)
 _PROVIDERS: Final = {
     "anthropic": "anthropic",
     "openai-responses": "openai",
@@ -329,6 +340,10 @@ def _is_blank(part: InFlightPart | TextRef) -> bool:
     return isinstance(part, Text) and not part.text.strip()
 
 
+def _is_replayed(message: Message, request: Request) -> bool:
+    return bool(message.opaque) and message.provider in request.providers
+
+
 def _unanswered(waiting: dict[str, int]) -> Iterator[str]:
     for call, index in waiting.items():
         yield f"messages[{index}]: the call {call!r} has no output before the model goes on"
@@ -339,9 +354,8 @@ def _fitting(role: Role, format: str) -> tuple[type, ...]:
         case "system":
             return (Text,)
         case "user":
-            return (Text, MediaRef, InlineMedia, *(() if format == "openai-chat" else (ToolResult,)))
+            return (Text, *_MEDIA, *(() if format == "openai-chat" else (ToolResult,)))
         case "assistant":
-            media = (MediaRef, InlineMedia) if format == "google" else ()
-            return (Text, Reasoning, SignedReasoning, ToolCall, *media)
+            return (Text, Reasoning, SignedReasoning, ToolCall, ServerBlock, *_MEDIA)
         case "tool":
             return (ToolResult,)

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.parts import digest
+from holdfast.logic.words import counted
 from holdfast.ports import ModelRequest
 from holdfast.vocab.events import ModelAsked
 from holdfast.vocab.messages import (
@@ -58,7 +59,7 @@ def _messages(then: Sequence[Message], now: Sequence[Message]) -> Iterator[str]:
             said = f"is new: {_cut(str(new))}" if old is None else f"is missing, and was {_cut(str(old))}"
         else:
             said = "is {} and was {}".format(*_apart(str(new), str(old)))
-        yield f"messages[{index}] {said} ({len(now)} messages, and {len(then)} then)"
+        yield f"messages[{index}] {said} ({counted(len(now), 'message')}, and {len(then)} then)"
         return
 
 

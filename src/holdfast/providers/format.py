@@ -1,7 +1,8 @@
 """What a wire format is: how a request is written and how an answer is read. Bytes in, bytes out, no network."""
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -10,6 +11,16 @@ from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ProviderError
 from holdfast.vocab.specs import ModelFacts
+
+
+LONGEST_NAME: Final = 64
+"""Letters that a tool's name may have with every provider."""
+
+
+def tool_name(name: str) -> str:
+    """The name of a called tool as every provider takes it: a model may have made it up, and another is told of the call."""
+    fit = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "unnamed"
+    return (fit if fit[0].isalpha() or fit[0] == "_" else f"_{fit}")[:LONGEST_NAME]
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):

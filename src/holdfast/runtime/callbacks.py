@@ -11,12 +11,13 @@ import anyio
 
 from holdfast.logic.state import State
 from holdfast.runtime.barrier import Fault, guarded
-from holdfast.runtime.bus import Bus, Item
+from holdfast.runtime.bus import Bus, Item, Subscription
 from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import FaultCaught, ModelAsked, ModelReplied, ToolFinished, ToolStarted, TurnCompleted
+from holdfast.vocab.messages import ServerBlock
 from holdfast.wire.names import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]
@@ -26,6 +27,7 @@ NAMES: Final = frozenset(
         "text_delta",
         "tool_start",
         "tool_end",
+        "server_tool",
         "thinking",
         "complete",
         "error",
@@ -45,6 +47,7 @@ class Callbacks:
         self._bus, self._inbox, self._state, self._context = bus, inbox, state, context
         self._by_name: dict[str, list[Callback]] = {}
         self._seen = 0
+        self._subscription: Subscription | None = None
         self._moved = anyio.Event()
         self.running = False
 
@@ -53,13 +56,16 @@ class Callbacks:
         if name not in NAMES:
             raise UserError(f"{name!r} is not something to listen to. The names are {', '.join(sorted(NAMES))}.")
         self._by_name.setdefault(name, []).append(callback)
+        if self._subscription is None:  # now, not when `run` gets its turn: nothing is to be missed
+            self._seen = self._state.progress.seq
+            self._subscription = self._bus.subscribe(after=self._seen)
         return lambda: self._by_name[name].remove(callback)
 
     async def run(self) -> None:
         """Call callbacks until the bus closes."""
         self.running = True
-        self._seen = self._state.progress.seq
-        async for item in self._bus.subscribe(after=self._seen):
+        assert self._subscription is not None
+        async for item in self._subscription:
             if isinstance(item, Lagged):
                 continue  # callbacks are live only; the log has what they missed
             for name, payload in self._payloads(item):
@@ -110,8 +116,9 @@ class Callbacks:
             case ModelAsked():
                 yield "thinking", True
                 yield "context_update", self._context()
-            case ModelReplied():
+            case ModelReplied(parts=parts):
                 yield "thinking", False
+                yield from (("server_tool", part) for part in parts if isinstance(part, ServerBlock))
                 yield "context_update", self._context()
             case TurnCompleted(outcome=outcome, turn=turn):
                 name = {"completed": "complete", "failed": "error"}.get(outcome, "interrupted")

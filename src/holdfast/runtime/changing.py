@@ -1,8 +1,12 @@
 """What can be changed about an open session besides talking to it: its name, model, mode, budget, and how long its conversation is."""
 
+from typing import Literal
+
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast.logic.context import estimate
+from holdfast.logic.policy import compaction_share
 from holdfast.logic.pricing import check_priced
 from holdfast.logic.transcript import Transcript, transcript_of
 from holdfast.runtime.bus import Subscription
@@ -91,6 +95,10 @@ class Changing(Reading):
         finally:
             subscription.close()
         raise self._runner.failure or UserError(f"Session {self.id!r} was closed.")
+
+    def set_auto_compact(self, share: float | Literal[False] | None) -> None:
+        """Make the conversation shorter at another share of the window from now on; False for never, None for the default."""
+        self._runner.policy = replace(self._runner.policy, auto_compact=compaction_share(share))
 
     async def undo_compaction(self) -> None:
         """Bring back what the newest compaction took out of the conversation."""

@@ -4,6 +4,7 @@ The summary comes first and the swap after it, so a crash, a failing model or an
 cannot summarise does not stop the turn: then the summary is put together from the conversation's own words.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -99,7 +100,7 @@ class Compact:
     async def _summary(self, chosen: Plan) -> str:
         try:
             model = self._model = await self._world.model(self._started.model)
-            text = await self._summarised(chosen, model) if model.facts.summarises else ""
+            text = await self._summarised(chosen, model) if model.facts.summarises and not chosen.thin else ""
         except (ProviderError, UserError) as exc:
             self._notes.append(f"the summary was put together without {self._started.model}: {exc}")
             text = ""
@@ -132,7 +133,7 @@ class Compact:
             messages=(Message(role="user", parts=(Text(text=asked),)),),
             parameters={"max_output": most},
             position=self._world.state.progress.replies,
-            tap=self._world.tap,
+            tap=self._tap,
         )
         heard: list[Delta] = []
         sent = Usage(input=self._counted(asked), estimated=True)
@@ -145,6 +146,11 @@ class Compact:
         text = text_of(reply.parts)
         self._spend(reply.usage or replace(sent, output=self._counted(text)))
         return text
+
+    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
+        turn = self._world.state.progress.turn
+        execution = turn.id if turn is not None else self._id
+        self._world.tap(kind, {"execution": execution, "round": 0, "ask": self._id, **content})
 
     def _counted(self, text: str) -> int:
         return int(estimate_text(text) * self._world.state.progress.fill.ratio)

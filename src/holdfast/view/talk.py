@@ -57,7 +57,9 @@ class Talk:
         session, options = self._session, self._job.options
         report = session.report
         if report is not None and report.open_turn:
-            self._complain(report.words())
+            self._complain(
+                report.words() if not session.is_paused else "A turn is open and was paused: its budget was spent."
+            )
         if self._needs_model():
             check_model(options, session.model)
             for words in unknown_models(session.model_facts):
@@ -185,13 +187,16 @@ class Talk:
 
     def _unfinished(self, problem: TurnError) -> TurnResult | None:
         """The result of a turn that did not complete; of one that is paused, with what to do about it."""
-        found = next((turn for turn in reversed(self._session.turns) if turn.turn == problem.turn), None)
-        if found is None or not isinstance(problem, TurnPaused):
-            return found
         session = self._session
-        more = session.cost + (session.budget or 0)
-        how = how_to_go_on(session.id, more) if session.store.url != "memory:" else "Nothing of it is kept."
-        return replace(found, message=f"{problem} {how}")
+        found = next((turn for turn in reversed(session.turns) if turn.turn == problem.turn), None)
+        if not isinstance(problem, TurnPaused):
+            return found
+        limit = session.budget or 0
+        how = how_to_go_on(session.id, max(session.cost, limit) + limit)
+        words = f"{problem} {how if session.store.url != 'memory:' else 'Nothing of it is kept.'}"
+        if found is None:  # the turn before it is paused, and this input waits
+            return _unanswered(f"{words} The prompt is queued and comes after that.", None)
+        return replace(found, message=words)
 
     async def _close(self, showing: TaskGroup) -> None:
         try:
@@ -317,6 +322,6 @@ class Talk:
         return None
 
 
-def _unanswered(message: str, outcome: TurnOutcome) -> TurnResult:
+def _unanswered(message: str, outcome: TurnOutcome | None) -> TurnResult:
     """The result of an input that has no turn."""
     return TurnResult(turn="", number=0, started=0, outcome=outcome, message=message)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, WaitEnded, WaitStarted
 from holdfast.vocab.events import (
     ChildFinished,
     ModelAsked,
@@ -50,6 +51,10 @@ class _Pairs:
         self._calls: dict[str, str] = {}
         self._started: dict[str, int] = {}
         self._turn: tuple[str, int] | None = None
+        self._others: set[str] = set()
+        """Compactions and waits that are under way."""
+        self._forked = False
+        """A fork copies what came of a compaction and not its beginning."""
 
     def check(self, log: Sequence[Recorded]) -> Iterator[str]:
         """Say every pair that does not match. What is open at the end may still be answered."""
@@ -59,6 +64,14 @@ class _Pairs:
     def _take(self, record: Recorded) -> Iterator[str]:
         event, seq = record.event, record.seq
         match event:
+            case Started():
+                self._forked = event.origin is not None
+            case CompactionStarted() | WaitStarted():
+                self._others.add(record.id)
+            case Compacted() | CompactionFailed() | WaitEnded():
+                if record.cause not in self._others and not self._forked:
+                    yield f"{_name(event)} at {seq} answers {record.cause!r}, which is not under way."
+                self._others.discard(record.cause)
             case Opened():
                 self._asked.clear()  # whatever the process before it had in flight is lost, and said to be
                 self._started.clear()

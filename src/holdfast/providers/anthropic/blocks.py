@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.providers.anthropic.reply import arguments
+from holdfast.providers.format import tool_name
 from holdfast.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -85,7 +86,12 @@ class BlockWriter:
                     yield {"type": "thinking", "thinking": text, "signature": signature}
             case ToolCall():
                 self._ids[part.id] = _wire_id(part.id)
-                yield {"type": "tool_use", "id": _wire_id(part.id), "name": part.name, "input": arguments(part.args)}
+                yield {
+                    "type": "tool_use",
+                    "id": _wire_id(part.id),
+                    "name": tool_name(part.name),
+                    "input": arguments(part.args),
+                }
             case ToolResult():
                 yield self._result(part)
             case InlineMedia() | MediaLink() | MediaRef():

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.ports import ModelRequest
-from holdfast.providers.format import Encoder, HttpRequest
+from holdfast.providers.format import Encoder, HttpRequest, tool_name
 from holdfast.providers.google.settings import declare_tools, generation_config, merge_extra, tool_config
 from holdfast.providers.prefix import Prefix
 from holdfast.vocab.messages import InlineMedia, MediaLink, MediaRef, Message, Text, TextRef, ToolCall, ToolResult
@@ -85,7 +85,7 @@ class GoogleEncoder:
         for part in message.parts:
             if isinstance(part, ToolCall):
                 wire = _wire_id(part.id)
-                self._calls[part.id] = (part.name, wire)
+                self._calls[part.id] = (tool_name(part.name), wire)
                 yield _call(part, wire, signature)
                 signature = ""
             elif part != _NOTHING:
@@ -147,7 +147,7 @@ def _wire_id(id: str) -> str:
 
 
 def _call(call: ToolCall, wire: str, signature: str) -> bytes:
-    part: dict[str, object] = {"functionCall": {"id": wire, "name": call.name, "args": _args(call.args)}}
+    part: dict[str, object] = {"functionCall": {"id": wire, "name": tool_name(call.name), "args": _args(call.args)}}
     if signature:
         part["thoughtSignature"] = signature
     return msgspec.json.encode(part)

@@ -19,7 +19,8 @@ Examples of Bash commands:
 - delete: rm FILE
 - replace a word: sed -i 's/OLD/NEW/g' FILE
 - add a line: echo 'LINE' >> FILE
-Call one tool, then answer the user in one or two sentences from its result. If the result is empty, say that nothing was found; never invent it. Do only what was asked."""
+Call one tool, then answer the user in one or two sentences from its result. \
+If the result is empty, say that nothing was found; never invent it. Do only what was asked."""
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):

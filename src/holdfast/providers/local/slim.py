@@ -13,8 +13,8 @@ WORDS: Final = {
     "Write": "Make a new file from a text that the user gave. Never use it to copy, rename or change a file.",
     "Read": "Show what a file says.",
     "Bash": (
-        "Run a shell command: show a file with cat, list, search text with grep, count, copy with cp, rename with mv, delete with rm, replace words with sed, "
-        "make folders, add lines."
+        "Run a shell command: show a file with cat, list, search text with grep, count, copy with cp, rename with mv, "
+        "delete with rm, replace words with sed, make folders, add lines."
     ),
 }
 """What these tools are for, in the order in which they are shown: the last one is the one that it turns to first.

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.providers.format import tool_name
 from holdfast.providers.openai_chat.dialect import Dialect
 from holdfast.providers.openai_chat.media import IMAGES, content_of, content_part, text_of
 from holdfast.vocab.messages import InFlightPart, InlineMedia, Message, TextRef, ToolCall, ToolResult
@@ -44,7 +45,9 @@ class MessageWriter:
     def _assistant(self, message: Message) -> Iterator[dict[str, object]]:
         own = _native(message.opaque) if message.opaque and message.provider == self._provider else {}
         said = [part for part in message.parts if not isinstance(part, ToolCall)]
-        native: dict[str, object] = {"role": "assistant", "content": text_of(said) or None, **own}
+        text = text_of(said) or None
+        native: dict[str, object] = {"role": "assistant", "content": text, **own}
+        native["content"] = native["content"] or text
         native.pop("tool_calls", None)
         if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
             native["tool_calls"] = self._calls(calls, own)
@@ -60,7 +63,7 @@ class MessageWriter:
     def _call(self, call: ToolCall, sent: dict[str, object], *, own: bool) -> dict[str, object]:
         id = call.provider_id if own and call.provider_id else self._wire_id(call.id)
         self._ids[call.id] = id
-        function = {"name": call.name, "arguments": object_text(call.args)}
+        function = {"name": tool_name(call.name), "arguments": object_text(call.args)}
         return {**sent, "id": id, "type": "function", "function": function}
 
     def _results(self, parts: Sequence[InFlightPart]) -> Iterator[dict[str, object]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.ports import ModelRequest
-from holdfast.providers.format import Encoder, HttpRequest
+from holdfast.providers.format import Encoder, HttpRequest, tool_name
 from holdfast.providers.openai_responses.content import input_content, output_content, result_output
 from holdfast.providers.openai_responses.native import custom_calls, without_reasoning
 from holdfast.providers.openai_responses.parameters import settings_of
@@ -89,7 +89,8 @@ class ResponsesEncoder:
     def _call(self, call: ToolCall) -> Fields:
         wire_id = self._wire_ids[call.id] = _fit(call.id or call.provider_id)
         self._custom.discard(call.id)
-        return {"type": "function_call", "call_id": wire_id, "name": call.name, "arguments": arguments(call.args)}
+        name, args = tool_name(call.name), arguments(call.args)
+        return {"type": "function_call", "call_id": wire_id, "name": name, "arguments": args}
 
     def _result(self, result: ToolResult) -> Fields:
         kind = "custom_tool_call_output" if result.call in self._custom else "function_call_output"
