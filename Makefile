@@ -16,7 +16,7 @@ PIP := -m pip --disable-pip-version-check --no-input -qq
 .PHONY: help
 help: ## show this list
 	@echo "make TARGET   (PYTHON=python3.12 picks the interpreter, now $(PYTHON))"
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: $(READY) ## watch a session crash in the middle of a turn and finish after the resume; offline, no key

@@ -20,6 +20,7 @@ PROVIDERS: Final = {"anthropic": "anthropic", "openai-responses": "openai", "ope
 HISTORY: Final = {"anthropic": "messages", "openai-responses": "input", "openai-chat": "messages", "google": "contents"}
 """Where a request has its conversation."""
 MODEL: Final = "a-model"
+KEY: Final = "a-key-0123456789"
 FACTS: Final = ModelFacts(known=True, window=100_000_000, abilities=frozenset(("tools", "caching")))
 """Of a model that takes tools, remembers what it is told to, and never needs a summary."""
 INSTRUCTIONS: Final = "Look before you answer, and say what you saw in plain words. " * 30

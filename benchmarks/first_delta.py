@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import httpx
 
-from benchmarks.conversations import CLIENTS, FACTS, INSTRUCTIONS, MODEL, PROVIDERS, length, longest
+from benchmarks.conversations import CLIENTS, FACTS, INSTRUCTIONS, KEY, MODEL, PROVIDERS, length, longest
 from benchmarks.frame import Bench, Figure, Row, figures
 from benchmarks.histories import MESSAGES_A_TURN, NO_LIMIT, fill
 from benchmarks.loopback import BASES, MARKS, serving
@@ -97,7 +97,7 @@ async def _wait(folder: Path, format: str, messages: int, url: str, body: object
 async def opened(store: EventStore, folder: Path, format: str, url: str) -> AsyncIterator[Session]:
     """Open the session of a store again, with a model that is at `url`."""
     model = HttpModel(
-        f"{PROVIDERS[format]}:{MODEL}", format=load_format(format), base_url=url, key="k", facts=FACTS, model=MODEL
+        f"{PROVIDERS[format]}:{MODEL}", format=load_format(format), base_url=url, key=KEY, facts=FACTS, model=MODEL
     )
     async with open_session(
         resume="s1", store=store, model=model, cwd=folder, system_prompt=INSTRUCTIONS, max_session_turns=NO_LIMIT

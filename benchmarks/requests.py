@@ -12,7 +12,7 @@ from typing import Final
 
 import httpx
 
-from benchmarks.conversations import CLIENTS, FORMATS, Growing, leave, length
+from benchmarks.conversations import CLIENTS, FORMATS, KEY, Growing, leave, length
 from benchmarks.frame import Aim, Bench, Figure, Row, short
 from benchmarks.peers import CLIENT_WORK, Peers, pinned
 from holdfast.providers.format import HttpRequest
@@ -20,7 +20,6 @@ from holdfast.providers.http_tap import Trail
 from holdfast.providers.registry import load_format
 
 AIMS: Final = {600: Aim(most=2)}
-KEY: Final = "a-key-0123456789"
 ADDRESS: Final = "http://127.0.0.1:9"
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Final, get_args
 
 import anyio
-import anyio.lowlevel
 from msgspec.structs import replace
 
 from holdfast import Rule, shelf
@@ -21,7 +20,7 @@ from holdfast.assemble import open_with
 from holdfast.logic.shapes import check_shape
 from holdfast.logic.trying import Retries
 from holdfast.options import Options
-from holdfast.ports import EventStore, ModelReply, ModelRequest, Tool, ToolOutput
+from holdfast.ports import EventStore, ModelReply, ModelRequest, SessionQuery, Tool, ToolOutput
 from holdfast.providers.http_model import HttpModel
 from holdfast.providers.registry import load_format
 from holdfast.runtime.barrier import Fault, guarded
@@ -65,7 +64,8 @@ class Seen:
     wrong: tuple[str, ...]
     requests: Counter[str]
     """How many requests each model was sent."""
-    processes: int
+    events: Counter[str]
+    """How many events of each kind there are."""
 
 
 def happen(seed: int, acts: Sequence[str]) -> Seen:
@@ -75,7 +75,7 @@ def happen(seed: int, acts: Sequence[str]) -> Seen:
         run_virtually(world.happen, seed=seed)
     except Stuck as exc:
         world.wrong.append(str(exc))
-    return Seen(wrong=tuple(dict.fromkeys(world.wrong)), requests=world.requests, processes=world.processes)
+    return Seen(wrong=tuple(dict.fromkeys(world.wrong)), requests=world.requests, events=world.events)
 
 
 class NativeModel:
@@ -112,8 +112,9 @@ class NativeModel:
         wrong = [f"{found.kind}: {found.message}\n{found.trace}"] if isinstance(found, Fault) else found
         self._world.wrong += [f"{self._name}: {each}" for each in wrong]
         dice, luck = self._world.dice, self._world.dice.random()
-        yield TextDelta(text="Well, ")
-        await anyio.lowlevel.checkpoint()
+        if dice.random() < 0.5:
+            yield TextDelta(text="Well, ")
+        await anyio.sleep(dice.random() * 0.4)
         if luck < 0.06:
             raise ProviderError(dice.choice(KINDS), "The provider is not well.")
         if luck < 0.09:
@@ -130,7 +131,7 @@ class NativeModel:
         afresh = load_format(self.format).encoder(self._provider, self._facts).encode(sent).body
         if body != afresh:
             wrong.append(f"the bytes depend on what was encoded before: {body!r} and {afresh!r}")
-        return [*wrong, *(f"{each}\n  {body.decode():.30000}" for each in broken(self.format, body, self._provider))]
+        return [*wrong, *(f"{each}\n  {body.decode():.3000}" for each in broken(self.format, body, self._provider))]
 
 
 KINDS: Final[tuple[ErrorKind, ...]] = ("rate_limit", "overloaded", "transport", "bad_request", "context_overflow")
@@ -144,6 +145,7 @@ class World:
     acts: Sequence[str]
     wrong: list[str] = field(default_factory=list)
     requests: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
     processes: int = 0
     session_id: str = "history"
     said: int = 0
@@ -162,6 +164,8 @@ class World:
         while self._left:
             await self._live(store, self._carry_out, mortal=True)
         await self._live(store, self._finish, mortal=False)
+        for meta in await store.list(SessionQuery(include_children=True)):
+            self.events.update(type(record.event).__name__ for record in (await store.read(meta.id)).records)
         await store.close()
 
     def text(self) -> str:
@@ -296,7 +300,7 @@ async def interrupt(world: World, session: Session) -> None:
     """A turn that is stopped, and perhaps steered before."""
 
     async def meddle() -> None:
-        await anyio.sleep(world.dice.random())
+        await anyio.sleep(world.dice.random() * 0.8)
         if world.dice.random() < 0.5:
             await session.steer("and this")
             await anyio.sleep(world.dice.random())

@@ -10,7 +10,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from holdfast import replay, shelf
-from holdfast.ceilings import known_facts, make_policy, not_about_money
+from holdfast.ceilings import known_facts, make_policy, not_about_money, suited
 from holdfast.config.apply import settled
 from holdfast.logic.parts import LONG, digest
 from holdfast.logic.variables import filled_in
@@ -18,6 +18,7 @@ from holdfast.models import Models, childs_model
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
+from holdfast.providers.local.profile import profile_of
 from holdfast.runtime.bus import Bus
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.lease import beat
@@ -151,7 +152,8 @@ def _runner(
     find: FindModel,
     facts: Mapping[str, ModelFacts],
 ) -> Runner:
-    toolset = _toolset(options)
+    options = suited(options, prepared.model)
+    toolset = _toolset(options, prepared.model)
     added = filled_in(options.append_system_prompt, prepared.variables)
     instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, added)))
     schemas = msgspec.json.encode(toolset.specs())
@@ -186,9 +188,11 @@ def _runner(
     )
 
 
-def _toolset(options: Options) -> Toolset:
+def _toolset(options: Options, model: str) -> Toolset:
+    profile = profile_of(model)
     own = () if options.only_tools else default_tools()
-    return Toolset.of(*own, *(options.tools or ()))
+    fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
+    return Toolset.of(*fitting, *(options.tools or ()))
 
 
 def _short(text: str, child: str) -> str:

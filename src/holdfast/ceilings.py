@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from holdfast.logic.parts import digest
@@ -11,12 +12,29 @@ from holdfast.logic.state import State
 from holdfast.logic.tokens import estimate_schema, estimate_text
 from holdfast.options import Options
 from holdfast.ports import Answer, Asker, Question
+from holdfast.providers.local.profile import profile_of
 from holdfast.providers.resolve import full_name
 from holdfast.runtime.ask_budget import BUDGET
 from holdfast.runtime.world import FindModel
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event_limits import BudgetSet
 from holdfast.vocab.specs import ModelFacts, ToolSpec
+
+
+def suited(options: Options, model: str) -> Options:
+    """`options` as a small model needs them, where nothing else was said."""
+    profile = profile_of(model)
+    if profile is None:
+        return options
+    usual = Options()
+    return replace(
+        options,
+        system_prompt=options.system_prompt or profile.system_prompt,
+        max_rounds=options.max_rounds or profile.max_rounds,
+        idle_timeout_s=profile.idle_timeout_s
+        if options.idle_timeout_s == usual.idle_timeout_s
+        else options.idle_timeout_s,
+    )
 
 
 def fallback_names(options: Options) -> tuple[str, ...]:

@@ -84,7 +84,13 @@ def content_of(message: Message) -> str:
 def own_count(request: ModelRequest) -> int:
     """Tokens of a request as our pretended provider counts them: not as the estimator does."""
     texts = [request.instructions, *(content_of(message) for message in request.messages)]
-    return sum(len(text) // 3 + 5 for text in texts) + 40 * len(request.tools)
+    return sum(map(own_tokens, texts)) + 5 * len(texts) + 40 * len(request.tools)
+
+
+def own_tokens(text: str) -> int:
+    """Tokens of a text as our pretended provider counts them."""
+    plain = len(text.encode("ascii", "ignore"))
+    return plain // 4 + len(text) - plain
 
 
 class Fake:
@@ -137,7 +143,7 @@ class Fake:
 
     def _usage(self, request: ModelRequest, reply: ModelReply) -> Usage | None:
         said = content_of(Message(role="assistant", parts=reply.parts))
-        return Usage(input=own_count(request), output=len(said) // 3 + 1) if self._counts else None
+        return Usage(input=own_count(request), output=own_tokens(said) + 1) if self._counts else None
 
     def _check(self, request: ModelRequest) -> None:
         """What a real provider would refuse."""

@@ -182,23 +182,23 @@ async def test_what_the_person_pasted_stays_word_for_word_over_many_compactions(
 
 @pytest.mark.contract("RB-44")
 async def test_a_summary_takes_the_one_before_it_in_as_a_whole() -> None:
-    notes = "a fact. " * 60
-    model = talker(summary=lambda request: f"{notes} END OF NOTES {len(model.summaries)}")
+    notes = "internationalization " * 110
+    model = talker(window=12_000, summary=lambda _: f"{notes} END OF NOTES {len(model.summaries)}")
     async with small(model) as session:
         await until_compacted(session)
         await until_compacted(session)
         second = content_of(model.summaries[1].messages[0])
-        assert f"{notes.strip()} END OF NOTES 1" in second
+        assert f"{notes} END OF NOTES 1" in second
         assert second.count(HEAD) == 0
 
 
 @pytest.mark.contract("RB-44")
 async def test_a_pasted_text_that_is_a_blob_stays_by_its_handle_and_is_sent_whole() -> None:
-    model = talker(window=60_000, summary=lambda _: "short")
-    paste = "".join(f"{n:05} " for n in range(6_000))
-    async with small(model, auto_compact=False) as session:
+    model = Fake(*[ANSWER * 20] * 60, facts=ModelFacts(known=True))
+    paste = "some words that were pasted\n" * 1_300
+    async with small(model) as session:
         await session.run(paste)
-        await talk(session, 150)
+        await talk(session, 60)
         done = await session.compact()
         assert [type(text) for text in done.verbatim] == [TextRef]
         await session.run("and now?")
@@ -232,7 +232,7 @@ async def read(part: int) -> str:
 @pytest.mark.contract("RV-B14", "RB-45")
 async def test_a_long_turn_is_compacted_in_its_middle_and_keeps_its_request_and_its_newest_results() -> None:
     rounds: list[Act] = [calling("read", f"I read {n}.", part=n) for n in range(60)]
-    model = Fake(*rounds, "The book is long.", facts=SMALL)
+    model = Fake(*rounds, "The book is long.", *[ANSWER] * 100, facts=SMALL)
     request = "Read the whole book and say how long it is."
     async with small(model, tools=[read]) as session:
         assert await session.run(request) == "The book is long."
@@ -257,7 +257,7 @@ async def test_one_tool_output_that_fills_the_window_is_cut_in_its_middle() -> N
     @tool(effect="pure")
     async def dump() -> str:
         """Say very much."""
-        return "BEGIN " + "something or other " * 700 + " END"
+        return "BEGIN " + "something or other " * 1_000 + " END"
 
     model = Fake(calling("dump"), "That was much.", facts=SMALL)
     async with small(model, tools=[dump]) as session:
@@ -298,11 +298,11 @@ async def test_what_somebody_asked_for_or_stopped_does_not_count_as_fruitless() 
             with pytest.raises(UserError):
                 await session.compact()
         assert session._world.state.progress.fill.fruitless == 0
-        for number in range(4):
+        while session.context_state.used < 0.82 * 4_000:
             await talk(session, 1)
-            while session.context_state.used < 0.8 * 4_000:
-                await talk(session, 1)
-            await stop_at(session, f"long question {number} " * 12, CompactionStarted)
+        for _ in range(4):
+            await stop_at(session, "long question " * 12, CompactionStarted)
+        assert len(await log_of(session, CompactionStarted)) == 8
         assert session._world.state.progress.fill.fruitless == 0
 
 
@@ -348,7 +348,7 @@ async def test_without_a_summary_of_the_model_there_is_one_of_the_conversations_
     model = talker(summary=lambda _: trouble)
     async with small(model) as session:
         done = await until_compacted(session)
-        assert "question number 1?" in text_of((done.summary,))
+        assert text_of((done.summary,)).count("question number") > 5
         assert session.turns[-1].outcome == "completed"
         assert await log_of(session, CompactionFailed) == []
         assert await log_of(session, ModelNoted) != []
@@ -363,7 +363,7 @@ async def test_a_summariser_that_hangs_is_not_waited_for_for_ever() -> None:
     async with small(model, idle_timeout_s=0.05) as session:
         done = await until_compacted(session)
         assert done.model == ""
-        assert "question number 1?" in text_of((done.summary,))
+        assert text_of((done.summary,)).count("question number") > 5
 
 
 async def test_notes_without_a_model_keep_what_the_notes_before_them_said_as_far_as_there_is_room() -> None:
@@ -374,7 +374,7 @@ async def test_notes_without_a_model_keep_what_the_notes_before_them_said_as_far
         assert model.summaries == []
         notes = text_of((done.summary,))
         assert notes.count(HEAD) == 0
-        assert notes.count("question number") > 8
+        assert notes.count("question number") > 10
 
 
 @pytest.mark.contract("RV-B7", "RV-B8")
@@ -484,9 +484,9 @@ async def test_a_snapshot_of_a_compacted_session_is_as_good_as_its_whole_log() -
     model = Fake(*rounds, *[ANSWER] * 100, facts=SMALL)
     async with small(model, tools=[read]) as session:
         await session.run("read")
-        for number in range(40):
+        for number in range(90):
             await session.run(f"question {number}?")
-            if number == 20:
+            if number == 45:
                 await session.undo_compaction()
         records = await session.events()
         assert len([r for r in records if isinstance(r.event, Compacted)]) > 4

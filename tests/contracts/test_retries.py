@@ -218,7 +218,7 @@ async def test_a_turn_that_fell_back_stays_with_that_model_through_its_tools() -
 
 @pytest.mark.contract("RV-B9")
 async def test_a_fallback_with_a_smaller_window_gets_a_conversation_that_fits_it() -> None:
-    big = Fake(*(["long answer " * 60] * 12), *[Broken(kind="overloaded")] * 4)
+    big = Fake(*(["long answer " * 80] * 12), *[Broken(kind="overloaded")] * 4)
     small = Fake("fits", name="other:two", facts=ModelFacts(window=3_000, known=True))
     async with hurried(big, small) as session:
         for number in range(12):

@@ -7,7 +7,7 @@ from holdfast.logic.results import ToolSummary
 from holdfast.logic.usage_snapshot import UsageSnapshot
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.runtime.clock import SystemClock
-from holdfast.tools.spawn import spawn_tool
+from holdfast.tools.spawn import child_tool
 from holdfast.vocab.errors import TurnFailed
 from holdfast.vocab.messages import text_of
 from holdfast.vocab.specs import ModelFacts, Prices
@@ -23,8 +23,7 @@ def counted(text: str, input: int, output: int, **rest: object) -> dict[str, obj
 
 @pytest.mark.contract("RB-68")
 async def test_exact_usage_stands_in_the_history_after_the_answer_and_an_estimate_does_not() -> None:
-    replies = (counted("", 100, 10, **call("look", at="sky")), counted("blue", 150, 20, cache=None), "guessed")
-    replies[1].pop("cache")
+    replies = (counted("", 100, 10, **call("look", at="sky")), counted("blue", 150, 20), "guessed")
     async with talk(*replies, tools=[look]) as session:
         await session.run("colour?")
         first = [(entry.type, entry.data) for entry in await session.full_history()]
@@ -61,7 +60,7 @@ async def test_a_result_has_the_answer_the_tools_and_the_usage_and_the_session_t
 
 @pytest.mark.contract("RB-70")
 async def test_a_snapshot_says_how_much_how_full_how_dear_and_how_sure() -> None:
-    replies = [counted("one", 100, 10), {"text": "guessed"}, {"error": {"kind": "auth"}}]
+    replies: list[dict[str, object]] = [counted("one", 100, 10), {"text": "guessed"}, {"error": {"kind": "auth"}}]
     model = ScriptedModel.of(replies, facts=PRICED)
     async with open_session(model=model, store=None, only_tools=True) as session:
         assert session.usage_snapshot is None
@@ -105,16 +104,17 @@ async def test_a_cost_without_a_price_is_unknown_and_never_nothing() -> None:
 async def test_what_a_child_spent_is_part_of_the_turn() -> None:
     store = await open_store("memory:", clock=SystemClock())
     replies = [
-        counted("", 100, 10, calls=[{"name": "Spawn", "args": {"prompt": "help"}}]),
+        counted("", 100, 10, calls=[{"name": "delegate", "args": {"prompt": "help"}}]),
         counted("done", 200, 20),
     ]
     model = ScriptedModel.of(replies, facts=PRICED)
     async with open_session(
-        model=model, store=store, tools=[spawn_tool()], permission_mode="bypassPermissions"
+        model=model, store=store, tools=[child_tool()], permission_mode="bypassPermissions"
     ) as session:
         result = await session.result("go")
         spent = session.cost
-    assert result.cost == spent
+    assert result.cost == spent == 2 * (300 * 100 + 30 * 200)  # the child plays the same script
+    assert result.usage.input == 600
     await store.close()
 
 

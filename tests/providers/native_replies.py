@@ -73,9 +73,11 @@ class Answers:
         """A tool's name, or something like it."""
         return self.dice.choice(LOOSE_NAMES if self.format.name == "openai-chat" else NAMES)
 
-    def args(self) -> str:
-        """Arguments, well formed or not."""
-        return self.dice.choice(('{"n": 1}', '{"n": 2, "prompt": "What do you think?"}', "{}", '{"n": ', "[1]", ""))
+    def args(self, name: str) -> str:
+        """Arguments, most of them well formed."""
+        if self.dice.random() < 0.3:
+            return self.dice.choice(('{"m": 2}', "{}", '{"n": ', "[1]", ""))
+        return '{"prompt": "What do you think?"}' if name == "delegate" else f'{{"n": {self.dice.randint(1, 3)}}}'
 
     def id(self, prefix: str) -> str:
         """An id; of servers that number the calls of each reply anew, now and then the same as before."""
@@ -120,8 +122,9 @@ def _anthropic_blocks(answers: Answers, piece: str) -> Iterator[tuple[Native, Na
         case "novelty":
             yield {"type": "novel_block", "what": answers.state()}, {}
         case "call":
-            start = {"type": "tool_use", "id": answers.id("toolu"), "name": answers.name(), "input": {}}
-            yield start, {"type": "input_json_delta", "partial_json": answers.args()}
+            name = answers.name()
+            start = {"type": "tool_use", "id": answers.id("toolu"), "name": name, "input": {}}
+            yield start, {"type": "input_json_delta", "partial_json": answers.args(name)}
         case _:
             return
 
@@ -165,12 +168,13 @@ def _response_items(answers: Answers, piece: str) -> Iterator[Native]:
         case "call" if answers.dice.random() < 0.1:
             yield {"type": "custom_tool_call", "call_id": answers.id("call"), "name": "look", "input": answers.text()}
         case "call":
+            name = answers.name()
             yield {
                 "type": "function_call",
                 "id": f"fc_{answers.number()}",
                 "call_id": answers.id("call"),
-                "name": answers.name(),
-                "arguments": answers.args(),
+                "name": name,
+                "arguments": answers.args(name),
             }
         case _:
             return
@@ -203,7 +207,8 @@ def _chat(answers: Answers, may_call: bool) -> Native:
 def _chat_call(answers: Answers) -> Native:
     bound = {"extra_content": {"signature": answers.state()}} if answers.dice.random() < 0.2 else {}
     id = "" if answers.dice.random() < 0.05 else answers.id("call")
-    return {"id": id, "type": "function", "function": {"name": answers.name(), "arguments": answers.args()}, **bound}
+    name = answers.name()
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": answers.args(name)}, **bound}
 
 
 def _google(answers: Answers, may_call: bool) -> Native:
@@ -234,7 +239,9 @@ def _google_parts(answers: Answers, piece: str) -> Iterator[Native]:
             yield {"inlineData": {"mimeType": "image/png", "data": b64encode(PNG).decode()}}
         case "call":
             id = {"id": answers.id("fc")} if answers.dice.random() < 0.6 else {}
-            yield {"functionCall": {**id, "name": answers.name(), "args": {"n": 1} if signed else {}}, **signed}
+            name = answers.name()
+            args = {"prompt": "What do you think?"} if name == "delegate" else {"n": 1} if signed else {}
+            yield {"functionCall": {**id, "name": name, "args": args}, **signed}
         case _:
             return
 

@@ -17,6 +17,7 @@ from tests.torture.progress import table
 PARTS: Final = (
     "crash_matrix",
     "simulate",
+    "history",
     "log_model",
     "io_errors",
     "disk_full",

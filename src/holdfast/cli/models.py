@@ -2,6 +2,8 @@
 
 import click
 
+from holdfast.cli import models_pull
+
 FORMATS = ("anthropic", "openai-responses", "openai-chat", "google")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -28,6 +30,9 @@ def show(name: str, as_json: bool) -> int:
     from holdfast.cli import known_models
 
     return known_models.show(name, as_json=as_json)
+
+
+command.add_command(models_pull.command)
 
 
 @command.command()

@@ -290,9 +290,10 @@ def _said(part: object) -> str:
 
 def digest(messages: Sequence[SessionMessage], tokens: int, earlier: str = "") -> str:
     """Notes on the conversation without a model: how each message begins; when there is little room, the newest stay."""
-    notes = (*earlier.splitlines(), *(shown(message, 240) for message in messages))
+    known = earlier.splitlines()
+    width = max(60, min(240, 4 * tokens // (len(known) + len(messages) + 1)))
     lines: list[str] = []
-    for line in reversed(notes):
+    for line in reversed([*(note[: width * 2] for note in known), *(shown(message, width) for message in messages)]):
         tokens -= estimate_text(line) + 1
         if tokens < 0:
             lines.append("(what came before is in the log)")

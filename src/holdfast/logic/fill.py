@@ -86,15 +86,15 @@ def fold_fill(fill: Fill, record: Recorded) -> Fill:
     return fill if change is None else change(fill, record.event)
 
 
-def _added(fill: Fill, tokens: int) -> Fill:
-    return replace(
-        fill,
-        since=fill.since + tokens,
-        guess=fill.guess + tokens,
-        messages=fill.messages + 1,
-        tried=False,
-        trimmed=False,
-    )
+def _added(fill: Fill, tokens: int, **changes: object) -> Fill:
+    more: dict[str, object] = {
+        "since": fill.since + tokens,
+        "guess": fill.guess + tokens,
+        "messages": fill.messages + 1,
+        "tried": False,
+        "trimmed": False,
+    }
+    return replace(fill, **(more | changes))
 
 
 def _received(fill: Fill, event: InputReceived) -> Fill:
@@ -104,7 +104,7 @@ def _received(fill: Fill, event: InputReceived) -> Fill:
 def _taken(fill: Fill, event: InputTaken) -> Fill:
     """Several inputs that are taken together are one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in fill.waiting if name in event.inputs)
-    return replace(_added(fill, tokens), waiting=_left(fill, event))
+    return _added(fill, tokens, waiting=_left(fill, event))
 
 
 def _left(fill: Fill, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
@@ -113,11 +113,10 @@ def _left(fill: Fill, event: InputTaken | InputDropped) -> tuple[tuple[str, int]
 
 def _replied(fill: Fill, event: ModelReplied) -> Fill:
     said = any(not isinstance(part, Text) or part.text for part in event.parts)
-    added = _added(fill, tokens_of(event.parts)) if said else fill
-    usage = event.usage
-    if usage is None or usage.estimated:
-        return added
-    return replace(added, counted=usage.input + usage.output, since=0, ratio=_ratio(fill, usage))
+    usage, counted = event.usage, {}
+    if usage is not None and not usage.estimated:
+        counted = {"counted": usage.input + usage.output, "since": 0, "ratio": _ratio(fill, usage)}
+    return _added(fill, tokens_of(event.parts), **counted) if said else replace(fill, **counted)
 
 
 def _ratio(fill: Fill, usage: Usage) -> float:
@@ -176,7 +175,7 @@ _FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each f
     ModelChanged: lambda f, e: replace(f, counted=0, since=0),
     TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages)),
     TurnCompleted: _turn_over,
-    ModelAsked: lambda f, e: replace(f, asked=e.tokens),
+    ModelAsked: lambda f, e: f if f.asked == e.tokens else replace(f, asked=e.tokens),
     ModelReplied: _replied,
     ToolFinished: lambda f, e: _added(f, tokens_of(e.content)),
     ChildFinished: _child_said,
@@ -190,3 +189,5 @@ _FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each f
     Opened: lambda f, e: replace(f, compacting=None),
     CompactionUndone: lambda f, e: replace(_elsewhere(f, e.guess, e.messages), tried=True),
 }
+HEARS: Final[frozenset[type[Event]]] = frozenset(_FOLDS)
+"""The events that change a fill."""

@@ -10,10 +10,11 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.fill import Fill, fold_fill
+from holdfast.logic import fill, purse, trying
+from holdfast.logic.fill import Fill
 from holdfast.logic.permissions import fingerprint
-from holdfast.logic.purse import Purse, fold_purse
-from holdfast.logic.trying import Trying, fold_trying
+from holdfast.logic.purse import Purse
+from holdfast.logic.trying import Trying
 from holdfast.vocab.event import Decision, Delivery, Event, Recorded, Stop
 from holdfast.vocab.event_limits import ChildPaused, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from holdfast.vocab.events import (
@@ -146,18 +147,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def fold(progress: Progress, record: Recorded) -> Progress:
     """`progress` after `record`."""
-    change = _FOLDS.get(type(record.event))
-    changes = change(progress, record, record.event) if change else {}
-    return replace(
-        progress,
-        seq=record.seq,
-        at=record.at,
-        tip=record.id,
-        fill=fold_fill(progress.fill, record),
-        trying=fold_trying(progress.trying, record),
-        purse=fold_purse(progress.purse, record),
-        **changes,
-    )
+    event = record.event
+    change, parts = _ROUTES.get(type(event), _NOWHERE)
+    changes = change(progress, record, event) if change else {}
+    for name, part in parts:
+        changes[name] = part(getattr(progress, name), record)
+    return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
@@ -166,6 +161,8 @@ def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Prog
 
 
 Change = dict[str, object]
+Fold = Callable[[Progress, Recorded, Any], Change]  # Any: each function takes its own event
+Route = tuple[Fold | None, tuple[tuple[str, Callable[[Any, Recorded], object]], ...]]  # Any: each has its own part
 
 
 def _started(_: Progress, __: Recorded, event: Started) -> Change:
@@ -313,9 +310,7 @@ def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) ->
     return {"calls": tuple([call for call in p.calls if call.id != event.call])}
 
 
-_FOLDS: Final[
-    dict[type[Event], Callable[[Progress, Recorded, Any], Change]]
-] = {  # Any: each function takes its own event
+_FOLDS: Final[dict[type[Event], Fold]] = {
     Started: _started,
     Opened: _opened,
     Closed: lambda p, r, e: {"closed": True},
@@ -351,3 +346,18 @@ _FOLDS: Final[
     HistoryCleared: lambda p, r, e: {"compacting": ""},
     Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }
+
+_PARTS: Final = (
+    ("fill", fill.HEARS, fill.fold_fill),
+    ("trying", trying.HEARS, trying.fold_trying),
+    ("purse", purse.HEARS, purse.fold_purse),
+)
+
+
+def _route(kind: type[Event]) -> Route:
+    return _FOLDS.get(kind), tuple((name, part) for name, hears, part in _PARTS if kind in hears)
+
+
+_NOWHERE: Final[Route] = (None, ())
+_ROUTES: Final = {kind: _route(kind) for kind in {*_FOLDS, *fill.HEARS, *trying.HEARS, *purse.HEARS}}
+"""Where each event goes, looked up once: a log may have a hundred thousand of them."""

@@ -12,7 +12,7 @@ from holdfast.logic.tokens import estimate_text
 from holdfast.ports import ModelReply, ModelRequest
 from holdfast.providers.local.engine import Engines
 from holdfast.providers.local.memory import fitting, free_memory
-from holdfast.providers.local.model import FACTS, LocalModel, choose, find_local, repeats_itself
+from holdfast.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
 from holdfast.providers.local.pins import known_models
 from holdfast.providers.local.profile import LOCAL, profile_of
 from holdfast.providers.local.slim import slim
@@ -74,10 +74,12 @@ async def test_it_streams_and_answers(model: LocalModel, tmp_path: Path) -> None
 async def test_a_repeated_call_takes_the_tools_away(model: LocalModel, tmp_path: Path) -> None:
     same = (*called('{"command": "ls"}', 1), *called('{"command":"ls"}', 2))
 
-    await ask(model, said("List"), *same)
+    reply = (await ask(model, said("List"), *same))[-1]
     await ask(model, said("List"), *same, said("Now count"))
 
     first, second = asked(tmp_path / "package")
+    assert isinstance(reply, ModelReply)
+    assert reply.notes[-1] == CIRCLE
     assert first["body"]["tool_choice"] == "none"
     assert second["body"].get("tool_choice", "auto") == "auto"
 

@@ -23,6 +23,7 @@ FACTS: Final = ModelFacts(
     window=WINDOW, max_output=1024, prices=Prices(input=0, output=0), abilities=frozenset(("tools",)), known=True
 )
 PREFIX: Final = "local:"
+CIRCLE: Final = "It made the same call twice in a row, so it was told to answer without tools."
 
 
 def find_local(name: str, folder: Path, *, free: int | None = None) -> "LocalModel":
@@ -74,10 +75,15 @@ class LocalModel:
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer one request, always with the likeliest words, so that the same question has the same answer."""
         model = await self._model()
+        notes = [self._remark] if self._remark else []
+        if repeats_itself(request.messages):
+            notes.append(CIRCLE)
         async for item in model.ask(fitted(request)):
-            if isinstance(item, ModelReply) and self._remark:
-                item, self._remark = replace(item, notes=(*item.notes, self._remark)), ""  # noqa: PLW2901  # said once
-            yield item
+            if isinstance(item, ModelReply):
+                self._remark = ""  # said once
+                yield replace(item, notes=(*item.notes, *notes))
+            else:
+                yield item
 
     async def aclose(self) -> None:
         """Close the connections. The engine goes on for the other sessions of this process."""

@@ -71,8 +71,8 @@ _LOOSE: Final = frozenset(("default", "allOf", "oneOf", "not", "if", "patternPro
 
 
 def _joins(one: Message, other: Message) -> bool:
-    """Neighbours of the user are one message, for servers that want turns; results stay together, so that what they show can follow."""
-    return one.role == other.role and one.role in ("user", "tool")
+    """Neighbours of the user are one message, for servers that want turns; so is what results show and what the user says then."""
+    return (one.role, other.role) in (("user", "user"), ("tool", "tool"), ("tool", "user"))
 
 
 def _system(instructions: str) -> bytes:

@@ -36,7 +36,10 @@ class MessageWriter:
                 for message in group:
                     yield from self._assistant(message)
             case "tool":
-                yield from self._results([part for message in group for part in message.parts])
+                spoken = [part for message in group if message.role != "tool" for part in message.parts]
+                yield from self._results(
+                    [part for message in group if message.role == "tool" for part in message.parts], spoken
+                )
             case role:
                 parts = [part for message in group for part in message.parts]
                 if parts:
@@ -66,8 +69,8 @@ class MessageWriter:
         function = {"name": tool_name(call.name), "arguments": object_text(call.args)}
         return {**sent, "id": id, "type": "function", "function": function}
 
-    def _results(self, parts: Sequence[InFlightPart]) -> Iterator[dict[str, object]]:
-        """A message for each result. What it cannot hold follows in a message of the user, where the model can see it."""
+    def _results(self, parts: Sequence[InFlightPart], spoken: Sequence[InFlightPart]) -> Iterator[dict[str, object]]:
+        """A message for each result. What they cannot hold begins the message of the user that has what is `spoken` after them."""
         shown: list[dict[str, object]] = []
         for part in parts:
             if not isinstance(part, ToolResult):
@@ -81,7 +84,9 @@ class MessageWriter:
                 shown += [{"type": "text", "text": f"[The image of the result {id}:]"}, *map(content_part, images)]
             yield {"role": "tool", "tool_call_id": id, "content": text or _nothing(images)}
         if shown:
-            yield {"role": "user", "content": shown}
+            yield {"role": "user", "content": [*shown, *filter(None, map(content_part, spoken))]}
+        elif spoken:
+            yield {"role": "user", "content": content_of(spoken)}
 
     def _wire_id(self, id: str) -> str:
         if self._dialect.short_ids:
