@@ -17,7 +17,7 @@ from benchmarks.histories import MESSAGES_A_TURN, NO_LIMIT, fill
 from benchmarks.loopback import BASES, MARKS, serving
 from benchmarks.peers import CLIENT_WORK, pinned
 from holdfast.assemble import open_session
-from holdfast.ports import EventStore
+from holdfast.ports import EventStore, Trace
 from holdfast.providers.http_model import HttpModel
 from holdfast.providers.registry import load_format
 from holdfast.runtime.clock import SystemClock
@@ -94,13 +94,21 @@ async def _wait(folder: Path, format: str, messages: int, url: str, body: object
 
 
 @asynccontextmanager
-async def opened(store: EventStore, folder: Path, format: str, url: str) -> AsyncIterator[Session]:
+async def opened(
+    store: EventStore, folder: Path, format: str, url: str, trace: Trace | None = None
+) -> AsyncIterator[Session]:
     """Open the session of a store again, with a model that is at `url`."""
     model = HttpModel(
         f"{PROVIDERS[format]}:{MODEL}", format=load_format(format), base_url=url, key=KEY, facts=FACTS, model=MODEL
     )
     async with open_session(
-        resume="s1", store=store, model=model, cwd=folder, system_prompt=INSTRUCTIONS, max_session_turns=NO_LIMIT
+        resume="s1",
+        store=store,
+        model=model,
+        cwd=folder,
+        system_prompt=INSTRUCTIONS,
+        max_session_turns=NO_LIMIT,
+        trace=trace,
     ) as session:
         yield session
     await model.aclose()

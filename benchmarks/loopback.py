@@ -18,7 +18,7 @@ BASES: Final = {"anthropic": "", "openai-responses": "/v1", "openai-chat": "/v1"
 """The path of a client's address."""
 MARKS: Final = {
     "anthropic": "text_delta",
-    "openai-responses": "output_text.delta",
+    "openai-responses": '"type": "response.output_text.delta"',
     "openai-chat": '"content": "word',
 }
 """What the line of a piece of text has in it, and no other line."""

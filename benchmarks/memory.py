@@ -22,6 +22,7 @@ from benchmarks.peers import CLIENT_WORK, Measured, pinned
 from holdfast.assemble import open_session
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.trace import FileTrace
 
 KIB = 1024
 FORMATS: Final = ("openai-chat", "anthropic")
@@ -65,7 +66,7 @@ def _long(bench: Bench, format: str, url: str) -> Iterator[Row]:
     yield Row(what="... the most while it opens", figure=_mib(ours["opening"]), note="the log is read whole")
 
 
-_NOTES: Final = {"resident": "ours: transcript, results by turn, encoded history; its text has about 1.7 MiB"}
+_NOTES: Final = {"resident": "ours: log nodes, transcript, results and encoded history; the text alone has 1.7 MiB"}
 
 
 def _mib(values: list[float]) -> Figure:
@@ -109,10 +110,13 @@ async def _asked(stack: AsyncExitStack, path: Path, format: str, url: str) -> in
     """Open a session and run a turn; it stays open. The most that was allocated while it opened."""
     store = await _store(path)
     stack.push_async_callback(store.close)
-    session = await stack.enter_async_context(opened(store, path.parent, format, url))
+    trace = FileTrace(path.parent / "trace")
+    stack.push_async_callback(trace.close)
+    session = await stack.enter_async_context(opened(store, path.parent, format, url, trace))
     opening = tracemalloc.get_traced_memory()[1]
     tracemalloc.reset_peak()
     await session.run("Go on.")
+    await trace.flush()  # it works behind, and holds the request until it is done
     return opening
 
 

@@ -94,14 +94,10 @@ class Session(Changing):
         if self._runner.failure is not None:
             raise self._runner.failure
         result = self.input_result(name)
-        if result is None and name in self.pending_inputs and self.is_paused:
+        if result is None and self.is_paused:
             raise self._paused()
         if result is None:
-            raise (
-                self._pause()
-                if self.is_paused
-                else TurnInterrupted("The input was dropped before its turn began.", turn="")
-            )
+            raise TurnInterrupted("The input was dropped before its turn began.", turn="")
         return self._checked(await self._whole(result))
 
     async def send(
@@ -295,11 +291,6 @@ class Session(Changing):
             turn=result.turn if result is not None else "",
             text=result.text if result is not None else "",
         )
-
-    def _pause(self, turn: str = "", text: str = "") -> TurnPaused:
-        purse = self._world.state.progress.purse
-        spent = f"{dollars(purse.spent)} are spent and the budget is {dollars(purse.limit or 0)}"
-        return TurnPaused(f"The turn is paused: {spent}. Raise the budget and finish the turn.", turn=turn, text=text)
 
 
 class ForkedSession(str):

@@ -24,6 +24,7 @@ PARTS: Final = (
     "power_loss",
     "zombies",
     "kill9",
+    "long_session",
 )
 """In this order. A part that is not there is left out, and said so."""
 

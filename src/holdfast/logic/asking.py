@@ -6,6 +6,7 @@ from typing import Final, Literal
 from holdfast.logic.policy import Policy
 from holdfast.logic.pricing import cost, dollars
 from holdfast.logic.progress import OpenTurn, Progress
+from holdfast.logic.purse import Purse
 from holdfast.logic.trying import fallback, wait
 from holdfast.logic.words import counted
 from holdfast.vocab.event import CompactionTrigger, Draft
@@ -130,8 +131,8 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
 
 def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[Draft] | None:
     """What an empty purse leads to; None when the call may be made."""
-    purse = p.purse
-    if purse.limit is None or not purse.empty(_expected(p, model, policy, output=0)):
+    purse, needed = p.purse, _expected(p, model, policy, output=0)
+    if purse.limit is None or not purse.empty(needed):
         return None
     match purse.on_exceed:
         case "warn" if purse.warned:
@@ -143,9 +144,17 @@ def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[
         case "pause_for_approval" if not purse.refused:
             return (Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=turn.id),)
         case _:
-            why = f" ({purse.refused})" if purse.refused else ""
-            spent = f"The budget of {dollars(purse.limit)} is used up: {dollars(purse.spent)} are spent{why}."
-            return (end_turn(turn, "failed", code="budget", message=f"{spent} Raise it to go on."),)
+            return (end_turn(turn, "failed", code="budget", message=_no_money(purse, purse.limit, needed)),)
+
+
+def _no_money(purse: Purse, limit: int, needed: int) -> str:
+    why = f" ({purse.refused})" if purse.refused else ""
+    if purse.spent >= limit:
+        return f"The budget of {dollars(limit)} is used up: {dollars(purse.spent)} are spent{why}. Raise it to go on."
+    return (
+        f"Of the budget of {dollars(limit)}, {dollars(purse.spent)} are spent, and the next call needs about "
+        f"{dollars(needed)}{why}. Raise it to go on."
+    )
 
 
 def _expected(p: Progress, model: str, policy: Policy, *, output: int) -> int:

@@ -60,7 +60,7 @@ class Fill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tried: bool = False
     """Whether there was a compaction since anything was said."""
     trimmed: bool = False
-    """Whether the oldest messages were dropped since anything was said."""
+    """Whether there is nothing left to drop before the open turn."""
     compacting: tuple[CompactionTrigger, int, int] | None = None
     """The open compaction: why, and what `guess` and `messages` were when it began. None once somebody stopped it."""
     before_turn: tuple[int, int, int, int] = (0, 0, 0, 0)
@@ -86,15 +86,8 @@ def fold_fill(fill: Fill, record: Recorded) -> Fill:
     return fill if change is None else change(fill, record.event)
 
 
-def _added(fill: Fill, tokens: int, **changes: object) -> Fill:
-    more: dict[str, object] = {
-        "since": fill.since + tokens,
-        "guess": fill.guess + tokens,
-        "messages": fill.messages + 1,
-        "tried": False,
-        "trimmed": False,
-    }
-    return replace(fill, **(more | changes))
+def _added(fill: Fill, tokens: int) -> Fill:
+    return replace(fill, since=fill.since + tokens, guess=fill.guess + tokens, messages=fill.messages + 1, tried=False)
 
 
 def _received(fill: Fill, event: InputReceived) -> Fill:
@@ -104,7 +97,7 @@ def _received(fill: Fill, event: InputReceived) -> Fill:
 def _taken(fill: Fill, event: InputTaken) -> Fill:
     """Several inputs that are taken together are one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in fill.waiting if name in event.inputs)
-    return _added(fill, tokens, waiting=_left(fill, event))
+    return replace(_added(fill, tokens), waiting=_left(fill, event))
 
 
 def _left(fill: Fill, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
@@ -113,10 +106,11 @@ def _left(fill: Fill, event: InputTaken | InputDropped) -> tuple[tuple[str, int]
 
 def _replied(fill: Fill, event: ModelReplied) -> Fill:
     said = any(not isinstance(part, Text) or part.text for part in event.parts)
-    usage, counted = event.usage, {}
-    if usage is not None and not usage.estimated:
-        counted = {"counted": usage.input + usage.output, "since": 0, "ratio": _ratio(fill, usage)}
-    return _added(fill, tokens_of(event.parts), **counted) if said else replace(fill, **counted)
+    added = _added(fill, tokens_of(event.parts)) if said else fill
+    usage = event.usage
+    if usage is None or usage.estimated:
+        return added
+    return replace(added, counted=usage.input + usage.output, since=0, ratio=_ratio(fill, usage))
 
 
 def _ratio(fill: Fill, usage: Usage) -> float:
@@ -155,7 +149,7 @@ def _compacted(fill: Fill, event: Compacted) -> Fill:
     _, guess, messages = fill.compacting or (event.trigger, fill.guess, fill.messages)
     there = _elsewhere(fill, event.guess + fill.guess - guess, event.messages + fill.messages - messages)
     if event.trigger == "trim":
-        return replace(there, fruitless=fill.fruitless, tried=fill.tried, trimmed=True)
+        return replace(there, fruitless=fill.fruitless, tried=fill.tried)
     fruitless = fill.fruitless + 1 if event.after > event.before * FRUITLESS else 0
     return replace(there, fruitless=fruitless if event.trigger != "manual" else 0, tried=True)
 
@@ -173,9 +167,9 @@ _FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each f
     InputTaken: _taken,
     InputDropped: lambda f, e: replace(f, waiting=_left(f, e)),
     ModelChanged: lambda f, e: replace(f, counted=0, since=0),
-    TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages)),
+    TurnStarted: lambda f, e: replace(f, before_turn=(f.counted, f.since, f.guess, f.messages), trimmed=False),
     TurnCompleted: _turn_over,
-    ModelAsked: lambda f, e: f if f.asked == e.tokens else replace(f, asked=e.tokens),
+    ModelAsked: lambda f, e: replace(f, asked=e.tokens),
     ModelReplied: _replied,
     ToolFinished: lambda f, e: _added(f, tokens_of(e.content)),
     ChildFinished: _child_said,
@@ -189,5 +183,3 @@ _FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each f
     Opened: lambda f, e: replace(f, compacting=None),
     CompactionUndone: lambda f, e: replace(_elsewhere(f, e.guess, e.messages), tried=True),
 }
-HEARS: Final[frozenset[type[Event]]] = frozenset(_FOLDS)
-"""The events that change a fill."""

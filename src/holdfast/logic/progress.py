@@ -10,11 +10,10 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic import fill, purse, trying
-from holdfast.logic.fill import Fill
+from holdfast.logic.fill import Fill, fold_fill
 from holdfast.logic.permissions import fingerprint
-from holdfast.logic.purse import Purse
-from holdfast.logic.trying import Trying
+from holdfast.logic.purse import Purse, fold_purse
+from holdfast.logic.trying import Trying, fold_trying
 from holdfast.vocab.event import Decision, Delivery, Event, Recorded, Stop
 from holdfast.vocab.event_limits import ChildPaused, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from holdfast.vocab.events import (
@@ -147,12 +146,18 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def fold(progress: Progress, record: Recorded) -> Progress:
     """`progress` after `record`."""
-    event = record.event
-    change, parts = _ROUTES.get(type(event), _NOWHERE)
-    changes = change(progress, record, event) if change else {}
-    for name, part in parts:
-        changes[name] = part(getattr(progress, name), record)
-    return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
+    change = _FOLDS.get(type(record.event))
+    changes = change(progress, record, record.event) if change else {}
+    return replace(
+        progress,
+        seq=record.seq,
+        at=record.at,
+        tip=record.id,
+        fill=fold_fill(progress.fill, record),
+        trying=fold_trying(progress.trying, record),
+        purse=fold_purse(progress.purse, record),
+        **changes,
+    )
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
@@ -161,8 +166,6 @@ def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Prog
 
 
 Change = dict[str, object]
-Fold = Callable[[Progress, Recorded, Any], Change]  # Any: each function takes its own event
-Route = tuple[Fold | None, tuple[tuple[str, Callable[[Any, Recorded], object]], ...]]  # Any: each has its own part
 
 
 def _started(_: Progress, __: Recorded, event: Started) -> Change:
@@ -310,7 +313,9 @@ def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) ->
     return {"calls": tuple([call for call in p.calls if call.id != event.call])}
 
 
-_FOLDS: Final[dict[type[Event], Fold]] = {
+_FOLDS: Final[
+    dict[type[Event], Callable[[Progress, Recorded, Any], Change]]
+] = {  # Any: each function takes its own event
     Started: _started,
     Opened: _opened,
     Closed: lambda p, r, e: {"closed": True},
@@ -346,18 +351,3 @@ _FOLDS: Final[dict[type[Event], Fold]] = {
     HistoryCleared: lambda p, r, e: {"compacting": ""},
     Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }
-
-_PARTS: Final = (
-    ("fill", fill.HEARS, fill.fold_fill),
-    ("trying", trying.HEARS, trying.fold_trying),
-    ("purse", purse.HEARS, purse.fold_purse),
-)
-
-
-def _route(kind: type[Event]) -> Route:
-    return _FOLDS.get(kind), tuple((name, part) for name, hears, part in _PARTS if kind in hears)
-
-
-_NOWHERE: Final[Route] = (None, ())
-_ROUTES: Final = {kind: _route(kind) for kind in {*_FOLDS, *fill.HEARS, *trying.HEARS, *purse.HEARS}}
-"""Where each event goes, looked up once: a log may have a hundred thousand of them."""

@@ -54,8 +54,6 @@ def fold_purse(purse: Purse, record: Recorded) -> Purse:
 
 
 def _settled(purse: Purse, _: Recorded, event: ModelReplied | ModelFailed) -> Purse:
-    if not event.cost and not purse.reserved:
-        return purse
     return replace(purse, spent=purse.spent + (event.cost or 0), reserved=0)
 
 
@@ -107,5 +105,3 @@ _FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  #
     BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
     BudgetAnswered: _answered,
 }
-HEARS: Final[frozenset[type[Event]]] = frozenset(_FOLDS)
-"""The events that change a purse."""

@@ -133,14 +133,8 @@ def _failed(trying: Trying, record: Recorded, event: ModelFailed) -> Trying:
 
 
 def _asked(trying: Trying, _: Recorded, event: ModelAsked) -> Trying:
-    if trying.model == event.model and trying.failure is None:
-        return trying
     failures = trying.failures if trying.model == event.model else 0
     return replace(trying, model=event.model, failures=failures, failure=None)
-
-
-def _succeeded(trying: Trying, _: Recorded, __: ModelReplied | Compacted) -> Trying:
-    return replace(trying, failures=0, failure=None) if trying.failures or trying.failure else trying
 
 
 def _fell_back(trying: Trying, _: Recorded, event: FallbackTaken) -> Trying:
@@ -152,13 +146,11 @@ _FOLDS: Final[dict[type[Event], Callable[[Trying, Recorded, Any], Trying]]] = { 
     TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
     ModelChanged: lambda t, r, e: Trying(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
     ModelAsked: _asked,
-    ModelReplied: _succeeded,
+    ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
     ModelFailed: _failed,
     WaitStarted: lambda t, r, e: replace(t, waiting=r.id, not_before=e.until, kind=e.kind, failure=None),
     WaitEnded: lambda t, r, e: replace(t, waiting="", not_before=0),
     FallbackTaken: _fell_back,
-    Compacted: _succeeded,
+    Compacted: lambda t, r, e: replace(t, failures=0, failure=None),
     Opened: lambda t, r, e: replace(t, waiting=""),
 }
-HEARS: Final[frozenset[type[Event]]] = frozenset(_FOLDS)
-"""The events that change what is tried."""

@@ -12,7 +12,6 @@ from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ProviderError
 from holdfast.vocab.specs import ModelFacts
 
-
 LONGEST_NAME: Final = 64
 """Letters that a tool's name may have with every provider."""
 

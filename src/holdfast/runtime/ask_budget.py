@@ -1,5 +1,7 @@
 """Performs `BudgetAsked`: asks whether more may be spent."""
 
+from typing import Final
+
 from holdfast.logic.pricing import dollars
 from holdfast.ports import Question
 from holdfast.runtime.barrier import Fault
@@ -9,6 +11,9 @@ from holdfast.vocab.event_limits import BudgetAnswered, BudgetAsked
 
 BUDGET = "Budget"
 """What stands in a question where else the name of a tool stands."""
+
+
+ONE_DOLLAR: Final = 100_000_000
 
 
 class AskBudget:
@@ -26,7 +31,8 @@ class AskBudget:
         if asker is None:
             return self._answer(BudgetAnswered(allowed=False, nobody=True))
         spent, limit = self._asked.spent, self._asked.limit
-        reason = f"{dollars(spent)} of {dollars(limit)} are spent. Allow {dollars(limit)} more?"
+        more = limit or ONE_DOLLAR
+        reason = f"{dollars(spent)} of {dollars(limit)} are spent. Allow {dollars(more)} more?"
         answer = await asker(
             Question(
                 session=self._world.session,
@@ -38,7 +44,7 @@ class AskBudget:
         )
         if answer.nobody:
             return self._answer(BudgetAnswered(allowed=False, nobody=True, message=answer.message))
-        raised = spent + limit if answer.allowed else None
+        raised = max(spent, limit) + more if answer.allowed else None
         event = BudgetAnswered(allowed=answer.allowed, limit=raised, message=answer.message)
         return self._answer(event, by_person=True)
 

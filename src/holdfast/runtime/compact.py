@@ -56,6 +56,7 @@ class Compact:
         self._earlier = ""
         self._model: Model | None = None
         self._usage: Usage | None = None
+        self._cost: int | None = None
         self._notes: list[str] = []
 
     async def run(self) -> Outcome:
@@ -141,10 +142,10 @@ class Compact:
             reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=heard.append)
         except ProviderError:
             if heard:
-                self._spend(replace(sent, output=len(heard)))
+                self._spend(model, replace(sent, output=len(heard)))
             raise
         text = text_of(reply.parts)
-        self._spend(reply.usage or replace(sent, output=self._counted(text)))
+        self._spend(model, reply.usage or replace(sent, output=self._counted(text)), reply.cost)
         return text
 
     def _tap(self, kind: str, content: Mapping[str, object]) -> None:
@@ -157,14 +158,11 @@ class Compact:
 
     # --- money -------------------------------------------------------------------------------------------------------------------
 
-    def _spend(self, usage: Usage) -> None:
+    def _spend(self, model: Model, usage: Usage, said: int | None = None) -> None:
         self._usage = usage if self._usage is None else add(self._usage, usage)
-
-    @property
-    def _cost(self) -> int | None:
-        if self._usage is None or self._model is None:
-            return None
-        return cost(self._usage, self._model.facts.prices)
+        paid = cost(usage, model.facts.prices) if said is None else said
+        if paid is not None:
+            self._cost = (self._cost or 0) + paid
 
     def _affordable(self, asked: str, model: Model) -> bool:
         purse = self._world.state.progress.purse

@@ -10,10 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
+from holdfast.logic.compaction import ASK
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.transcript import Transcript
 from holdfast.ports import ModelRequest
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
@@ -34,8 +36,8 @@ from holdfast.vocab.events import (
 from holdfast.vocab.messages import MediaRef, Message, Text, TextRef, ToolResult, text_of
 
 Check = Callable[[Sequence[Recorded]], Iterator[str]]
-Result = tuple[str, tuple[Text | TextRef | MediaRef, ...]]
-"""A call and what it gave back."""
+Result = tuple[str, tuple[Text | TextRef | MediaRef, ...] | None]
+"""A call and what it gave back; None when the model is told only the beginning and the end of it."""
 Told = tuple[int, tuple[Message, ...]]
 """A request: replies and failed attempts before it, and its messages."""
 
@@ -110,12 +112,14 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
     `whole_batches` leaves out those of a reply that has a call without a result, as a fork does; without `open_turn`
     those of a turn that has not ended are left out, as when it is abandoned.
     """
-    path: tuple[Result, ...] = ()
-    after: dict[str, tuple[Result, ...]] = {"": ()}
-    before_turn: tuple[Result, ...] = ()
+    path: _Path = ()
+    after: dict[str, _Path] = {"": ()}
+    before_turn: _Path = ()
     open_calls: set[str] = set()
-    before_batch: tuple[Result, ...] = ()
+    before_batch: _Path = ()
     in_turn = False
+    places = {record.id: record.seq for record in log}
+    shortened: dict[str, tuple[_Path, int]] = {}
     for record in log:
         match record.event:
             case TurnStarted():
@@ -126,21 +130,40 @@ def results_on_path(log: Sequence[Recorded], *, whole_batches: bool = False, ope
             case ModelReplied():
                 open_calls, before_batch = {call.id for call in calls_of(record.event)}, path
             case ToolFinished(call=call, content=content):
-                path = (*path, (call, content))
+                path = (*path, (record, (call, content)))
                 open_calls.discard(call)
             case ChildFinished(call=call, text=text, outcome=outcome):
-                path = (*path, (call, (Text(text=text or f"(the child session ended: {outcome})"),)))
+                path = (*path, (record, (call, (Text(text=text or f"(the child session ended: {outcome})"),))))
                 open_calls.discard(call)
             case Rewound(to=to):
                 path = after[to]
             case HistoryCleared():
                 path = ()
+            case Compacted():
+                kept = _kept(path, record.event, places)
+                shortened[record.id] = (path, len(kept))
+                path = kept
+            case CompactionUndone(compaction=undone):
+                before, length = shortened[undone]
+                path = (*before, *path[length:])
             case _:
                 pass
         after[record.id] = path
     if in_turn and not open_turn:
-        return list(before_turn)
-    return list(before_batch if open_calls and whole_batches else path)
+        path = before_turn
+    elif open_calls and whole_batches:
+        path = before_batch
+    return [result for _, result in path]
+
+
+_Path = tuple[tuple[Recorded, Result], ...]
+
+
+def _kept(path: _Path, event: Compacted, places: dict[str, int]) -> _Path:
+    """The results that a compaction leaves in the conversation."""
+    first = places.get(event.first_kept) if event.first_kept else None
+    left = [each for each in path if first is not None and each[0].seq >= first]
+    return tuple((record, (call, None if record.id in event.trimmed else given)) for record, (call, given) in left)
 
 
 def dropped_from(request: ModelRequest, results: Sequence[Result]) -> Iterator[str]:
@@ -149,7 +172,7 @@ def dropped_from(request: ModelRequest, results: Sequence[Result]) -> Iterator[s
     for call, content in results:
         if call not in told:
             yield f"the result of {call} does not reach the model"
-        elif not _same(content, told[call].content):
+        elif content is not None and not _same(content, told[call].content):
             yield f"the result of {call} reaches the model as {told[call].content!r:.200}, not as {content!r:.200}"
 
 
@@ -164,6 +187,15 @@ def requests_of(log: Iterable[Recorded], resolve: Callable[[str], bytes]) -> Ite
             outgoing = Outgoing()
             outgoing.extend(outgoing.fresh(transcript), resolve, transcript.opaques)
             yield position, tuple(outgoing.messages)
+
+
+def asks_for_summary(request: ModelRequest) -> bool:
+    """Whether a compaction asks, and no turn."""
+    first = request.messages[0] if request.messages else None
+    return first is not None and not request.tools and text_of(first.parts).startswith(_SUMMARISE)
+
+
+_SUMMARISE: Final = ASK.partition("{")[0]
 
 
 def is_childs(request: ModelRequest, prompts: frozenset[str]) -> bool:

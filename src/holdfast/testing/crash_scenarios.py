@@ -1,170 +1,20 @@
 """The scenarios of the crash matrix: everything that a session can be in the middle of."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Final
 
 import anyio
 import anyio.lowlevel
-from msgspec.structs import replace
 
-from holdfast.options import Options
-from holdfast.ports import Answer, Asker, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
-from holdfast.providers.scripted import ScriptedModel
+from holdfast.ports import Answer, Question
 from holdfast.session import Session
+from holdfast.testing.crash_cast import LONG, call, played
+from holdfast.testing.crash_limits import LIMITS
 from holdfast.testing.crash_stage import Scenario, Stage
-from holdfast.vocab.deltas import Delta, TextDelta
+from holdfast.vocab.deltas import TextDelta
 from holdfast.vocab.errors import TurnError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import InputReceived, ToolStarted
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import Effect, ModelFacts, ToolSpec
-
-Reply = Mapping[str, object]
-LONG: Final = "a long answer " * 3_000
-"""More than an event holds: it becomes a blob."""
-
-
-def rehearsed(replies: Sequence[Reply], stage: Stage) -> Model:
-    """A model that plays `replies` and has a last word for whatever comes after them.
-
-    Replies that hang do so only in the first process.
-    """
-    if stage.attempt:
-        replies = [{key: value for key, value in reply.items() if key != "hang"} for reply in replies]
-    return _Rehearsed(replies)
-
-
-def call(name: str, **args: object) -> Reply:
-    """A tool call of a reply."""
-    return {"name": name, "args": args}
-
-
-def tools_of(stage: Stage) -> list[Tool]:
-    """One tool of each effect, one that breaks, one that hangs until it is stopped, and one that opens child sessions."""
-
-    async def look(n: int, context: ToolContext) -> str:
-        await anyio.lowlevel.checkpoint()
-        return LONG if n < 0 else f"saw {n}"
-
-    async def count(n: int, context: ToolContext) -> str:
-        return f"counted {n}"
-
-    async def put(n: int, context: ToolContext) -> str:
-        stage.did("put", context.key)
-        await anyio.lowlevel.checkpoint()
-        return f"put {n}"
-
-    async def book(n: int, context: ToolContext) -> str:
-        await anyio.lowlevel.checkpoint()
-        stage.did("book", context.key)
-        await anyio.lowlevel.checkpoint()
-        return f"booked {n}"
-
-    async def pay(n: int, context: ToolContext) -> str:
-        context.show("paying ")
-        await anyio.lowlevel.checkpoint()
-        stage.did("pay", context.key)
-        await anyio.lowlevel.checkpoint()
-        return f"paid {n}"
-
-    async def order(n: int, context: ToolContext) -> str:
-        stage.did("order", context.key)
-        return f"ordered {n}"
-
-    async def ring(n: int, context: ToolContext) -> str:
-        stage.did("ring", context.key)
-        context.show("ringing ")
-        if stage.attempt == 0:
-            await anyio.sleep_forever()
-        return f"rang {n}"
-
-    async def stumble(n: int, context: ToolContext) -> str:
-        stage.did("stumble", context.key)
-        raise ValueError(f"stumbled over {n}")
-
-    works: tuple[Work, ...] = (look, count, put, book, pay, order, ring, stumble)
-    return [*(_Piece(SPECS[work.__name__], work, stage) for work in works), _Piece(SPECS["delegate"], count, stage)]
-
-
-Work = Callable[[int, ToolContext], Coroutine[object, object, str]]
-
-
-def _spec(name: str, effect: Effect = "once") -> ToolSpec:
-    schema: dict[str, object] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    return ToolSpec(name=name, description=f"{name.capitalize()}.", schema=schema, effect=effect)
-
-
-SPECS: Final = {
-    spec.name: spec
-    for spec in (
-        replace(_spec("look", "pure"), concurrent=True),
-        _spec("count", "pure"),
-        _spec("put", "idempotent"),
-        _spec("book", "reconcilable"),
-        _spec("pay"),
-        replace(_spec("order"), asks=True),
-        _spec("ring"),
-        _spec("stumble"),
-        replace(_spec("delegate"), child=True),
-    )
-}
-"""The tools of the scenarios. `delegate` takes a prompt, the others take a number `n`."""
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """A tool of a scenario."""
-
-    spec: ToolSpec
-    work: Work
-    stage: Stage
-
-    def problem(self, args: dict[str, object]) -> str:
-        wanted = ("prompt", str) if self.spec.child else ("n", int)
-        return "" if isinstance(args.get(wanted[0]), wanted[1]) else f"{wanted[0]!r} is missing."
-
-    async def run(self, args: dict[str, object], context: ToolContext) -> ToolOutput:
-        return ToolOutput(text=await self.work(int(str(args["n"])), context))
-
-    async def check(self, args: dict[str, object], context: ToolContext) -> ToolOutput | None:
-        happened = self.stage.happened(self.spec.name, context.key)
-        return ToolOutput(text=f"had done {self.spec.name} {args['n']}") if happened else None
-
-
-class _Rehearsed:
-    def __init__(self, replies: Sequence[Reply]) -> None:
-        self._script = ScriptedModel.of(replies)
-        self._length = len(replies)
-
-    @property
-    def name(self) -> str:
-        return "scripted:rehearsed"
-
-    @property
-    def format(self) -> str:
-        return "anthropic"
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of it: nothing special."""
-        return ModelFacts(summarises=False)
-
-    async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        if request.position >= self._length:
-            await anyio.lowlevel.checkpoint()
-            yield TextDelta(text="That is all.")
-            yield ModelReply(parts=(Text(text="That is all."),))
-            return
-        async for item in self._script.ask(request):
-            yield item
-
-
-# --- the scenarios ---------------------------------------------------------------------------------------------------
-
-
-def _options(replies: Sequence[Reply], asker: Asker | None = None) -> Callable[[Stage], Options]:
-    return lambda stage: Options(model=rehearsed(replies, stage), tools=tools_of(stage), asker=asker)
 
 
 async def _serial(stage: Stage) -> None:
@@ -182,7 +32,7 @@ async def _serial(stage: Stage) -> None:
 
 SERIAL: Final = Scenario(
     name="serial",
-    options=_options(
+    options=played(
         [
             {"text": "First.", "calls": [call("count", n=1), call("pay", n=1)]},
             {"reasoning": "Hm.", "text": "Then.", "calls": [call("put", n=2), call("book", n=2), call("pay", n=2)]},
@@ -205,7 +55,7 @@ async def _parallel(stage: Stage) -> None:
 
 PARALLEL: Final = Scenario(
     name="parallel",
-    options=_options(
+    options=played(
         [
             {
                 "text": "Looking.",
@@ -246,7 +96,7 @@ async def _approval(stage: Stage) -> None:
 
 APPROVAL: Final = Scenario(
     name="approval",
-    options=_options(
+    options=played(
         [
             {"text": "May I?", "calls": [call("look", n=1), call("order", n=1), call("order", n=2), call("look", n=2)]},
             {"calls": [call("order", n=3), call("order", n=4)]},
@@ -278,7 +128,7 @@ async def _steered(stage: Stage) -> None:
 
 STEERED: Final = Scenario(
     name="steered",
-    options=_options(
+    options=played(
         [
             {"text": "I begin with a long sentence.", "chunk": 4, "calls": [call("look", n=1), call("pay", n=1)]},
             {"text": "Then.", "calls": [call("put", n=1)]},
@@ -300,7 +150,7 @@ async def _interrupted(stage: Stage) -> None:
 
 INTERRUPTED: Final = Scenario(
     name="interrupted",
-    options=_options(
+    options=played(
         [
             {"reasoning": "Hm, hm.", "text": "I was about to", "hang": True},
             {"text": "Ringing.", "calls": [call("look", n=1), call("ring", n=1), call("pay", n=1)]},
@@ -328,7 +178,7 @@ async def _forked(stage: Stage) -> None:
 
 FORKED: Final = Scenario(
     name="forked",
-    options=_options(
+    options=played(
         [
             {"text": "Paying.", "calls": [call("pay", n=1), call("look", n=1)]},
             {"text": "Paid."},
@@ -356,7 +206,7 @@ async def _rewound(stage: Stage) -> None:
 
 REWOUND: Final = Scenario(
     name="rewound",
-    options=_options(
+    options=played(
         [
             {"text": "Paying.", "calls": [call("pay", n=1), call("look", n=1)]},
             {"text": "Paid."},
@@ -369,7 +219,7 @@ REWOUND: Final = Scenario(
     act=_rewound,
 )
 
-SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND)
+SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND, *LIMITS)
 """All of them."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from holdfast.assemble import open_with
 from holdfast.options import Options
-from holdfast.ports import Clock, EventStore, Tool
+from holdfast.ports import Clock, EventStore, Model, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
 from holdfast.stores.jsonl import JsonlStore
@@ -137,12 +137,11 @@ class Stage:
         options = self._trial.scenario.options(self)
         if options.model is None or isinstance(options.model, str):
             raise UserError(f"The scenario {self._trial.scenario.name!r} needs a model object in its options.")
-        checked = CheckedModel(options.model)
-        self.models.append(checked)
         self.tools.extend(options.tools or ())
         return replace(
             options,
-            model=MortalModel(checked, self.process),
+            model=self._mortal(options.model),
+            fallback_models=[self._mortal(each) for each in options.fallback_models if not isinstance(each, str)],
             tools=[MortalTool(each, self.process) for each in self.tools],
             only_tools=True,
             store=self.store,
@@ -151,6 +150,11 @@ class Stage:
             owner=self.process.owner,
             cwd=self._trial.folder,
         )
+
+    def _mortal(self, model: Model) -> Model:
+        checked = CheckedModel(model)
+        self.models.append(checked)
+        return MortalModel(checked, self.process)
 
     def did(self, tool: str, key: str) -> None:
         """Enter into the ledger that a tool had its effect for the call with that key."""

@@ -10,6 +10,7 @@ from holdfast.logic.state import state_of
 from holdfast.ports import EventStore, ModelRequest, SessionQuery
 from holdfast.session import Session
 from holdfast.testing.crash_checks import (
+    asks_for_summary,
     child_prompts,
     dropped_from,
     inputs_are_taken_once,
@@ -23,6 +24,7 @@ from holdfast.testing.crash_checks import (
 from holdfast.testing.crash_stage import SESSION, Stage, Trial
 from holdfast.vocab.errors import NoSession, TurnError
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.events import ModelAsked, TurnCompleted, TurnStarted
 from holdfast.vocab.specs import SessionMeta
 
@@ -68,7 +70,9 @@ async def _abandon(stage: Stage) -> None:
         kept = _without_open_turn(before)
         earlier = state_of(SESSION, kept).transcript.messages
         given_up = {record.id for record in before[len(kept) :]}
-        if list(session.history[: len(earlier)]) != earlier or given_up & {said.id for said in session.history}:
+        shorter = _compactions((await session.events(len(before)),))  # by what was queued and was answered now
+        whole = bool(shorter) or list(session.history[: len(earlier)]) == earlier
+        if not whole or given_up & {said.id for said in session.history}:
             stage.wrong.append("the abandoned turn left something in the conversation, or took something from it")
         await _over(session.run(MESSAGE))
         await compare(stage, session)
@@ -97,8 +101,10 @@ async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: 
     logs = {meta.id: await log_of(trial.store, meta.id) for meta in await trial.store.list(_EVERYTHING)}
     prompts = child_prompts(record for log in logs.values() for record in log)
     results = results_on_path(before, whole_batches=not way.keeps_open_batch, open_turn=way.keeps_open_turn)
+    if _compactions(logs.values()) > _compactions((before,)):
+        results = []  # what was made shorter since then need not reach the model any more
     for request in (request for model in recovery.models for request in model.requests):
-        if not is_childs(request, prompts):
+        if not is_childs(request, prompts) and not asks_for_summary(request):
             trial.wrong += dropped_from(request, results)
     asked = [request for stage in trial.stages for model in stage.models for request in model.requests]
     trial.wrong += await misled(trial.store, logs.values(), asked)
@@ -109,6 +115,10 @@ async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: 
         trial.wrong += [f"session {session}: {wrong}" for wrong in found]
 
 
+def _compactions(logs: Iterable[Sequence[Recorded]]) -> frozenset[str]:
+    return frozenset(record.id for log in logs for record in log if isinstance(record.event, Compacted))
+
+
 async def misled(
     store: EventStore, logs: Collection[Sequence[Recorded]], requests: Iterable[ModelRequest]
 ) -> tuple[str, ...]:
@@ -117,7 +127,8 @@ async def misled(
     cited = {sha for event in said for sha in cited_blobs(event)}
     blobs = {sha: await store.blob(sha) for sha in sorted(cited)}
     right = {told for log in logs for told in requests_of(log, blobs.__getitem__)}
-    wrong = [request for request in requests if (request.position, request.messages) not in right]
+    turns = [request for request in requests if not asks_for_summary(request)]
+    wrong = [request for request in turns if (request.position, request.messages) not in right]
     return tuple(f"a request tells the model something else than the log: {each.messages!r:.1000}" for each in wrong)
 
 

@@ -1,6 +1,6 @@
 """The model, the tools and the person of a simulated world: each as unreliable as the real ones, or worse."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
@@ -12,25 +12,41 @@ from holdfast.testing.crash_process import Ledger, Process
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import ErrorKind, ProviderError
-from holdfast.vocab.messages import InFlightPart, Reasoning, Text, ToolCall
+from holdfast.vocab.messages import InFlightPart, Reasoning, Text, ToolCall, ToolResult, text_of
 from holdfast.vocab.specs import Effect, ModelFacts, ToolSpec, Usage
 
-KINDS: Final[tuple[ErrorKind, ...]] = ("rate_limit", "overloaded", "timeout", "transport", "bad_request", "unknown")
+KINDS: Final[tuple[ErrorKind, ...]] = (
+    "rate_limit",
+    "overloaded",
+    "timeout",
+    "transport",
+    "bad_request",
+    "unknown",
+    "auth",
+    "context_overflow",
+)
 WORDS: Final = ("yes", "no", "  ", "", "maybe so", "käse", "\ud800", "a\x00b", "{}")
 """What is said: blank, empty, and what no store can hold, too."""
 LONG: Final = "long " * 7_000
 
 
+WINDOWS: Final = (1_200, 2_500, 6_000, 200_000)
+"""Tokens that models take, by the seed: in most worlds so few that conversations are made shorter."""
+OTHER: Final = "simulated:other"
+"""The model that answers when the first cannot."""
+
+
 class FakeModel:
     """A model that says anything and sometimes nothing."""
 
-    def __init__(self, universe: Universe) -> None:
+    def __init__(self, universe: Universe, name: str = "simulated:model") -> None:
         self._universe = universe
+        self._name = name
 
     @property
     def name(self) -> str:
         """As it is written in the log."""
-        return "simulated:model"
+        return self._name
 
     @property
     def format(self) -> str:
@@ -39,13 +55,17 @@ class FakeModel:
 
     @property
     def facts(self) -> ModelFacts:
-        """What is known of it: nothing special."""
-        return ModelFacts(summarises=False)
+        """What is known of it: how little it takes, and whether it can summarise."""
+        seed = self._universe.seed
+        return ModelFacts(window=WINDOWS[seed % len(WINDOWS)], max_output=200, summarises=seed % 3 > 0)
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer, or fail in one of the ways in which providers fail."""
         universe, dice = self._universe, self._universe.dice("model")
         await universe.dawdle("model", 2.0)
+        if universe.happens("model", 0.1):
+            wait = dice.choice((None, 0.5, 20.0, 500.0))
+            raise ProviderError(dice.choice(KINDS), "The provider is busy.", retry_after_s=wait)
         parts: list[InFlightPart] = []
         if dice.random() < 0.2:
             parts.append(Reasoning(text=dice.choice(WORDS)))
@@ -59,7 +79,8 @@ class FakeModel:
         if universe.happens("model", 0.03):
             return  # the stream is cut
         parts += [_call(dice.choice(NAMES), dice.random(), number) for number in range(self._calls(request))]
-        reply = ModelReply(parts=tuple(parts), usage=Usage(input=10, output=5) if dice.random() < 0.8 else None)
+        usage = Usage(input=_size(request), output=50) if dice.random() < 0.8 else None
+        reply = ModelReply(parts=tuple(parts), usage=usage)
         yield reply
         if universe.happens("model", 0.02):
             yield reply
@@ -80,7 +101,17 @@ class FakeModel:
             if message.role == "user":
                 break
             rounds += message.role == "assistant"
-        return self._universe.dice("model").choice((0, 0, 1, 1, 2, 4)) if rounds < 2 else 0
+        return self._universe.dice("model").choice((0, 0, 1, 1, 2, 4)) if rounds < 2 and request.tools else 0
+
+
+def _size(request: ModelRequest) -> int:
+    """About the tokens of a request, as a provider counts them that counts otherwise than we do."""
+    texts = sum(len(text_of(part.content if isinstance(part, ToolResult) else (part,))) for part in _parts(request))
+    return 300 + 12 * len(request.messages) + texts // 3
+
+
+def _parts(request: ModelRequest) -> Iterator[InFlightPart]:
+    return (part for message in request.messages for part in message.parts)
 
 
 def _call(name: str, luck: float, number: int) -> ToolCall:

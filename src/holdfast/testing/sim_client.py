@@ -7,6 +7,7 @@ from typing import Final, Literal
 import anyio
 
 from holdfast.session import Session
+from holdfast.testing.sim_actors import OTHER
 from holdfast.testing.sim_universe import Universe
 from holdfast.vocab.errors import Bug, HoldfastError, StoreError, TurnError, UserError
 from holdfast.vocab.specs import MODES
@@ -132,6 +133,21 @@ async def clear(client: Client, session: Session) -> None:
     await client.bear(session.clear_history())
 
 
+async def compact(client: Client, session: Session) -> None:
+    """Make the conversation shorter."""
+    await client.bear(session.compact("what was paid"))
+
+
+async def undo(client: Client, session: Session) -> None:
+    """Have the conversation as it was before it was made shorter."""
+    await client.bear(session.undo_compaction())
+
+
+async def switch(client: Client, session: Session) -> None:
+    """Let another model answer from now on."""
+    await client.bear(session.set_model(client.universe.dice("client").choice(("simulated:model", OTHER))))
+
+
 async def tidy(client: Client, session: Session) -> None:
     """Change what is not the conversation."""
     await client.bear(session.rename(f"name {client.said}"))
@@ -175,6 +191,9 @@ ACTIONS: Final[tuple[tuple[Action, float], ...]] = (
     (fork, 1.0),
     (inject, 0.5),
     (clear, 0.2),
+    (compact, 0.5),
+    (undo, 0.4),
+    (switch, 0.3),
     (tidy, 0.3),
     (leave, 1.5),
 )
@@ -186,6 +205,7 @@ MEDDLING: Final[tuple[tuple[Action, float], ...]] = (
     (queue, 0.1),
     (drop, 0.03),
     (change_mode, 0.05),
+    (switch, 0.03),
 )
 
 

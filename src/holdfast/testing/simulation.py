@@ -34,7 +34,7 @@ from holdfast.testing.crash_checks import lost, wrong_with
 from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalTool, Process
 from holdfast.testing.crash_stage import OpenStore, inline_sqlite_store, memory_store
 from holdfast.testing.crash_ways import log_of, misled
-from holdfast.testing.sim_actors import ONCE, FakeModel, answer, fake_tools
+from holdfast.testing.sim_actors import ONCE, OTHER, FakeModel, answer, fake_tools
 from holdfast.testing.sim_client import Client
 from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.testing.sim_store import AuditedStore, FailingStore
@@ -286,12 +286,16 @@ class _Life:
             await anyio.sleep(0.1)  # a step is durable and not yet acknowledged
 
     def _open(self, options: Options) -> AbstractAsyncContextManager[Session]:
-        checked = CheckedModel(FakeModel(self.universe))
-        self.models.append(checked)
+        models = {each.name: each for each in (FakeModel(self.universe), FakeModel(self.universe, OTHER))}
+        checked = {name: CheckedModel(model) for name, model in models.items()}
+        self.models += checked.values()
+        mortal = {name: MortalModel(model, self.process) for name, model in checked.items()}
         tools = fake_tools(self.universe, self.process, self.ledger)
         complete = replace(
             options,
-            model=MortalModel(checked, self.process),
+            model=None if options.resume else mortal["simulated:model"],
+            find=mortal.__getitem__,
+            fallback_models=[mortal[OTHER]],
             tools=[MortalTool(each, self.process) for each in tools],
             only_tools=True,
             asker=lambda question: answer(self.universe, question),

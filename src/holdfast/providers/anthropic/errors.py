@@ -3,12 +3,12 @@
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import msgspec
 
 from holdfast.providers.anthropic.loose import Fields, object_at, text_at
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, seconds_until
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
 KINDS: Final[Mapping[str, ErrorKind]] = {
@@ -30,8 +30,8 @@ KINDS: Final[Mapping[str, ErrorKind]] = {
 def read_failure(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
     """Read an answer whose `status` is not a success."""
     error = _error_in(body)
-    type_, words = text_at(error, "type"), _tidy(text_at(error, "message")) or _plain(body)
-    kind = _refined(KINDS.get(type_) or _by_status(status), words)
+    type_, words = text_at(error, "type"), _tidy(text_at(error, "message")) or _tidy(page_words(body))[:200].strip()
+    kind = _refined(KINDS.get(type_) or kind_of_status(status), words)
     said = f"The provider answered {status}{f' {type_}' if type_ else ''}"
     message = f"{said}: {words}" if words else f"{said}."
     return ProviderError(kind, _with_advice(message, kind, type_, words), retry_after_s=_wait(headers))
@@ -44,26 +44,6 @@ def read_error_event(event: Mapping[str, object]) -> ProviderError:
     kind = _refined(KINDS.get(type_, "unknown"), words)
     message = f"The provider broke off with {type_ or 'an error'}: {words or 'it did not say why'}"
     return ProviderError(kind, _with_advice(message, kind, type_, words))
-
-
-def _by_status(status: int) -> ErrorKind:
-    match status:
-        case 401 | 403:
-            return "auth"
-        case 408 | 504:
-            return "timeout"
-        case 413:
-            return "context_overflow"
-        case 429:
-            return "rate_limit"
-        case 503 | 529:
-            return "overloaded"
-        case _ if status >= 500:
-            return "transport"
-        case _ if status >= 400:
-            return "bad_request"
-        case _:
-            return "unknown"
 
 
 _TOO_LONG: Final = re.compile(
@@ -106,13 +86,7 @@ def _error_in(body: bytes) -> Fields:
     return error if isinstance(error, dict) else {"message": error}
 
 
-_TAGS: Final = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _KEY: Final = re.compile(r"\bsk-[A-Za-z0-9_*.-]{6,}")
-
-
-def _plain(body: bytes) -> str:
-    """The first words of a page that is not JSON."""
-    return _tidy(_TAGS.sub(" ", body[:20_000].decode("utf-8", "replace")))[:200].strip()
 
 
 def _tidy(words: str) -> str:
@@ -121,17 +95,12 @@ def _tidy(words: str) -> str:
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:
-    """How many seconds the provider asks for."""
+    """How many seconds the provider asks for, or until the limits that are used up begin anew."""
+    if (asked := retry_after(headers)) is not None:
+        return asked
     low = {name.lower(): value.strip() for name, value in headers.items()}
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", low.get(name, "")):
-            return float(low[name]) / unit
-    ends = [_http_date(low.get("retry-after", "")), *_exhausted(low)]
-    known = [end for end in ends if end is not None]
-    if not known:
-        return None
-    now = _http_date(low.get("date", "")) or datetime.now(UTC)
-    return max(0.0, (max(known) - now).total_seconds())
+    known = [end for end in _exhausted(low) if end is not None]
+    return seconds_until(max(known), low) if known else None
 
 
 def _exhausted(low: Mapping[str, str]) -> list[datetime | None]:
@@ -141,19 +110,9 @@ def _exhausted(low: Mapping[str, str]) -> list[datetime | None]:
     return [_timestamp(low.get(f"{name.removesuffix(end)}-reset", "")) for name in spent]
 
 
-def _http_date(text: str) -> datetime | None:
-    try:
-        return _zoned(parsedate_to_datetime(text))
-    except ValueError:
-        return None
-
-
 def _timestamp(text: str) -> datetime | None:
     try:
-        return _zoned(datetime.fromisoformat(text))
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-
-
-def _zoned(moment: datetime) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -2,30 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import msgspec
 
+from holdfast.providers.failing import kind_of_status, page_words, retry_after
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
 KEY_VARIABLE: Final = "GEMINI_API_KEY"
 _LONGEST: Final = 500
-_BY_CODE: Final[Mapping[int, ErrorKind]] = {
-    400: "bad_request",
-    401: "auth",
-    403: "auth",
-    404: "bad_request",
-    408: "timeout",
-    413: "context_overflow",
-    422: "bad_request",
-    429: "rate_limit",
-    499: "transport",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 _CODES: Final[Mapping[str, int]] = {
     "INVALID_ARGUMENT": 400,
     "FAILED_PRECONDITION": 400,
@@ -50,7 +35,6 @@ _BY_REASON: Final[Mapping[str, ErrorKind]] = {
 _TOO_LONG: Final = re.compile(r"input token count.*exceeds the maximum|request payload size exceeds the limit", re.I)
 """Gemini has no code for it: it says INVALID_ARGUMENT and these words."""
 _KEY: Final = re.compile(r"\bAIza[0-9A-Za-z_-]{10,}|\bAQ\.[0-9A-Za-z_-]{10,}")
-_TAG: Final = re.compile(rb"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 
 
 def read_failure(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -58,9 +42,9 @@ def read_failure(status: int, headers: Mapping[str, str], body: bytes) -> Provid
     found = _find_error(body)
     if found is not None:
         return make_failure(found, status, headers)
-    text = _shorten(_TAG.sub(b" ", body).decode("utf-8", "replace"))
+    text = _shorten(page_words(body))
     message = f"Status {status}: {text}" if text else f"Status {status}, without a word."
-    return _make(_kind(status, "", ()), message, status, _header_wait(headers))
+    return _make(_kind(status, "", ()), message, status, retry_after(headers))
 
 
 def make_failure(error: object, status: int = 0, headers: Mapping[str, str] | None = None) -> ProviderError:
@@ -73,7 +57,7 @@ def make_failure(error: object, status: int = 0, headers: Mapping[str, str] | No
     text = _shorten(message if isinstance(message, str) else "") or f"Status {status or name or 'unknown'}."
     details = tuple(_details(fields))
     wait = _detail_wait(details)
-    return _make(_kind(status, text, details), text, status, _header_wait(headers or {}) if wait is None else wait)
+    return _make(_kind(status, text, details), text, status, retry_after(headers or {}) if wait is None else wait)
 
 
 def _make(kind: ErrorKind, text: str, status: int, wait: float | None) -> ProviderError:
@@ -91,11 +75,7 @@ def _kind(status: int, text: str, details: tuple[Mapping[str, object], ...]) -> 
             return _BY_REASON[reason]
     if status in (400, 413) and _TOO_LONG.search(text):
         return "context_overflow"
-    if status in _BY_CODE:
-        return _BY_CODE[status]
-    if status >= 500:
-        return "transport"
-    return "bad_request" if status >= 400 else "unknown"
+    return kind_of_status(status)
 
 
 def _find_error(body: bytes) -> object:
@@ -124,27 +104,6 @@ def _detail_wait(details: tuple[Mapping[str, object], ...]) -> float | None:
         if isinstance(delay, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?s", delay):
             return float(delay[:-1])
     return None
-
-
-def _header_wait(headers: Mapping[str, str]) -> float | None:
-    lower = {name.lower(): value.strip() for name, value in headers.items()}
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = lower.get(name, "")
-        if re.fullmatch(r"[0-9]+(\.[0-9]+)?", value):
-            return float(value) / unit
-    until = _date(lower.get("retry-after", ""))
-    if until is None:
-        return None
-    now = _date(lower.get("date", "")) or datetime.now(UTC)
-    return max(0.0, (until - now).total_seconds())
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        found = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _shorten(text: str) -> str:

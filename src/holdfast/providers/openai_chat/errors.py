@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import msgspec
 
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, span
 from holdfast.providers.openai_chat.words import json_text, mended, read_json
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
@@ -31,7 +30,7 @@ def explain(status: int, headers: Mapping[str, str], body: bytes) -> ProviderErr
         said = read_json(body)
     except ValueError:
         said = None
-    complaint = complaint_in(said, named=True) or Complaint(message=_page_text(body))
+    complaint = complaint_in(said, named=True) or Complaint(message=page_words(body))
     kind = _kind(complaint, status)
     lowered = {name.lower(): value for name, value in headers.items()}
     return ProviderError(kind, _message(complaint, kind, status), retry_after_s=_retry_after(kind, lowered))
@@ -119,8 +118,6 @@ _KEYS: Final = re.compile(
     re.IGNORECASE,
 )
 """A key as servers quote it, half hidden or not."""
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> Complaint:
@@ -152,29 +149,11 @@ def _kind(complaint: Complaint, status: int) -> ErrorKind:
         return "auth"
     if any(word.startswith("billing") for word in complaint.words):
         return "bad_request"
-    by_status = _by_status(status)
+    by_status = kind_of_status(status)
     if by_status not in ("unknown", "transport"):
         return by_status
     telling = _TELLING if by_status == "unknown" else _TELLING[:3]  # no server error is the request's fault
     return next((kind for kind in telling if kind in said), by_status)
-
-
-def _by_status(status: int) -> ErrorKind:
-    match status:
-        case 401 | 403:
-            return "auth"
-        case 429:
-            return "rate_limit"
-        case 408 | 504 | 524:
-            return "timeout"
-        case 498 | 503 | 529:
-            return "overloaded"
-        case _ if 500 <= status < 600:
-            return "transport"
-        case _ if 400 <= status < 500:
-            return "bad_request"
-        case _:
-            return "unknown"
 
 
 def _message(complaint: Complaint, kind: ErrorKind, status: int) -> str:
@@ -197,52 +176,19 @@ def _advice(complaint: Complaint, kind: ErrorKind, status: int) -> str:
     return ""
 
 
-def _page_text(body: bytes) -> str:
-    """The words of an error page."""
-    page = body[:20_000].decode("utf-8", "replace")
-    return " ".join(re.sub(r"(?is)<(script|style|head)\b.*?</\1>|<[^>]*>", " ", page).split())
-
-
 def _retry_after(kind: ErrorKind, headers: Mapping[str, str]) -> float | None:
-    if (millis := _float(headers.get("retry-after-ms", ""))) is not None:
-        return millis / 1000
-    if after := headers.get("retry-after", ""):
-        return seconds if (seconds := _float(after)) is not None else _until(after, headers.get("date", ""))
+    if (asked := retry_after(headers)) is not None:
+        return asked
     return _reset(headers) if kind == "rate_limit" else None
 
 
 def _reset(headers: Mapping[str, str]) -> float | None:
     """When the limit that was reached is lifted; when no header says which one it was, the first that is."""
     spans = {
-        name: span for name in ("requests", "tokens") if (span := _span(headers.get(f"x-ratelimit-reset-{name}", "")))
+        name: wait for name in ("requests", "tokens") if (wait := span(headers.get(f"x-ratelimit-reset-{name}", "")))
     }
-    reached = [span for name, span in spans.items() if headers.get(f"x-ratelimit-remaining-{name}") == "0"]
+    reached = [wait for name, wait in spans.items() if headers.get(f"x-ratelimit-remaining-{name}") == "0"]
     return max(reached) if reached else min(spans.values(), default=None)
-
-
-def _span(text: str) -> float | None:
-    """Seconds, said as `1.5`, `6m0s` or `120ms`."""
-    if (seconds := _float(text)) is not None:
-        return seconds
-    return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN.findall(text)) or None
-
-
-def _until(date: str, now: str) -> float | None:
-    """Seconds until an HTTP date, by the server's own clock where it says what time it is."""
-    try:
-        then = parsedate_to_datetime(date)
-        start = parsedate_to_datetime(now) if now else datetime.now(UTC)
-        return max(0.0, (then - start).total_seconds())
-    except (ValueError, TypeError):
-        return None
-
-
-def _float(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number < float("inf") else None
 
 
 def _list(value: object) -> list[object]:

@@ -2,11 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, span
 from holdfast.providers.openai_responses.payload import Fields, fields_in, read_json, text_in
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
@@ -34,17 +33,6 @@ _BY_CODE: Final[dict[str, ErrorKind]] = {
     "vector_store_timeout": "timeout",
     "model_not_found": "bad_request",
 }
-_BY_STATUS: Final[dict[int, ErrorKind]] = {
-    401: "auth",
-    403: "auth",
-    408: "timeout",
-    409: "transport",
-    413: "context_overflow",
-    429: "rate_limit",
-    503: "overloaded",
-    504: "timeout",
-    529: "overloaded",
-}
 _VAGUE: Final[dict[str, ErrorKind]] = {
     "server_error": "transport",
     "invalid_request_error": "bad_request",
@@ -62,10 +50,7 @@ _FLAGGED: Final = re.compile(r"usage polic|content polic|flagged|content filter|
 _KEYS: Final = re.compile(
     r"(?<=key provided: )\S+?(?=\.?(\s|$))|\b(sk|sess|xai|gsk)-[\w*-]{6,}|(?<=Bearer )\S+", re.IGNORECASE
 )
-_TAGS: Final = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _SOON: Final = re.compile(r"try again in ((?:\d+(?:\.\d+)?\s*(?:ms|s|m|h))+)", re.IGNORECASE)
-_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def http_failure(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -100,7 +85,7 @@ def _failure(status: int | None, error: Fields, words: str, wait: float | None) 
     code = text_in(error, "code") or text_in(error, "type")
     kind = _kind(status, code, text_in(error, "type"), words)
     if kind == "rate_limit" and wait is None and (soon := _SOON.search(words)):
-        wait = _span(soon[1])
+        wait = span(soon[1])
     if not words and status is not None:
         words = f"The provider answered with status {status}{_phrase(status)}."
     return ProviderError(kind, _message(kind, code, words), retry_after_s=wait)
@@ -117,9 +102,7 @@ def _kind(status: int | None, code: str, type_: str, words: str) -> ErrorKind:
             return "content_filter"
     if status is None:
         return _VAGUE.get(code) or _VAGUE.get(type_, "unknown")
-    if status >= 500:
-        return _BY_STATUS.get(status, "transport")
-    return _BY_STATUS.get(status, "bad_request" if status >= 400 else "unknown")
+    return "transport" if status == HTTPStatus.CONFLICT else kind_of_status(status)
 
 
 def _message(kind: ErrorKind, code: str, words: str) -> str:
@@ -136,10 +119,9 @@ def _message(kind: ErrorKind, code: str, words: str) -> str:
 
 def _plain_text(body: bytes, content: object) -> str:
     """The words of an answer that has no error object: a page, a plain text, or some other JSON."""
-    text = body[:20_000].decode("utf-8", "replace")
     if isinstance(content, dict):
-        return text_in(content, "detail") or text
-    return " ".join(_TAGS.sub(" ", text).split())
+        return text_in(content, "detail") or body[:20_000].decode("utf-8", "replace")
+    return page_words(body)
 
 
 def _phrase(status: int) -> str:
@@ -151,38 +133,8 @@ def _phrase(status: int) -> str:
 
 def _wait(status: int, headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from the first header that says so."""
-    if (millis := _number(headers.get("retry-after-ms", ""))) is not None:
-        return millis / 1000
-    said = headers.get("retry-after", "")
-    if (seconds := _number(said)) is not None:
-        return seconds
-    if (until := _date(said)) is not None:
-        now = _date(headers.get("date", "")) or datetime.now(UTC)
-        return max(0.0, (until - now).total_seconds())
-    if status != 429:
-        return None
+    if (asked := retry_after(headers)) is not None or status != 429:
+        return asked
     spent = [of for of in ("requests", "tokens") if headers.get(f"x-ratelimit-remaining-{of}", "0") == "0"]
-    waits = [_span(reset) for of in spent if (reset := headers.get(f"x-ratelimit-reset-{of}", ""))]
-    return max(waits, default=None)
-
-
-def _number(text: str) -> float | None:
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if 0 <= number < 1e9 else None
-
-
-def _date(text: str) -> datetime | None:
-    try:
-        date = parsedate_to_datetime(text)
-    except ValueError:
-        return None
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
-
-
-def _span(text: str) -> float:
-    """Seconds in words such as `6m0s`, `20ms` or `1.5`."""
-    found = _SPAN.findall(text)
-    return sum(float(number) * _SECONDS[unit] for number, unit in found) if found else _number(text) or 0.0
+    waits = [span(headers.get(f"x-ratelimit-reset-{of}", "")) for of in spent]
+    return max((wait for wait in waits if wait is not None), default=None)
