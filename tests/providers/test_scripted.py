@@ -127,7 +127,7 @@ async def test_reasoning_comes_first_and_usage_is_estimated_when_it_is_not_given
         TextDelta(text="yes"),
         ModelReply(
             parts=(Reasoning(text="Hm."), Text(text="yes")),
-            usage=Usage(input=5, output=2, estimated=True),
+            usage=Usage(input=4, output=4, estimated=True),
             model="scripted:inline",
         ),
     ]
