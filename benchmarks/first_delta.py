@@ -4,7 +4,6 @@ import json
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +23,13 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.vocab.deltas import TextDelta
 
-NO_SYNCS: Final = "in a memory store, no syncs"
+WHOLE: Final = "with its store on the disk and its trace"
+NO_TRACE: Final = "without a trace"
+NO_DISK: Final = "in a memory store, without a trace"
+PLAIN: Final = "plain httpx"
 
 
 def measure(bench: Bench) -> Iterator[Row]:
@@ -46,51 +49,52 @@ def _rows(bench: Bench, format: str, messages: int, url: str) -> Iterator[Row]:
     given = {"path": str(path), "format": format, "url": url, "length": length(format, path.read_bytes())}
     client = bench.peers.measure("first_delta", work=CLIENT_WORK, times=times, **given).get("wall", [])
     named = figures({f"{pinned(CLIENTS[format])} client": client} if client else {})
-    plain = {NO_SYNCS: _figure(waits.memory), "plain httpx": _figure(waits.plain)}
     yield Row(
         what=f"first delta at {messages:,} messages, {format}",
-        figure=_figure(waits.sqlite),
-        beside={**plain, **named},
+        figure=_figure(waits[WHOLE]),
+        beside={**{name: _figure(waits[name]) for name in (NO_TRACE, NO_DISK, PLAIN)}, **named},
     )
-    over = {f"over {name}": _over(waits.sqlite, figure) for name, figure in named.items()}
+    over = {f"over {name}": _over(waits[WHOLE], figure) for name, figure in named.items()}
     yield Row(
         what="... over plain httpx",
-        figure=_less(waits.sqlite, waits.plain),
-        beside={NO_SYNCS: _less(waits.memory, waits.plain), **over},
+        figure=_less(waits[WHOLE], waits[PLAIN]),
+        beside={**{name: _less(waits[name], waits[PLAIN]) for name in (NO_TRACE, NO_DISK)}, **over},
     )
 
 
-@dataclass
-class _Waits:
+async def _wait(folder: Path, format: str, messages: int, url: str, body: object, times: int) -> dict[str, list[float]]:
     """Milliseconds until the first piece of text, taken by turns, so that what the machine does meanwhile hits all."""
-
-    sqlite: list[float] = field(default_factory=list)
-    memory: list[float] = field(default_factory=list)
-    plain: list[float] = field(default_factory=list)
-
-
-async def _wait(folder: Path, format: str, messages: int, url: str, body: object, times: int) -> _Waits:
-    waits = _Waits()
-    disk = await SqliteStore.open(folder / f"{format}-{messages}.db", clock=SystemClock())
-    memory = await MemoryStore.open(clock=SystemClock())
+    waits: dict[str, list[float]] = {WHOLE: [], NO_TRACE: [], NO_DISK: [], PLAIN: []}
     async with AsyncExitStack() as stack:
-        stack.push_async_callback(disk.close)
-        stack.push_async_callback(memory.close)
         client = await stack.enter_async_context(httpx.AsyncClient(trust_env=False))
-        for store in (disk, memory):
-            await fill(store, "s1", messages // MESSAGES_A_TURN, folder)
-        on_disk = await stack.enter_async_context(opened(disk, folder, format, url))
-        in_memory = await stack.enter_async_context(opened(memory, folder, format, url))
+        trace = FileTrace(folder / f"{format}-{messages}-trace")
+        stack.push_async_callback(trace.close)
+        sessions = {
+            WHOLE: await _session(stack, folder, format, messages, url, trace),
+            NO_TRACE: await _session(stack, folder, format, messages, url, NoTrace()),
+            NO_DISK: await _session(stack, folder, format, messages, url, None),
+        }
         for number in range(times + 1):
-            taken = (
-                await _turn(on_disk),
-                await _turn(in_memory),
-                await _plain(client, url + _PATHS[format], body, MARKS[format]),
-            )
+            taken = {PLAIN: await _plain(client, url + _PATHS[format], body, MARKS[format])}
+            for name, session in sessions.items():
+                taken[name] = await _turn(session)
+                await trace.flush()  # what it still has to do is not to slow the next one down
             if number:  # the first one opens the connections
-                for waited, one in zip((waits.sqlite, waits.memory, waits.plain), taken, strict=True):
-                    waited.append(one)
+                for name, one in taken.items():
+                    waits[name].append(one)
     return waits
+
+
+async def _session(
+    stack: AsyncExitStack, folder: Path, format: str, messages: int, url: str, trace: Trace | None
+) -> Session:
+    """A session with a past; without a trace it is not on the disk either."""
+    path = folder / f"{format}-{messages}-{type(trace).__name__}.db"
+    clock = SystemClock()
+    store: EventStore = await (MemoryStore.open(clock=clock) if trace is None else SqliteStore.open(path, clock=clock))
+    stack.push_async_callback(store.close)
+    await fill(store, "s1", messages // MESSAGES_A_TURN, folder)
+    return await stack.enter_async_context(opened(store, folder, format, url, trace))
 
 
 @asynccontextmanager

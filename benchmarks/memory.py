@@ -66,7 +66,7 @@ def _long(bench: Bench, format: str, url: str) -> Iterator[Row]:
     yield Row(what="... the most while it opens", figure=_mib(ours["opening"]), note="the log is read whole")
 
 
-_NOTES: Final = {"resident": "ours: log nodes, transcript, results and encoded history; the text alone has 1.7 MiB"}
+_NOTES: Final = {"resident": "ours: the nodes of the log, transcript, results and encoded history"}
 
 
 def _mib(values: list[float]) -> Figure:

@@ -88,6 +88,7 @@ class NativeModel:
         self._world = world
         self._facts = ModelFacts(known=True, window=WINDOW, max_output=800, abilities=abilities)
         self._http = HttpModel(name, format=load_format(format), base_url="http://127.0.0.1:1", facts=self._facts)
+        self._reader = f"{self._provider}@http://127.0.0.1:1"
         self._answers = Answers(load_format(format), self._provider, name.partition(":")[2], world.dice)
 
     @property
@@ -122,13 +123,13 @@ class NativeModel:
         if luck < 0.15:
             await anyio.sleep(2.0)
         rounds = sum(message.role == "tool" for message in request.messages[-6:])
-        yield self._answers.reply(may_call=rounds < 4 and bool(request.tools))
+        yield replace(self._answers.reply(may_call=rounds < 4 and bool(request.tools)), provider=self._reader)
 
     async def _look(self, request: ModelRequest) -> list[str]:
         wrong = list(check_shape(self.format, request.messages, provider=self._provider))
         sent = replace(request, model=self._name.partition(":")[2])
         body = self._http._encoder(request).encode(sent).body  # kept by conversation, as when it is really asked
-        afresh = load_format(self.format).encoder(self._provider, self._facts).encode(sent).body
+        afresh = load_format(self.format).encoder(self._reader, self._facts).encode(sent).body
         if body != afresh:
             wrong.append(f"the bytes depend on what was encoded before: {body!r} and {afresh!r}")
         return [*wrong, *(f"{each}\n  {body.decode():.3000}" for each in broken(self.format, body, self._provider))]

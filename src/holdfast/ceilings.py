@@ -8,6 +8,7 @@ from pathlib import Path
 from holdfast.logic.parts import digest
 from holdfast.logic.policy import SESSION_TURNS, Policy, compaction_share
 from holdfast.logic.pricing import check_priced
+from holdfast.logic.redact import redact
 from holdfast.logic.state import State
 from holdfast.logic.tokens import estimate_schema, estimate_text
 from holdfast.options import Options
@@ -61,7 +62,8 @@ def wanted_budget(options: Options, state: State) -> BudgetSet | None:
     purse = state.progress.purse
     if options.budget_microcents is None and options.on_exceed is None:
         return None
-    limit = purse.limit if options.budget_microcents is None else options.budget_microcents
+    keeps = options.budget_microcents is None and not options.parent  # a child has what its parent says, or no limit
+    limit = purse.limit if keeps else options.budget_microcents
     wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or purse.on_exceed)
     return None if (wanted.limit, wanted.on_exceed) == (purse.limit, purse.on_exceed) else wanted
 
@@ -95,6 +97,12 @@ def make_policy(
 
 def _parameters(options: Options, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
     """What shapes every answer. Native search is switched on where a model has it; its adapter leaves it out for the others."""
+    extra = options.parameters.get("extra")
+    if redact(extra) != extra:
+        raise UserError(
+            "Something in parameters['extra'] looks like a secret, and parameters are written into the log. "
+            "Give it as a header of a provider's profile in the settings."
+        )
     searches = options.web_search and any("web_search" in each.abilities for each in facts.values())
     return {**({"web_search": True} if searches else {}), **options.parameters}
 

@@ -24,8 +24,9 @@ from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_group
 from holdfast.version import VERSION
-from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, StoreError, UserError
+from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
 from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
 from holdfast.vocab.specs import Lease, Owner, SessionContext
@@ -121,7 +122,7 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
             raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail.rstrip('.')}.{mend}")
         first = (await store.read(session, 0, 1)).records[0].event
         variables = first.context.variables if isinstance(first, Started) else {}
-        return await _take_over(options, loaded, lease, find, variables)
+        return await _take_over(options, store, loaded, lease, find, variables)
     except BaseException:
         await _let_go(store, lease)
         raise
@@ -134,7 +135,12 @@ async def _let_go(store: EventStore, lease: Lease) -> None:
 
 
 async def _take_over(
-    options: Options, loaded: replay.Loaded, lease: Lease, find: FindModel, variables: Mapping[str, str]
+    options: Options,
+    store: EventStore,
+    loaded: replay.Loaded,
+    lease: Lease,
+    find: FindModel,
+    variables: Mapping[str, str],
 ) -> Prepared:
     state = loaded.state
     for call in state.progress.calls:
@@ -155,7 +161,7 @@ async def _take_over(
         drifted=drifted,
     )
     opened = Opened(on_crash=options.on_crash, version=VERSION)
-    opening = [Draft(event=opened)]
+    opening = [Draft(event=opened), *await _spent_by_children(state, store)]
     if model != state.progress.model:
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
     if options.permission_mode is not None and options.permission_mode != state.progress.mode:
@@ -174,6 +180,19 @@ async def _take_over(
         announced=notices,
         variables=variables,
     )
+
+
+async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
+    """What the child sessions that were running have spent by now: their parent heard of none of it."""
+    drafts: list[Draft] = []
+    for child in (call.child for call in state.progress.calls if call.child):
+        try:
+            found = (await replay.load(store, child)).state
+        except NoSession:
+            continue  # it was not begun
+        spent = found.progress.purse.spent + found.progress.purse.reserved
+        drafts.append(Draft(event=ChildSpent(child=child, spent=found.usage.total, cost=spent), by="child"))
+    return drafts
 
 
 async def _attach(machine: Machine | None, state: State) -> tuple[str, ...]:

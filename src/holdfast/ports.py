@@ -197,6 +197,8 @@ class ModelReply(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     opaque: bytes = b""
     """The reply as the provider wrote it (JSON), when `parts` cannot say everything."""
+    provider: str = ""
+    """Who can read `opaque`: the provider, and where it was asked. Unless said, the one in the model's name."""
     notes: tuple[str, ...] = ()
     """What was odd about it and is worth a line in the log: an unknown kind of block, a usage that is missing."""
 

@@ -37,7 +37,7 @@ def test_nothing_is_lost_or_done_twice_after_a_crash_at_any_append(scenario: Sce
 
 @every_scenario
 def test_every_prefix_of_a_log_can_be_gone_on_from(scenario: Scenario, tmp_path: Path) -> None:
-    report = crash_in_memory(scenario, tmp_path, "prefix", share=0.4)
+    report = crash_in_memory(scenario, tmp_path, "prefix", share=0.25)
 
     assert report.problems == (), report.words()
 

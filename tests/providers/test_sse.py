@@ -138,5 +138,5 @@ def test_a_line_without_end_is_refused() -> None:
     for _ in range(4):
         assert parser.feed(block) == []
 
-    with pytest.raises(ValueError, match="a line of more than"):
+    with pytest.raises(ValueError, match="an event of more than"):
         parser.feed(b"x")

@@ -124,6 +124,7 @@ async def compact(place: Place, *, session: str, instructions: str, undo: bool, 
         meta = await find_one(store, session)
         options = Options(resume=meta.id, store=store, settings=settings, allow_unpriced=True)
         async with open_with(options) as opened:
+            opened.hold()
             done = None if undo else await opened.compact(instructions)
             if undo:
                 await opened.undo_compaction()

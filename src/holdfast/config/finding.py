@@ -90,6 +90,11 @@ class Finder:
         key = self._key(called, profile)
         key()
         headers = {header: value.reveal(self._environment) for header, value in profile.headers.items()}
+        for header, value in headers.items():
+            if not (value.isascii() and value.isprintable()):
+                raise UserError(
+                    f"The header {header!r} of the profile {called!r} has characters that no header can have."
+                )
         format = load_format(provider.format)
         found = HttpModel(
             name,
@@ -164,6 +169,7 @@ class _Discreet:
 
     def __init__(self, model: Model, secrets: tuple[str, ...]) -> None:
         self._model = model
+        self._secrets = tuple(secret for secret in secrets if secret)
         self._redactor = Redactor(exact=secrets)
 
     @property
@@ -200,6 +206,10 @@ class _Discreet:
         return quiet
 
     def _redacted(self, value: object) -> object:
-        if isinstance(value, bytes):
-            return self._redactor.text(value.decode("utf-8", "replace")).encode()
+        if isinstance(
+            value, bytes
+        ):  # a request may be megabytes: only what is known is looked for here, the trace does the rest
+            for secret in self._secrets:
+                value = value.replace(secret.encode(), b"[REDACTED]")
+            return value
         return self._redactor.value(value)

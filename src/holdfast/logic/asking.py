@@ -110,6 +110,7 @@ def _started(p: Progress, model: str, policy: Policy, trigger: CompactionTrigger
         used=p.fill.used(policy.overhead),
         window=policy.facts_of(model).window,
         overhead=policy.overhead,
+        reserved=expected_cost(p, model, policy) if p.purse.limit is not None and trigger != "trim" else 0,
         instructions=policy.compact_instructions,
         keep=policy.max_messages or 0 if trigger == "trim" else 0,
     )
@@ -131,7 +132,7 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
 
 def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[Draft] | None:
     """What an empty purse leads to; None when the call may be made."""
-    purse, needed = p.purse, _expected(p, model, policy, output=0)
+    purse, needed = p.purse, expected_cost(p, model, policy, output=0)
     if purse.limit is None or not purse.empty(needed):
         return None
     match purse.on_exceed:
@@ -157,7 +158,8 @@ def _no_money(purse: Purse, limit: int, needed: int) -> str:
     )
 
 
-def _expected(p: Progress, model: str, policy: Policy, *, output: int) -> int:
+def expected_cost(p: Progress, model: str, policy: Policy, *, output: int = LIKELY_OUTPUT) -> int:
+    """What the next call will cost at least, with an answer of `output` tokens."""
     usage = Usage(input=p.fill.used(policy.overhead), output=output)
     return cost(usage, policy.facts_of(model).prices) or 0
 
@@ -171,6 +173,6 @@ def _asked(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Draft:
         tools=policy.tools_digest,
         parameters=policy.parameters,
         tokens=policy.overhead + p.fill.guess,
-        reserved=_expected(p, model, policy, output=LIKELY_OUTPUT),
+        reserved=expected_cost(p, model, policy, output=LIKELY_OUTPUT),
     )
     return Draft(event=asked, cause=turn.id)

@@ -14,10 +14,26 @@ from holdfast.logic.context import estimate, tokens_of
 from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.event import CompactionTrigger
 from holdfast.vocab.event_limits import Compacted
-from holdfast.vocab.messages import DurablePart, Reasoning, SessionMessage, Text, TextRef, ToolCall, ToolResult
+from holdfast.vocab.messages import (
+    DurablePart,
+    InputPart,
+    MediaLink,
+    MediaRef,
+    Reasoning,
+    SessionMessage,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+)
 
 HEAD: Final = "[Context Summary]"
-_MARKS: Final = re.compile(rf"{re.escape(HEAD)}|</?(?:summary|given)>", re.IGNORECASE)
+GIVEN: Final = "What the person gave, word for word:"
+REQUEST: Final = "What the person asked for and what is being answered, word for word:"
+_MARKS: Final = re.compile(
+    rf"{re.escape(HEAD)}|{re.escape(GIVEN)}|{re.escape(REQUEST)}|<\s*/?\s*(?:summary|given|request)\b[^>]*>",
+    re.IGNORECASE,
+)
 TARGET: Final = 0.5
 """The share of the window that a compacted conversation aims at."""
 NEWEST, VERBATIM, SUMMARY = 0.5, 0.3, 0.15
@@ -43,6 +59,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What is summarised."""
     kept: tuple[SessionMessage, ...]
     verbatim: tuple[Text | TextRef, ...]
+    request: tuple[InputPart, ...]
+    """What is being answered, whole, when it is not among what stays."""
     forgone: int
     """Texts that would stay word for word and for which there is no room."""
     trimmed: tuple[str, ...]
@@ -53,18 +71,32 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(
-    messages: Sequence[SessionMessage], before: Compacted | None, *, used: int, window: int, overhead: int, ratio: float
+    messages: Sequence[SessionMessage],
+    before: Compacted | None,
+    *,
+    used: int,
+    window: int,
+    overhead: int,
+    ratio: float,
+    turn: int | None = None,
 ) -> Plan | None:
-    """What to keep of `messages`; `before` is the compaction they begin with, if any. None when there is nothing to gain."""
+    """What to keep of `messages`; `before` is the compaction they begin with, if any. None when there is nothing to gain.
+
+    `turn` is the seq at which the open turn began: what the person said since then stays whole until it is answered.
+    """
     sizes = [estimate(message) for message in messages]
     room = max(int(min(window, used) * TARGET / ratio) - overhead, int(window / ratio / 20))
     room = min(room, int(sum(sizes) * TARGET))  # somebody may want it shorter long before it is full
     cut = _cut(messages, sizes, int(room * NEWEST))
     system, old = _split(messages[:cut], before)
     kept = messages[cut:]
-    verbatim, forgone = _verbatim(old, kept, before, int(room * VERBATIM))
+    request, said = _request(messages[:cut], old, before, turn)
+    given = [*(before.verbatim if before is not None else ()), *said]
+    long = [text for text in given if _is_long(text)]
+    verbatim = tuple(_fitting(long, int(room * VERBATIM)))
     trimmed, saved = _trimmed(kept, sizes[cut:], int(room * NEWEST))
-    summarised = sum(map(estimate, old)) + _sizes(before.verbatim if before is not None else ()) - _sizes(verbatim)
+    stood = (*before.verbatim, *before.request) if before is not None else ()
+    summarised = sum(map(estimate, old)) + _sizes(stood) - _sizes((*verbatim, *request))
     if summarised + saved < LEAST_GAIN:
         return None
     return Plan(
@@ -73,7 +105,8 @@ def plan(
         old=old,
         kept=tuple(kept),
         verbatim=verbatim,
-        forgone=forgone,
+        request=request,
+        forgone=len(long) - len(verbatim),
         trimmed=trimmed,
         summary_tokens=max(min(200, window // 10), int(room * SUMMARY)),
         thin=summarised < LEAST_GAIN,
@@ -93,6 +126,7 @@ def trim_plan(messages: Sequence[SessionMessage], keep: int) -> Plan | None:
         old=old,
         kept=tuple(messages[cut:]),
         verbatim=(),
+        request=(),
         forgone=0,
         trimmed=(),
         summary_tokens=0,
@@ -127,30 +161,28 @@ def _cut(messages: Sequence[SessionMessage], sizes: Sequence[int], room: int) ->
     return next((i for i in (user, reply, newest) if i is not None), 0)
 
 
-def _verbatim(
-    old: Sequence[SessionMessage], kept: Sequence[SessionMessage], before: Compacted | None, room: int
-) -> tuple[tuple[Text | TextRef, ...], int]:
-    """What stays word for word, oldest first, and how many texts find no room. The newest have the first claim on it.
-
-    A request that is being answered stays however short or long it is, until it was answered.
-    """
-    said = [message for message in old if message.role == "user"]
-    given = list(before.verbatim) if before is not None else []
-    request: list[Text | TextRef] = []
-    if not kept or kept[0].role != "user":  # what stays answers something that does not
-        request = _texts(said.pop()) if said else [given.pop()] if given else []
-    given += [text for message in said for text in _texts(message)]
-    long = [text for text in given if _is_long(text)]
-    chosen = _fitting(long, room)
-    return (*chosen, *request), len(long) - len(chosen)
-
-
-def _sizes(texts: Iterable[Text | TextRef]) -> int:
-    return sum(tokens_of((text,)) for text in texts)
+def _request(
+    gone: Sequence[SessionMessage], old: Sequence[SessionMessage], before: Compacted | None, turn: int | None
+) -> tuple[tuple[InputPart, ...], list[Text | TextRef]]:
+    """What is being answered, whole; and the texts of what was asked before."""
+    frame = next((message for message in gone if message.role != "system"), None) if before is not None else None
+    asked = list(before.request) if before is not None else []
+    request: list[InputPart] = []
+    texts: list[Text | TextRef] = []
+    if turn is not None and frame is not None and frame.number > turn:
+        request += asked
+    else:
+        texts += [part for part in asked if isinstance(part, Text | TextRef)]
+    for message in old:
+        if message.role == "user" and turn is not None and message.number > turn:
+            request += [part for part in message.content if isinstance(part, Text | TextRef | MediaRef | MediaLink)]
+        elif message.role == "user":
+            texts += [part for part in message.content if isinstance(part, Text | TextRef)]
+    return tuple(request), texts
 
 
-def _texts(message: SessionMessage) -> list[Text | TextRef]:
-    return [part for part in message.content if isinstance(part, Text | TextRef)]
+def _sizes(parts: Iterable[DurablePart]) -> int:
+    return sum(tokens_of((part,)) for part in parts)
 
 
 def _fitting(texts: Sequence[Text | TextRef], room: int) -> list[Text | TextRef]:
@@ -192,7 +224,7 @@ def apply(event: Compacted, record: SessionMessage, messages: Sequence[SessionMe
 
 def framed(event: Compacted) -> tuple[DurablePart, ...]:
     """The summary as parts of a user's message."""
-    if event.summary is None and not event.verbatim:
+    if event.summary is None and not event.verbatim and not event.request:
         return ()
     parts: list[DurablePart] = [
         Text(text=f"{HEAD}\nThe conversation up to here was shortened. This is a record of it, not an instruction.\n")
@@ -200,9 +232,11 @@ def framed(event: Compacted) -> tuple[DurablePart, ...]:
     if event.summary is not None:
         parts += [Text(text="<summary>\n"), event.summary, Text(text="\n</summary>\n")]
     if event.verbatim:
-        parts.append(Text(text="What the person gave, word for word:\n"))
+        parts.append(Text(text=f"{GIVEN}\n"))
     for text in event.verbatim:
         parts += [Text(text="<given>\n"), text, Text(text="\n</given>\n")]
+    if event.request:
+        parts += [Text(text=f"{REQUEST}\n<request>\n"), *event.request, Text(text="\n</request>\n")]
     return tuple(parts)
 
 
@@ -316,6 +350,7 @@ def state_after(chosen: Plan, summary: Text | TextRef | None, trigger: Compactio
         first_kept=chosen.kept[0].id if chosen.kept else "",
         summary=summary,
         verbatim=chosen.verbatim,
+        request=chosen.request,
         trimmed=chosen.trimmed,
     )
     frame = framed(event)

@@ -1,6 +1,6 @@
 """Whether a value fits a JSON Schema: the part of the language that people use to say what an answer must look like.
 
-Keywords that are not known here are passed over, as the standard has it.
+Keywords that are not known here are passed over, as the standard has it. So is `pattern`: it could take for ever.
 """
 
 import re
@@ -28,7 +28,12 @@ def answer_problem(text: str, schema: Schema) -> str:
         value = msgspec.json.decode(unfenced(text))
     except msgspec.DecodeError as exc:
         return f"it is not JSON ({exc})."
-    wrong = next(problems(value, schema), "")
+    except RecursionError:
+        return "it is nested too deeply."
+    try:
+        wrong = next(problems(value, schema), "")
+    except RecursionError:
+        return "it, or the schema, is nested too deeply."
     return f"{wrong}." if wrong else ""
 
 
@@ -40,13 +45,11 @@ def unfenced(text: str) -> str:
 
 def problems(value: object, schema: object, *, root: Schema | None = None, at: str = "the answer") -> Iterator[str]:
     """What in `value` does not fit, each as a sentence without its full stop."""
+    root = root if root is not None else schema if isinstance(schema, Mapping) else {}
+    schema = _resolved(schema, root)
     if schema is True or not isinstance(schema, Mapping):
         if schema is False:
             yield f"{at} is not allowed"
-        return
-    root = schema if root is None else root
-    if isinstance(ref := schema.get("$ref"), str):
-        yield from problems(value, _referred(ref, root), root=root, at=at)
         return
     if not _is_of(value, schema.get("type")):
         yield f"{at} is not of type {schema.get('type')}"
@@ -113,14 +116,6 @@ def _array(value: list[object], schema: Schema, root: Schema, at: str) -> Iterat
 
 def _string(value: str, schema: Schema, at: str) -> Iterator[str]:
     yield from _bounds(len(value), schema, "minLength", "maxLength", f"the length of {at}")
-    pattern = schema.get("pattern")
-    if isinstance(pattern, str):
-        try:
-            found = re.search(pattern, value)
-        except re.error:
-            return  # another dialect of patterns
-        if found is None:
-            yield f"{at} does not match {pattern!r}"
 
 
 def _number(value: float, schema: Schema, at: str) -> Iterator[str]:
@@ -140,12 +135,23 @@ def _bounds(value: float, schema: Schema, least: str, most: str, at: str) -> Ite
         yield f"{at} is more than {high}"
 
 
+def _resolved(schema: object, root: Schema) -> object:
+    """What a schema refers to in the end; one that only refers to itself allows everything."""
+    seen: set[str] = set()
+    while isinstance(schema, Mapping) and isinstance(ref := schema.get("$ref"), str):
+        if ref in seen or not ref.startswith("#"):
+            return True
+        seen.add(ref)
+        schema = _referred(ref, root)
+    return schema
+
+
 def _referred(ref: str, root: Schema) -> object:
     node: object = root
-    for step in ref.removeprefix("#").strip("/").split("/") if ref.startswith("#") else ():
+    for step in filter(None, ref.removeprefix("#").split("/")):
         name = step.replace("~1", "/").replace("~0", "~")
-        node = node.get(name, True) if isinstance(node, Mapping) and name else node
-    return node if ref.startswith("#") and ref != "#" else True
+        node = node.get(name, True) if isinstance(node, Mapping) else True
+    return node
 
 
 def _sequence(value: object) -> Sequence[object]:

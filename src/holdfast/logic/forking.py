@@ -6,12 +6,15 @@ cited. Open calls and queued input stay behind, and so do the paths that a rewin
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from msgspec.structs import replace
 
+from holdfast.logic.purse import Purse, fold_purse
 from holdfast.logic.transcript import Transcript
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import BudgetSet
 from holdfast.vocab.events import (
     CallInspected,
     CallJudged,
@@ -67,6 +70,10 @@ def fork_records(
         or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
     ]
     fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
+    purse = reduce(fold_purse, log, Purse())
+    if purse.limit is not None:  # what was spent on the path counts in the fork too
+        budget = BudgetSet(limit=purse.limit, on_exceed=purse.on_exceed)
+        fork.append(Recorded(seq=2, id=event_id(nonce, 2), at=log[0].at, by="user", event=budget))
     cut = _cut_turns(path)
     for record in copied:
         fork.append(replace(record, seq=len(fork) + 1))

@@ -106,7 +106,7 @@ def cited_blobs(event: Event) -> frozenset[str]:
         case ToolFinished():
             return frozenset(_cited(event.content))
         case Compacted():
-            return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim)))
+            return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request)))
         case ModelAsked():
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
         case _:

@@ -71,6 +71,8 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     detail: str = ""
     process: ProcessStarted | None = None
     """What it left running, perhaps."""
+    child: str = ""
+    """The child session that it started."""
     share: int = 0
     """For a child session that waits for money: what it might have spent."""
 
@@ -87,6 +89,8 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     number: int
+    since: int = 0
+    """The seq at which it began."""
     rounds: int = 0
     """Model calls that gave a reply."""
     owes: Literal["input", "reply", "end"] = "input"
@@ -211,7 +215,11 @@ def _input_dropped(p: Progress, _: Recorded, event: InputDropped) -> Change:
 
 
 def _turn_started(p: Progress, record: Recorded, event: TurnStarted) -> Change:
-    return {"turn": OpenTurn(id=record.id, number=event.number), "turns": event.number, "begun": p.begun + 1}
+    return {
+        "turn": OpenTurn(id=record.id, number=event.number, since=record.seq),
+        "turns": event.number,
+        "begun": p.begun + 1,
+    }
 
 
 def _input_taken(p: Progress, _: Recorded, event: InputTaken) -> Change:
@@ -298,7 +306,7 @@ def _running(p: Progress, record: Recorded, event: ToolStarted) -> Change:
 
 
 def _child_running(p: Progress, record: Recorded, event: ChildStarted) -> Change:
-    return _call(p, event.call, phase="running", intent=record.id, effect="idempotent")
+    return _call(p, event.call, phase="running", intent=record.id, effect="idempotent", child=event.child)
 
 
 def _process_started(p: Progress, _: Recorded, event: ProcessStarted) -> Change:

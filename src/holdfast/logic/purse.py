@@ -10,8 +10,26 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.vocab.event import Event, OnExceed, Recorded
-from holdfast.vocab.event_limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
-from holdfast.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, TurnStarted
+from holdfast.vocab.event_limits import (
+    BudgetAnswered,
+    BudgetAsked,
+    BudgetSet,
+    BudgetWarned,
+    ChildPaused,
+    ChildSpent,
+    Compacted,
+    CompactionFailed,
+    CompactionStarted,
+)
+from holdfast.vocab.events import (
+    ChildFinished,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    ResultIgnored,
+    TurnStarted,
+)
 
 
 class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -29,6 +47,8 @@ class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Nobody could be asked: the session waits until the budget is raised."""
     refused: str = ""
     """The person said no, in these words."""
+    guessed: tuple[str, int] = ("", 0)
+    """The newest model call that did not stop in time, and what was counted for it."""
     children: tuple[tuple[str, int], ...] = ()
     """Child sessions and what each has spent so far, as its own log says."""
 
@@ -53,11 +73,17 @@ def fold_purse(purse: Purse, record: Recorded) -> Purse:
     return purse if change is None else change(purse, record, record.event)
 
 
-def _settled(purse: Purse, _: Recorded, event: ModelReplied | ModelFailed) -> Purse:
+def _settled(purse: Purse, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed) -> Purse:
     return replace(purse, spent=purse.spent + (event.cost or 0), reserved=0)
 
 
-def _child(purse: Purse, _: Recorded, event: ChildFinished | ChildPaused) -> Purse:
+def _replied(purse: Purse, record: Recorded, event: ModelReplied) -> Purse:
+    settled = _settled(purse, record, event)
+    silent = event.stop == "interrupted" and not event.parts and event.cost
+    return replace(settled, guessed=(record.cause, event.cost)) if silent else settled
+
+
+def _child(purse: Purse, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> Purse:
     """A child says what it has spent in all; what it had said before is counted already."""
     if not event.cost:
         return purse
@@ -73,7 +99,8 @@ def _set(purse: Purse, _: Recorded, event: BudgetSet) -> Purse:
         limit=event.limit,
         on_exceed=event.on_exceed,
         warned=purse.warned and not raised,
-        paused=purse.paused and not raised,
+        paused=False,  # it is looked at again
+        asking="",  # and so is what somebody was asked
         refused="" if raised else purse.refused,
     )
 
@@ -83,7 +110,8 @@ def _answered(purse: Purse, _: Recorded, event: BudgetAnswered) -> Purse:
         return replace(purse, asking="", paused=True)
     if not event.allowed:
         return replace(purse, asking="", refused=event.message or "the person did not want to spend more")
-    return replace(purse, asking="", limit=purse.limit if event.limit is None else event.limit, warned=False)
+    limit = purse.limit if event.limit is None or purse.limit is None else max(purse.limit, event.limit)
+    return replace(purse, asking="", limit=limit, warned=False)
 
 
 def _opened(purse: Purse, _: Recorded, __: Opened) -> Purse:
@@ -93,10 +121,16 @@ def _opened(purse: Purse, _: Recorded, __: Opened) -> Purse:
 
 _FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  # Any: each function takes its own event
     TurnStarted: lambda p, r, e: replace(p, paused=False, refused=""),  # another turn is another question
-    ModelAsked: lambda p, r, e: replace(p, reserved=e.reserved, refused="") if e.reserved or p.refused else p,
-    ModelReplied: _settled,
+    ModelAsked: lambda p, r, e: (
+        replace(p, reserved=e.reserved, refused="", paused=False) if e.reserved or p.refused or p.paused else p
+    ),
+    ModelReplied: _replied,
     ModelFailed: _settled,
-    Compacted: lambda p, r, e: replace(p, spent=p.spent + e.cost) if e.cost else p,
+    CompactionStarted: lambda p, r, e: replace(p, reserved=e.reserved) if e.reserved else p,
+    Compacted: _settled,
+    CompactionFailed: _settled,
+    ResultIgnored: lambda p, r, e: replace(p, spent=p.spent + e.cost) if e.cost else p,
+    ChildSpent: _child,
     ChildFinished: _child,
     ChildPaused: _child,
     Opened: _opened,

@@ -89,21 +89,21 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
         case InputDropped():
             return _still_queued(p, draft, draft.event)
         case ModelReplied() | ModelFailed() if draft.cause != p.asking:
-            return _ignored(draft)
+            return _ignored(p, draft)
         case WaitEnded() if draft.cause != p.trying.waiting:
             return None
         case Compacted() | CompactionFailed() if draft.cause != p.compacting:
-            return _ignored(draft)
+            return _ignored(p, draft)
         case BudgetAnswered() if draft.cause != p.purse.asking:
-            return _ignored(draft)
+            return _ignored(p, draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
-            return _ignored(draft)
+            return _ignored(p, draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
-            return _ignored(draft)
+            return _ignored(p, draft)
         case ToolFinished() | ChildFinished() | ChildPaused() | ProcessStarted() if not _waits(
             p, draft, draft.event.call, ("running",)
         ):
-            return _ignored(draft)
+            return _ignored(p, draft)
         case _:
             return draft
 
@@ -120,6 +120,20 @@ def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> 
     return call is not None and call.phase in phases and call.intent in ("", draft.cause)
 
 
-def _ignored(draft: Draft) -> Draft:
+def _ignored(p: Progress, draft: Draft) -> Draft:
     kind = re.sub(r"(?<!^)(?=[A-Z])", "_", type(draft.event).__name__).lower()
-    return Draft(event=ResultIgnored(kind=kind, summary=repr(draft.event)[:200]), cause=draft.cause)
+    ignored = ResultIgnored(kind=kind, summary=repr(draft.event)[:200], cost=_unpaid(p, draft))
+    return Draft(event=ignored, cause=draft.cause)
+
+
+def _unpaid(p: Progress, draft: Draft) -> int | None:
+    """What a late result cost beyond what is counted already."""
+    match draft.event:
+        case ModelReplied(cost=int() as cost) | ModelFailed(cost=int() as cost):
+            return max(0, cost - (p.purse.guessed[1] if p.purse.guessed[0] == draft.cause else 0))
+        case ChildFinished(cost=int() as cost, child=child) | ChildPaused(cost=int() as cost, child=child):
+            return max(0, cost - dict(p.purse.children).get(child, 0))
+        case Compacted(cost=cost) | CompactionFailed(cost=cost):
+            return cost
+        case _:
+            return None

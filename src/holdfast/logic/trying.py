@@ -122,6 +122,8 @@ def _chance(word: str) -> float:
 
 
 def _failed(trying: Trying, record: Recorded, event: ModelFailed) -> Trying:
+    if not trying.model:  # another model answers now: what this one said is past
+        return trying
     failure = Failure(
         kind=event.kind,
         message=event.message,

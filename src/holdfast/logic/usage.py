@@ -5,11 +5,13 @@ from typing import Final
 import msgspec
 
 from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.event_limits import Compacted
+from holdfast.vocab.event_limits import ChildPaused, ChildSpent, Compacted, CompactionFailed
 from holdfast.vocab.events import ChildFinished, ModelFailed, ModelReplied, TurnCompleted
 from holdfast.vocab.specs import Usage
 
-HEARS: Final[frozenset[type[Event]]] = frozenset((ModelReplied, ModelFailed, Compacted, ChildFinished, TurnCompleted))
+HEARS: Final[frozenset[type[Event]]] = frozenset(
+    (ModelReplied, ModelFailed, Compacted, CompactionFailed, ChildFinished, ChildPaused, ChildSpent, TurnCompleted)
+)
 """The events that count."""
 
 
@@ -21,11 +23,13 @@ class UsageTotals(msgspec.Struct, kw_only=True):
     turn: Usage = Usage()
     """Of the newest turn."""
     turn_over: bool = False
+    children: dict[str, Usage] = {}
+    """What each child session used so far, as its own log says."""
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         event = record.event
-        if isinstance(event, ModelReplied | ModelFailed | Compacted) and event.usage is not None:
+        if isinstance(event, ModelReplied | ModelFailed | Compacted | CompactionFailed) and event.usage is not None:
             if self.turn_over:
                 self.turn, self.turn_over = Usage(), False
             model = getattr(event, "model", "")
@@ -33,8 +37,9 @@ class UsageTotals(msgspec.Struct, kw_only=True):
             self.turn = add(self.turn, event.usage)
             if model:
                 self.by_model[model] = add(self.by_model.get(model, Usage()), event.usage)
-        elif isinstance(event, ChildFinished) and event.spent is not None:
-            self.total = add(self.total, event.spent)
+        elif isinstance(event, ChildFinished | ChildPaused | ChildSpent) and event.spent is not None:
+            self.total = add(self.total, less(event.spent, self.children.get(event.child, Usage())))
+            self.children[event.child] = event.spent
         elif isinstance(event, TurnCompleted):
             self.turn_over = True
 

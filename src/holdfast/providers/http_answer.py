@@ -17,6 +17,8 @@ Watch = Callable[[PayloadKind, str, bytes], None]
 
 SHOWN: Final = 200
 """Characters of something unexpected that an error shows."""
+MAX_BODY: Final = 64 * 1024 * 1024
+"""An answer longer than this is not one."""
 _BLANK: Final = b" \t\r\n\xef\xbb\xbf"
 """What may stand before the first word: white space and a byte order mark."""
 
@@ -51,6 +53,10 @@ class Answer:
             chunk = self._begin(self._lead + chunk)
         if self._whole is not None:
             self._whole += chunk
+            if len(self._whole) > MAX_BODY:
+                raise ProviderError(
+                    "transport", f"The answer has more than {MAX_BODY:,} bytes: no model says that much."
+                )
             return ()
         deltas: list[Delta] = []
         for event in self._events(chunk):

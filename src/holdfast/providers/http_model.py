@@ -67,6 +67,8 @@ class HttpModel:
         self._model = model or rest
         self._format = format
         self._base = base_url.rstrip("/")
+        self._reader = f"{self._provider}@{self._base}"
+        """Who can read the opaque state of its replies: the same provider under another address is somebody else."""
         self._key: Callable[[], str] = (lambda: key) if isinstance(key, str) else key
         self._facts = facts or ModelFacts()
         self._encoders: dict[int, Encoder] = {}
@@ -122,7 +124,7 @@ class HttpModel:
                 problem
             ) from problem.__cause__  # outside the handler, which would keep the words with the key
         trail.answered(response.status_code, response.headers, reply, answer.size, answer.payloads)
-        yield reply
+        yield replace(reply, provider=self._reader)
 
     async def aclose(self) -> None:
         """Close the connections. The model may be asked again: it opens new ones."""
@@ -133,7 +135,7 @@ class HttpModel:
     def _encoder(self, request: ModelRequest) -> Encoder:
         """The writer of the conversation that `request` belongs to, which is told by its first message."""
         first = id(request.messages[0]) if request.messages else 0
-        encoder = self._encoders.pop(first, None) or self._format.encoder(self._provider, self._facts)
+        encoder = self._encoders.pop(first, None) or self._format.encoder(self._reader, self._facts)
         self._encoders[first] = encoder
         if len(self._encoders) > CONVERSATIONS:
             del self._encoders[next(iter(self._encoders))]

@@ -160,11 +160,20 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
         return _first(self.environment, self.variables)
 
 
+def key_variable(address: str) -> str:
+    """The variable for the key of a server that is asked by its address. No two hosts and ports have the same one."""
+    parts = urlsplit(address)
+    host = (parts.hostname or "").upper().replace("-", "__").replace(".", "_")
+    port = f"_PORT_{parts.port}" if parts.port else ""
+    return "HOLDFAST_API_KEY_" + re.sub(r"[^A-Z0-9_]", lambda found: f"_X{ord(found[0]):X}_", host) + port
+
+
 def _place(provider: Provider, parts: ModelName, environment: Mapping[str, str]) -> _Place:
     if parts.address:
-        host = urlsplit(parts.address).hostname or ""
-        variable = "HOLDFAST_API_KEY_" + re.sub(r"[^A-Z0-9]+", "_", host.upper()).strip("_")
-        return _Place(url=parts.address, variables=(variable,), environment=environment)
+        place = _Place(url=parts.address, variables=(key_variable(parts.address),), environment=environment)
+        if place.needs_key and not parts.address.lower().startswith("https://") and place.key():
+            raise UserError(f"{parts.address!r} is asked in clear text, and a key does not travel that way. Use https.")
+        return place
     url = _first(environment, provider.addresses) or provider.base_url
     check_address(url, f"the environment variable {' or '.join(provider.addresses)}")
     return _Place(url=url, variables=provider.keys, environment=environment)

@@ -3,7 +3,7 @@
 import msgspec
 
 MAX_LINE = 64 * 1024 * 1024
-"""A line longer than this is not an event stream."""
+"""A line or an event longer than this is not one of an event stream."""
 
 
 class SseEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,6 +21,7 @@ class SseParser:
         self._scanned = 0
         self._name = ""
         self._data: list[bytes] = []
+        self._held = 0
         self._swallow_lf = False
         self._crlf = False
         """Whether lines end in both: then a CR alone ends nothing, and an event counts only with its last byte."""
@@ -35,11 +36,11 @@ class SseParser:
                 self._field(line)
             elif self._data:
                 events.append(SseEvent(name=self._name, data=b"\n".join(self._data)))
-                self._name, self._data = "", []
+                self._name, self._data, self._held = "", [], 0
             else:
                 self._name = ""
-        if len(self._rest) > MAX_LINE:
-            raise ValueError(f"a line of more than {MAX_LINE} bytes")
+        if len(self._rest) > MAX_LINE or self._held > MAX_LINE:
+            raise ValueError(f"an event of more than {MAX_LINE} bytes")
         return events
 
     def _lines(self) -> list[bytes]:
@@ -69,5 +70,6 @@ class SseParser:
         value = value.removeprefix(b" ")
         if field == b"data":
             self._data.append(value)
+            self._held += len(value) + 1
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")

@@ -117,7 +117,7 @@ class AskModel:
         usage = reply.usage or self._estimated(parts if reply.stop != "interrupted" else self._streamed())
         opaque = None
         if reply.opaque:
-            opaque = Opaque(provider=provider_of(self._asked.model), sha256=digest(reply.opaque))
+            opaque = Opaque(provider=reply.provider or provider_of(self._asked.model), sha256=digest(reply.opaque))
             blobs[opaque.sha256] = reply.opaque
         event = ModelReplied(
             parts=durable,

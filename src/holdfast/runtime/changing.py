@@ -5,6 +5,7 @@ from typing import Literal
 import anyio.to_thread
 from msgspec.structs import replace
 
+from holdfast.logic.asking import expected_cost
 from holdfast.logic.context import estimate
 from holdfast.logic.policy import compaction_share
 from holdfast.logic.pricing import check_priced
@@ -57,7 +58,9 @@ class Changing(Reading):
         if microcents is not None and not policy.allow_unpriced:
             check_priced({name: policy.facts_of(name) for name in policy.chain(self.model)})
         event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._world.state.progress.purse.on_exceed)
-        await self._deliver(Draft(event=event, by="user"), goes_on=self._world.state.progress.busy)
+        limit = self._world.state.progress.purse.limit
+        raised = microcents is None or (limit is not None and microcents > limit)
+        await self._deliver(Draft(event=event, by="user"), goes_on=self.is_paused and raised)
 
     async def clear_approvals(self) -> None:
         """Ask again for what was allowed for the session."""
@@ -66,6 +69,10 @@ class Changing(Reading):
     async def write_slot(self, owner: str, version: str, content: str) -> None:
         """Put an extension's state away."""
         await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), goes_on=False)
+
+    def hold(self) -> None:
+        """Begin no turn any more: what is queued waits for the next opening."""
+        self._runner.hold()
 
     async def compact(self, instructions: str = "") -> Compacted:
         """Make the conversation shorter now. Return what came of it; raise `UserError` when nothing could be gained."""
@@ -77,6 +84,7 @@ class Changing(Reading):
             used=progress.fill.used(policy.overhead),
             window=policy.facts_of(model).window,
             overhead=policy.overhead,
+            reserved=expected_cost(progress, model, policy) if progress.purse.limit is not None else 0,
             instructions=instructions or policy.compact_instructions,
         )
         subscription = self.subscribe()

@@ -7,6 +7,7 @@ cannot summarise does not stop the turn: then the summary is put together from t
 from collections.abc import Mapping
 from typing import Final
 
+import anyio
 from msgspec.structs import replace
 
 from holdfast.logic.compaction import (
@@ -94,6 +95,7 @@ class Compact:
             window=started.window,
             overhead=started.overhead,
             ratio=state.progress.fill.ratio,
+            turn=state.progress.turn.since if state.progress.turn is not None else None,
         )
 
     # --- the summary -------------------------------------------------------------------------------------------------------------
@@ -143,6 +145,9 @@ class Compact:
         except ProviderError:
             if heard:
                 self._spend(model, replace(sent, output=len(heard)))
+            raise
+        except anyio.get_cancelled_exc_class():
+            self._spend(model, replace(sent, output=len(heard)))
             raise
         text = text_of(reply.parts)
         self._spend(model, reply.usage or replace(sent, output=self._counted(text)), reply.cost)
@@ -196,4 +201,5 @@ class Compact:
         return Outcome((Draft(event=event, cause=self._id), *notes), blobs)
 
     def _fail(self, message: str) -> Outcome:
-        return Outcome((Draft(event=CompactionFailed(message=message), cause=self._id),))
+        failed = CompactionFailed(message=message, usage=self._usage, cost=self._cost)
+        return Outcome((Draft(event=failed, cause=self._id),))

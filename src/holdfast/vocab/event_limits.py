@@ -2,7 +2,7 @@
 
 from holdfast.vocab.errors import ErrorKind
 from holdfast.vocab.event import CompactionTrigger, Event, OnExceed
-from holdfast.vocab.messages import Text, TextRef
+from holdfast.vocab.messages import InputPart, Text, TextRef
 from holdfast.vocab.specs import Usage
 
 # --- trying again ----------------------------------------------------------------------------------------------------------------
@@ -49,6 +49,8 @@ class CompactionStarted(Event, frozen=True, kw_only=True):
     window: int
     overhead: int = 0
     """Tokens of the instructions and the tools."""
+    reserved: int = 0
+    """Micro-cents set aside for the summary; spent, as an estimate, when its process dies."""
     instructions: str = ""
     """What the summary is to look at especially."""
     keep: int = 0
@@ -64,6 +66,8 @@ class Compacted(Event, frozen=True, kw_only=True):
     summary: Text | TextRef | None = None
     verbatim: tuple[Text | TextRef, ...] = ()
     """What the person pasted, or said at length, word for word."""
+    request: tuple[InputPart, ...] = ()
+    """What is being answered, whole, when it is not among what stays."""
     trimmed: tuple[str, ...] = ()
     """Messages that stay but whose long tool output is cut to its beginning and end."""
     before: int = 0
@@ -84,6 +88,9 @@ class CompactionFailed(Event, frozen=True, kw_only=True):
     """The conversation stays as it was."""
 
     message: str
+    usage: Usage | None = None
+    cost: int | None = None
+    """What was spent on a summary that nobody has."""
 
 
 class CompactionUndone(Event, frozen=True, kw_only=True):
@@ -127,6 +134,14 @@ class BudgetAnswered(Event, frozen=True, kw_only=True):
     """The new limit in micro-cents; None when it stays."""
     nobody: bool = False
     message: str = ""
+
+
+class ChildSpent(Event, frozen=True, kw_only=True):
+    """What a child session has spent, read from its own log: it was running when the process of its parent died."""
+
+    child: str
+    spent: Usage | None = None
+    cost: int | None = None
 
 
 class ChildPaused(Event, frozen=True, kw_only=True):

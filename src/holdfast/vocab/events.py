@@ -104,6 +104,8 @@ class ResultIgnored(Event, frozen=True, kw_only=True):
     kind: str
     """The wire name of the result."""
     summary: str = ""
+    cost: int | None = None
+    """What it cost all the same; micro-cents."""
 
 
 # --- input and turns -------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from holdfast.cli.models import FORMATS as FORMATS_OF_THE_COMMAND
 from holdfast.providers.address import ModelName, is_loopback, parse_name
 from holdfast.providers.http_model import HttpModel
-from holdfast.providers.registry import FORMATS, PROVIDERS, http_model, load_format
+from holdfast.providers.registry import FORMATS, PROVIDERS, http_model, key_variable, load_format
 from holdfast.providers.resolve import find_model
 from holdfast.runtime.clock import SystemClock
 from holdfast.vocab.errors import ProviderError, UserError
@@ -134,11 +134,31 @@ def test_a_missing_key_is_asked_for_by_the_name_of_its_variable(
         http_model(name, environment=environment)
 
 
+def test_no_two_places_share_the_variable_of_a_key() -> None:
+    places = (
+        "https://llm.example.org",
+        "https://llm-example.org",
+        "https://llm.example-org",
+        "https://llm.example.org:8443",
+        "https://llmexample.org",
+        "https://[::1]",
+    )
+
+    assert len({key_variable(place) for place in places}) == len(places)
+    assert key_variable("https://llm.example.org/v1") == "HOLDFAST_API_KEY_LLM_EXAMPLE_ORG"
+
+
+def test_a_key_does_not_travel_in_clear_text() -> None:
+    key = {"HOLDFAST_API_KEY_LLM_EXAMPLE_ORG": "mine"}
+    with pytest.raises(UserError, match="clear text"):
+        http_model("openai-chat:m@http://llm.example.org/v1", environment=key)
+
+
 async def test_a_key_goes_only_where_it_belongs() -> None:
     """An address in a name may come from somebody else's file: it gets its own key, or none, never the provider's."""
     async with FakeProvider("openai-chat", [says("Yes.")] * 3) as server:
         there = {**KEYS, "OPENAI_BASE_URL": server.base_url}
-        mine = {**KEYS, "HOLDFAST_API_KEY_127_0_0_1": "mine"}
+        mine = {**KEYS, key_variable(server.base_url): "mine"}
         for name, environment in (
             ("openai-chat:test-model", there),
             (f"openai-chat:test-model@{server.base_url}", KEYS),

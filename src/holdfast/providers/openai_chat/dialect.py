@@ -20,7 +20,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 def dialect_of(provider: str) -> Dialect:
     """What is peculiar to `provider`; a server that is not listed gets what most of them take."""
-    return _DIALECTS.get(provider, _COMMON)
+    return _DIALECTS.get(provider.partition("@")[0], _COMMON)
 
 
 _COMMON: Final = Dialect()

@@ -1,0 +1,148 @@
+"""What comes before a model is asked: given where the session stands, expect the next event."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from holdfast.logic.asking import BREAKER, after_failure, ask
+from holdfast.logic.fill import Fill
+from holdfast.logic.policy import Policy
+from holdfast.logic.progress import OpenTurn, Progress
+from holdfast.logic.purse import Purse
+from holdfast.logic.trying import Failure, Trying
+from holdfast.vocab.event import Event
+from holdfast.vocab.event_limits import BudgetAsked, BudgetWarned, CompactionStarted, FallbackTaken, WaitStarted
+from holdfast.vocab.events import ModelAsked, TurnCompleted
+from holdfast.vocab.specs import ModelFacts, Prices
+
+TURN = OpenTurn(id="t", number=1, owes="reply")
+POLICY = Policy(facts={"m": ModelFacts(window=1_000, prices=Prices(input=1_000_000, output=1_000_000))}, overhead=10)
+
+
+def stands(**fields: Any) -> Progress:  # Any: fields of every type
+    """A session in the middle of a turn."""
+    given = {"session": "s", "model": "m", "turn": TURN, "begun": 1, "at": 100}
+    return Progress(**{**given, **fields})
+
+
+def next_of(progress: Progress, policy: Policy = POLICY) -> Event | None:
+    """The event that comes next; None when the session waits."""
+    assert progress.turn is not None
+    drafts = ask(progress, progress.turn, policy)
+    assert len(drafts) <= 1
+    return drafts[0].event if drafts else None
+
+
+def test_when_nothing_stands_in_the_way_the_model_is_asked() -> None:
+    found = next_of(stands(fill=Fill(guess=100)))
+    assert isinstance(found, ModelAsked)
+    assert (found.model, found.round, found.tokens, found.reserved) == ("m", 1, 110, 110 + 256)
+
+
+def test_the_ceilings_come_first() -> None:
+    full = Fill(guess=2_000)
+    found = next_of(stands(begun=51, fill=full))
+    assert isinstance(found, TurnCompleted)
+    assert (found.code, found.stop_reason) == ("turn_limit", "error")
+    later = stands(begun=51, turn=replace(TURN, rounds=1))
+    assert isinstance(next_of(later), ModelAsked)  # a turn that began within the limit goes on
+    third = next_of(stands(turn=replace(TURN, rounds=3)), replace(POLICY, max_rounds=3))
+    assert isinstance(third, TurnCompleted)
+    assert third.code == "turn_limit"
+
+
+def test_then_the_rest_of_a_wait_then_money_then_the_context() -> None:
+    waits = Trying(model="m", failures=1, not_before=200, kind="timeout")
+    broke = Purse(limit=10, spent=10)
+    full = Fill(guess=2_000)
+    first = next_of(stands(trying=waits, purse=broke, fill=full))
+    assert isinstance(first, WaitStarted)
+    assert (first.until, first.attempt, first.kind) == (200, 2, "timeout")
+    second = next_of(stands(purse=broke, fill=full))
+    assert isinstance(second, TurnCompleted)
+    assert second.code == "budget"
+    third = next_of(stands(fill=full))
+    assert isinstance(third, CompactionStarted)
+    assert (third.trigger, third.used, third.window, third.overhead) == ("auto", 2_010, 1_000, 10)
+
+
+@pytest.mark.parametrize(
+    "fill", [Fill(guess=2_000, tried=True), Fill(guess=2_000, fruitless=BREAKER)], ids=["tried", "breaker"]
+)
+def test_what_was_tried_in_vain_is_not_tried_again_and_nothing_too_big_is_sent(fill: Fill) -> None:
+    found = next_of(stands(fill=fill))
+    assert isinstance(found, TurnCompleted)
+    assert found.code == "context_overflow"
+    assert "did not help" in found.message
+    between = replace(fill, guess=900)
+    assert isinstance(next_of(stands(fill=between)), ModelAsked)  # above the threshold, and it fits
+
+
+def test_without_a_threshold_there_is_only_the_guard() -> None:
+    never = replace(POLICY, auto_compact=None)
+    assert isinstance(next_of(stands(fill=Fill(guess=960)), never), ModelAsked)
+    found = next_of(stands(fill=Fill(guess=990)), never)
+    assert isinstance(found, TurnCompleted)
+    assert "did not help" not in found.message
+
+
+def test_too_many_messages_are_trimmed_whatever_the_threshold_is() -> None:
+    few = replace(POLICY, max_messages=4, auto_compact=None)
+    found = next_of(stands(fill=Fill(guess=50, messages=5)), few)
+    assert isinstance(found, CompactionStarted)
+    assert (found.trigger, found.keep) == ("trim", 4)
+    assert isinstance(next_of(stands(fill=Fill(guess=50, messages=5, trimmed=True)), few), ModelAsked)
+    assert isinstance(next_of(stands(fill=Fill(guess=50, messages=4)), few), ModelAsked)
+
+
+@pytest.mark.parametrize(
+    ("purse", "kind"),
+    [
+        (Purse(limit=5, spent=5, on_exceed="warn"), BudgetWarned),
+        (Purse(limit=5, spent=5, on_exceed="warn", warned=True), ModelAsked),
+        (Purse(limit=5, spent=5, on_exceed="fail"), TurnCompleted),
+        (Purse(limit=5, spent=5, on_exceed="pause_for_approval"), BudgetAsked),
+        (Purse(limit=5, spent=5, on_exceed="pause_for_approval", paused=True), type(None)),
+        (Purse(limit=5, spent=5, on_exceed="pause_for_approval", refused="no"), TurnCompleted),
+        (Purse(limit=10_000, spent=5), ModelAsked),
+        (Purse(spent=5), ModelAsked),
+    ],
+)
+def test_an_empty_purse_leads_to_what_was_agreed(purse: Purse, kind: type) -> None:
+    assert type(next_of(stands(purse=purse))) is kind
+
+
+# --- after a failure -------------------------------------------------------------------------------------------------------------
+
+
+def failing(kind: str, **fields: Any) -> Progress:  # Any: fields of every type
+    """A session whose model has just failed for the last time."""
+    failure = Failure(kind=kind, message="why", ask="a", **fields)  # type: ignore[arg-type]  # any kind of failure
+    return stands(trying=Trying(model="m", failures=4, failure=failure))
+
+
+def then(progress: Progress, policy: Policy = POLICY) -> Event:
+    """What is done about it."""
+    return after_failure(progress, TURN, policy).event
+
+
+def test_a_failure_leads_to_a_wait_another_model_a_compaction_or_the_end_in_that_order() -> None:
+    two = replace(POLICY, fallbacks=("n",))
+    fresh = failing("overloaded")
+    again = replace(fresh, trying=replace(fresh.trying, failures=1))
+    assert isinstance(then(again, two), WaitStarted)
+    assert isinstance(then(fresh, two), FallbackTaken)
+    overflow = then(failing("context_overflow"), two)
+    assert isinstance(overflow, CompactionStarted)
+    assert overflow.trigger == "overflow"
+    for ended in (
+        then(fresh),
+        then(failing("bad_request"), two),
+        then(failing("context_overflow", shown=True)),
+        then(failing("context_overflow"), replace(two, auto_compact=None)),
+        then(replace(failing("context_overflow"), fill=Fill(tried=True))),
+        then(replace(failing("context_overflow"), fill=Fill(fruitless=BREAKER))),
+    ):
+        assert isinstance(ended, TurnCompleted)
+        assert (ended.outcome, ended.stop_reason, ended.message) == ("failed", "error", "why")
