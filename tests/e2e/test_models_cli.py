@@ -1,13 +1,20 @@
-"""`holdfast models`: recorded answers are read through the adapters, in random pieces; the catalog is shown."""
+"""`holdfast models`: recorded answers are read through the adapters, in random pieces; what is known of models is shown, and told
+where it is missing: a price, a summary, the model in the box."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
 import pytest
 
+from holdfast.providers.local.model import FACTS
+from holdfast.providers.local.pins import known_models as pins
 from holdfast.providers.registry import PROVIDERS
+from holdfast.vocab.specs import Usage
 from tests.e2e.door import Door, Line
+from tests.e2e.test_usage_command import asked, replied, store
 from tests.providers.http import wires
 from tests.providers.http.wires import FORMAT_NAMES, FormatName, Said
 
@@ -129,7 +136,9 @@ def test_the_catalog_is_listed(door: Door) -> None:
     objects = door.run("models", "list", "--json").json
 
     assert len(rows) == len(objects) + 1
-    assert {each["name"].partition(":")[0] for each in objects} <= set(PROVIDERS)
+    assert {each["name"].partition(":")[0] for each in objects} <= {*PROVIDERS, "local"}
+    assert [each["pulled"] for each in objects if each["name"].startswith("local:")] == [False] * len(pins())
+    assert any(row.startswith("local:") for row in rows)
     assert all(each["known"] and each["window"] > 0 for each in objects)
     assert any(row.startswith("anthropic:claude-sonnet-4-6 ") for row in rows)
 
@@ -156,3 +165,142 @@ def test_a_name_that_names_nobody_is_refused(door: Door, name: str) -> None:
 
     assert (ran.code, ran.out) == (1, "")
     assert "names no model" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("address", "key", "remark"),
+    [
+        ("https://llm.example.org/v1", "HOLDFAST_API_KEY_LLM_EXAMPLE_ORG", ""),
+        ("http://127.0.0.1:8080/v1", "HOLDFAST_API_KEY_127_0_0_1_PORT_8080", ", if the server wants one"),
+    ],
+)
+def test_a_server_by_its_address_is_shown_with_the_variable_of_its_key(
+    door: Door, address: str, key: str, remark: str
+) -> None:
+    name = f"openai-chat:mine@{address}"
+    words = door.run("models", "show", name).out
+    shown = door.run("models", "show", name, "--json").json
+
+    assert (shown["address"], shown["key"]) == (address, key)
+    assert f"address     {address}\n" in words
+    assert f"key         {key}{remark}\n" in words
+
+
+def test_the_address_that_the_environment_names_is_shown(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://proxy.example.org/v1")
+
+    assert door.run("models", "show", "openai:gpt-4o", "--json").json["address"] == "https://proxy.example.org/v1"
+
+
+def test_a_local_model_is_shown_with_its_own_facts_and_whether_it_is_pulled(door: Door) -> None:
+    pin = pins()[-1]
+    missing = door.run("models", "show", f"local:{pin.name}").out
+    file = door.folder / "data" / "models" / pin.file
+    file.parent.mkdir(parents=True)
+    file.touch()
+    pulled = door.run("models", "show", "local:", "--json").json
+
+    assert f"holdfast models pull {pin.name}" in missing
+    assert (pulled["name"], pulled["pulled"], pulled["known"]) == (f"local:{pin.name}", True, True)
+    assert (pulled["window"], pulled["max_output"]) == (FACTS.window, FACTS.max_output)
+    assert "There is no local model 'x'" in door.run("models", "show", "local:x").err
+
+
+def test_a_profile_without_a_model_says_what_to_write(door: Door) -> None:
+    path = settings(door, {"providers": {"house": {"type": "groq", "api_key": "hk-secret"}}})
+    alone = door.run("models", "show", "house", "--settings", path)
+    shown = door.run("models", "show", "house:m", "--settings", path)
+
+    assert (alone.code, "Write house:MODEL" in alone.err) == (1, True)
+    assert (shown.code, "key         in the settings\n" in shown.out, "hk-secret" in shown.out) == (0, True, False)
+
+
+def test_a_summary_without_a_model_says_why(door: Door) -> None:
+    long_session(door)
+    played = door.run("sessions", "compact", "s1")
+    door.run("sessions", "compact", "s1", "--undo")
+    gone = settings(
+        door,
+        {
+            "providers": {"house": {"type": "openai-chat", "base_url": "http://127.0.0.1:9/v1"}},
+            "models": {"m": {"window": 3000}},
+        },
+    )
+    retried = door.run("sessions", "compact", "s1", "--model", "house:m", "--settings", gone, "--json")
+
+    assert "without a model: what is only played cannot summarise" in played.out
+    assert (retried.code, retried.json["model"]) == (0, "")
+    assert retried.json["note"].startswith("the summary was put together without house:m: ")
+    assert door.run("sessions", "show", "s1", "--json").json["model"].startswith("scripted:")
+
+
+def test_a_session_whose_model_is_gone_is_compacted_and_that_is_told(door: Door) -> None:
+    long_session(door)
+    (door.folder / "script.json").unlink()
+    ran = door.run("sessions", "compact", "s1")
+
+    assert ran.code == 0
+    assert "the summary was put together without scripted:" in ran.out
+    assert "script.json" in ran.out
+
+
+def test_a_model_for_the_summary_must_be_there_and_an_undoing_needs_none(door: Door) -> None:
+    long_session(door)
+
+    assert "nobody:x" in door.run("sessions", "compact", "s1", "--model", "nobody:x").err
+    assert door.run("sessions", "compact", "s1", "--undo", "--model", "nobody:x").code == 2
+    assert door.run("sessions", "show", "s1", "--json").json["model"].startswith("scripted:")
+
+
+def test_a_cost_that_nobody_knows_is_not_nothing(door: Door) -> None:
+    put(door, "s1", "x:a")
+    shown = door.run("sessions", "show", "s1")
+    found = door.run("sessions", "show", "s1", "--json").json
+
+    assert "cost:      unknown (no price)\n" in shown.out
+    assert (found["cost_usd"], found["cost_microcents"]) == (None, None)
+
+
+def test_a_few_models_without_a_price_are_named_and_the_others_counted(door: Door) -> None:
+    put(door, "s1", "x:a", "x:b", "x:c", "x:d", "x:e")
+    ran = door.run("usage", "--by", "model")
+
+    assert "No price is known for x:a, x:b, x:c and 2 more: not in the cost." in ran.out
+    assert len(door.run("usage", "--json").json["unpriced_models"]) == 5
+
+
+def test_the_demo_offers_the_one_with_a_real_model(door: Door) -> None:
+    assert "make demo-local" in door.spawn("demo", "--fast", env={"TMPDIR": str(door.folder)}).out
+
+
+@pytest.mark.parametrize(("flag", "code"), [("--help", 0), ("--nope", 2)])
+def test_the_demo_with_a_real_model_explains_itself_and_stops(door: Door, flag: str, code: int) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "holdfast.demo.local", flag], capture_output=True, text=True, check=False, timeout=50
+    )
+
+    assert ran.returncode == code
+    assert "--keep" in (ran.stderr if code else ran.stdout)
+    assert not (door.folder / "data").exists()
+
+
+def settings(door: Door, content: object) -> str:
+    """Write a settings file and return its path."""
+    path = door.folder / "given.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    path.chmod(0o600)
+    return str(path)
+
+
+def long_session(door: Door) -> None:
+    """Hold a conversation, `s1`, that can be made shorter."""
+    model = door.script(*[{"text": "words of some length " * 150}] * 4)
+    for _ in range(4):
+        assert door.run("-p", "a" * 200, "--model", model, "--session-id", "s1").code == 0
+
+
+def put(door: Door, session: str, *models: str) -> None:
+    """Store a session in which each of `models` answered, at no known price."""
+    used = Usage(input=10, output=1)
+    replies = [event for model in models for event in (asked(model), replied(used, model=model))]
+    store(door, session, *replies)

@@ -47,7 +47,7 @@ def test_the_ceilings_come_first() -> None:
     assert (found.code, found.stop_reason) == ("turn_limit", "error")
     later = stands(begun=51, turn=replace(TURN, rounds=1))
     assert isinstance(next_of(later), ModelAsked)  # a turn that began within the limit goes on
-    third = next_of(stands(turn=replace(TURN, rounds=3)), replace(POLICY, max_rounds=3))
+    third = next_of(stands(turn=replace(TURN, rounds=3, run=3)), replace(POLICY, max_rounds=3))
     assert isinstance(third, TurnCompleted)
     assert third.code == "turn_limit"
 

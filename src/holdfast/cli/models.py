@@ -16,7 +16,7 @@ def command() -> None:
 @command.command("list")
 @as_json
 def list_models(as_json: bool) -> int:
-    """List the models of the catalog."""
+    """List the models of the catalog, and those that run on this machine."""
     from holdfast.cli import known_models
 
     return known_models.list_models(as_json=as_json)
@@ -24,12 +24,13 @@ def list_models(as_json: bool) -> int:
 
 @command.command()
 @click.argument("name")
+@click.option("--settings", type=click.Path(dir_okay=False), metavar="FILE", help="Settings over the person's own.")
 @as_json
-def show(name: str, as_json: bool) -> int:
-    """Show what is known of a model, such as anthropic:claude-sonnet-4-6."""
+def show(name: str, settings: str | None, as_json: bool) -> int:
+    """Show what is known of a model, such as anthropic:claude-sonnet-4-6, local: or a profile of the settings."""
     from holdfast.cli import known_models
 
-    return known_models.show(name, as_json=as_json)
+    return known_models.show(name, settings=settings, as_json=as_json)
 
 
 command.add_command(models_pull.command)

@@ -71,6 +71,8 @@ def fork(place: Place, **given: Any) -> int:  # Any: as above
 @command.command()
 @click.argument("session")
 @click.option("--instructions", default="", metavar="TEXT", help="What the summary is to look at especially.")
+@click.option("--model", metavar="NAME", help="Who writes the summary; the session's own model stays.")
+@click.option("--settings", type=click.Path(dir_okay=False), metavar="FILE", help="Settings over the person's own.")
 @click.option("--undo", is_flag=True, help="Bring back what the newest compaction took out.")
 @as_json
 @placed

@@ -14,15 +14,21 @@ from holdfast.assemble import open_with
 from holdfast.cli.meter import meter_of
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
+from holdfast.config.finding import Finder
 from holdfast.config.settings import load_settings
 from holdfast.headless import check_name, find, find_one, left_behind
 from holdfast.logic.state import state_of
 from holdfast.logic.words import counted
 from holdfast.options import Options
 from holdfast.ports import EventStore, SessionQuery
+from holdfast.providers.resolve import full_name
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
 from holdfast.vocab.errors import HoldfastError, UserError
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted
+from holdfast.vocab.events import ModelChanged, ModelFailed, ModelNoted, ModelReplied
+from holdfast.vocab.ids import provider_of
 from holdfast.vocab.messages import MediaRef, Reasoning, Text, TextRef, ToolCall, ToolResult, iso
 from holdfast.vocab.specs import Lease, SessionMeta
 from holdfast.workspaces.project import project_root
@@ -30,6 +36,7 @@ from holdfast.workspaces.project import project_root
 SHOWN: Final = 50
 """Sessions that a person is shown without asking for more."""
 _LAYOUT: Final = "\n\t"
+_NO_COST: Final = {"cost_usd": None, "cost_microcents": None}
 
 
 async def list_sessions(
@@ -61,12 +68,14 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
         record = msgspec.to_builtins(await shelf.record(store, meta.id))
     trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
     meter = meter_of(state)
+    unpriced = not meter.purse.spent and _is_unpriced(part.records)
     if as_json:
         turns = msgspec.to_builtins(list(state.results.turns.values()))
         extra = {"holder": _holder(holder), "trouble": trouble, "turn_results": turns}
-        say_json(plain(meta) | record | extra | meter.as_json())
+        say_json(plain(meta) | record | extra | meter.as_json() | (_NO_COST if unpriced else {}))
         return 0
-    for title, words in (*_about(meta, holder, trouble), *meter.in_words()):
+    figures = dict(meter.in_words()) | ({"cost": "unknown (no price)"} if unpriced else {})
+    for title, words in (*_about(meta, holder, trouble), *figures.items()):
         say(f"{title + ':':<10} {harmless(words)}")
     for message in state.transcript.messages:
         text = " ".join(_text(part) for part in message.content)
@@ -115,28 +124,48 @@ async def fork(place: Place, *, session: str, at: str, name: str, session_id: st
     return 0
 
 
-async def compact(place: Place, *, session: str, instructions: str, undo: bool, as_json: bool) -> int:
+async def compact(
+    place: Place,
+    *,
+    session: str,
+    instructions: str,
+    model: str | None,
+    settings: str | None,
+    undo: bool,
+    as_json: bool,
+) -> int:
     """Make a session's conversation shorter, or undo that."""
-    if undo and instructions:
-        raise click.UsageError("--undo writes no summary: leave --instructions away.")
-    settings = load_settings()
+    if undo and (instructions or model):
+        raise click.UsageError("--undo writes no summary: leave --instructions and --model away.")
+    said = load_settings(settings)
+    if model:
+        model = full_name(Finder(said, SystemClock()).complete(model), Path(place.cwd or ".").absolute())
     async with place.opened() as store:
         meta = await find_one(store, session)
-        options = Options(resume=meta.id, store=store, settings=settings, allow_unpriced=True)
-        async with open_with(options) as opened:
-            opened.hold()
-            done = None if undo else await opened.compact(instructions)
-            if undo:
-                await opened.undo_compaction()
-            messages, context = len(opened.history), opened.context_state
+        options = Options(resume=meta.id, store=store, settings=said, allow_unpriced=True)
+        try:
+            async with open_with(options) as opened:
+                opened.hold()
+                if model:
+                    await opened.set_model(model)
+                done = None if undo else await opened.compact(instructions)
+                if undo:
+                    await opened.undo_compaction()
+                messages, context = len(opened.history), opened.context_state
+        finally:
+            await _keep_model(store, meta)
+        added = (await store.read(meta.id, meta.seq)).records
     if done is None:
         words = f"The conversation has its {counted(messages, 'message')} again: about {context.used:,} tokens."
         _done({"id": meta.id, "undone": True, "messages": messages, "tokens": context.used}, words, as_json=as_json)
         return 0
     figures = {"before": done.before, "after": done.after, "window": done.window, "messages": done.messages}
-    who = f"{done.model} wrote the summary" if done.model else "the summary was put together without a model"
-    words = f"{meta.id}: {done.before:,} to {done.after:,} tokens; {who}."
-    _done({"id": meta.id, "trigger": done.trigger, "model": done.model, **figures}, words, as_json=as_json)
+    why = _without_model(done, added, model or meta.model)
+    words = (
+        f"{meta.id}: {done.before:,} to {done.after:,} tokens; {harmless(why) or f'{done.model} wrote the summary'}."
+    )
+    content = {"id": meta.id, "trigger": done.trigger, "model": done.model, "note": why, **figures}
+    _done(content, words, as_json=as_json)
     return 0
 
 
@@ -205,6 +234,32 @@ def plain(meta: SessionMeta) -> dict[str, object]:
     """What a list shows of a session, as JSON has it: times are texts."""
     found: dict[str, object] = {name: getattr(meta, name) for name in meta.__struct_fields__}
     return found | {"created": iso(meta.created), "updated": iso(meta.updated), "empty": meta.empty}
+
+
+async def _keep_model(store: EventStore, before: SessionMeta) -> None:
+    """Let the session go on with the model that it had, whoever wrote the summary."""
+    if (await store.meta(before.id)).model != before.model:
+        await shelf.add_event(store, before.id, ModelChanged(model=before.model), clock=SystemClock())
+
+
+def _without_model(done: Compacted, added: Sequence[Recorded], model: str) -> str:
+    """Why no model wrote the summary, as the log or the model tells it; empty when one did."""
+    asked = {record.id for record in added if isinstance(record.event, CompactionStarted)}
+    for record in added:
+        if isinstance(record.event, ModelNoted) and record.cause in asked:
+            return record.event.note.rstrip(".")
+    if done.model:
+        return ""
+    played = provider_of(model) in ("scripted", "recorded")
+    why = "what is only played cannot summarise" if played else "there is too little to ask one about"
+    return f"the summary was put together without a model: {why}"
+
+
+def _is_unpriced(records: Sequence[Recorded]) -> bool:
+    """Whether models were asked and the cost of none of their answers is known."""
+    kinds = (ModelReplied, ModelFailed, Compacted, CompactionFailed)
+    used = [each.event for each in records if isinstance(each.event, kinds) and each.event.usage is not None]
+    return bool(used) and all(event.cost is None for event in used)
 
 
 async def _troubles(store: EventStore, session: str) -> tuple[str, ...]:

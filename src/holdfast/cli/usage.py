@@ -27,6 +27,8 @@ PAGE: Final = 2_000
 _AGO: Final = re.compile(r"(\d{1,9})([hdw])")
 _HOURS: Final = {"h": 1, "d": 24, "w": 168}
 _TOLD_EVERY_S: Final = 2.0
+_NAMED: Final = 3
+"""Models without a price that a person is told the names of."""
 
 
 @click.command("usage")
@@ -200,7 +202,9 @@ def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
     if total.computed or total.usage.estimated:
         telling.say("~ estimated, or reckoned from the prices of today's catalog.")
     if unpriced := ledger.unpriced():
-        telling.say(f"No price is known for {', '.join(map(telling.harmless, unpriced))}: not in the cost.")
+        named = ", ".join(map(telling.harmless, unpriced[:_NAMED]))
+        more = f" and {len(unpriced) - _NAMED} more" if len(unpriced) > _NAMED else ""
+        telling.say(f"No price is known for {named}{more}: not in the cost.")
 
 
 def _print(lines: "list[Line]") -> None:

@@ -33,6 +33,14 @@ from holdfast.workspaces.project import data_dir
 FIRST: Final = "Which port does the server use? Look into server.ini."
 SECOND: Final = "How many lines does harbour.txt have?"
 SESSION: Final = "demo-local"
+HELP: Final = """\
+A real session on a small model on this machine, without a key: a question, a tool call, and the same session in a new process.
+The first time it fetches the model, about 1.1 GB (491 MB where memory is short), and checks it by its hash.
+
+  --keep    keep the session's folder, to look at it afterwards
+  --help    say this and stop
+
+With make: make demo-local DEMO_FLAGS=--keep"""
 HARMLESS: Final = frozenset(("cat", "grep", "head", "ls", "tail", "wc"))
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_ .,:=*'\"|^-]+")
 _TOOLS: Final = {each.spec.name: each for each in (run_command, read_file, write_file)}
@@ -49,7 +57,13 @@ def main() -> None:
         if arguments[:1] in (["ask"], ["resume"]):
             part, folder, model = arguments
             sys.exit(anyio.run(_part, part, Path(folder), model))
-        sys.exit(play(keep="--keep" in arguments))
+        if "--help" in arguments or "-h" in arguments:
+            print(HELP)
+            sys.exit(0)
+        if unknown := [each for each in arguments if each != "--keep"]:
+            print(f"holdfast: {unknown[0]!r} means nothing here.\n\n{HELP}", file=sys.stderr)
+            sys.exit(2)
+        sys.exit(play(keep=bool(arguments)))
     except HoldfastError as exc:
         print(f"holdfast: {exc}", file=sys.stderr)
         sys.exit(1)

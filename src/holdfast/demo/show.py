@@ -103,6 +103,9 @@ def _say_next(folder: Path, screen: Screen, *, keep: bool) -> None:
         screen.remark(f"  ls {folder}")
     else:
         screen.remark(f"  {holdfast} demo --keep                       the same, and the folder stays to look at")
+    screen.remark(
+        "  make demo-local                              in Holdfast's folder: a real small model, without a key"
+    )
     screen.remark(f'  {holdfast} -p "..." --model scripted:FILE    a session of your own, with a script of your own')
     screen.remark(f"  {holdfast} --help                            everything else")
 

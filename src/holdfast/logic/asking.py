@@ -61,7 +61,8 @@ def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
         return Draft(event=taken, cause=failure.ask)
     if failure.kind == "context_overflow" and policy.auto_compact is not None and _may_compact(p) and not failure.shown:
         return Draft(event=_started(p, p.trying.model or p.model, policy, "overflow"), cause=turn.id)
-    return end_turn(turn, "failed", code=failure.kind, message=failure.message)
+    long = f" The provider asks to wait {failure.retry_after_s:g} seconds." if failure.retry_after_s else ""
+    return end_turn(turn, "failed", code=failure.kind, message=f"{failure.message}{long}")
 
 
 # --- ceilings --------------------------------------------------------------------------------------------------------------------
@@ -70,8 +71,10 @@ def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
 def _ceiling(p: Progress, turn: OpenTurn, policy: Policy) -> str:
     if turn.rounds == 0 and p.begun > policy.max_session_turns:
         limit = counted(policy.max_session_turns, "turn")
-        return f"The session reached its limit of {limit}. Open it with a higher max_session_turns to go on."
-    if policy.max_rounds and turn.rounds >= policy.max_rounds:
+        return (
+            f"The session reached its limit of {limit}. Raise it with --max-session-turns (max_session_turns) to go on."
+        )
+    if policy.max_rounds and turn.run >= policy.max_rounds:
         return f"The turn reached its limit of {counted(policy.max_rounds, 'model call')}."
     return ""
 

@@ -93,6 +93,8 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The seq at which it began."""
     rounds: int = 0
     """Model calls that gave a reply."""
+    run: int = 0
+    """Those of them since the session was opened."""
     owes: Literal["input", "reply", "end"] = "input"
     """What comes next: input to take, a model call, or the end."""
     stop: Stop = "end"
@@ -194,6 +196,7 @@ def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
         "asking": "",
         "compacting": "",
         "calls": calls,
+        "turn": p.turn and replace(p.turn, run=0),
         "abandoning": p.turn is not None and _abandons(event.on_crash),
     }
 
@@ -250,6 +253,7 @@ def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
     turn = p.turn and replace(
         p.turn,
         rounds=p.turn.rounds + 1,
+        run=p.turn.run + 1,
         owes="reply" if calls else "end",
         stop=event.stop,
         problem="" if calls else event.problem,

@@ -84,10 +84,10 @@ def wait(trying: Trying, retries: Retries, now: int) -> WaitStarted | None:
     failure = trying.failure
     if failure is None or failure.kind not in PASSING or failure.shown or trying.failures >= retries.attempts:
         return None
-    delay = failure.retry_after_s
-    if delay is None:
-        steps = min(trying.failures - 1, 16)
-        delay = min(retries.first_wait_s * 2**steps, retries.longest_wait_s) * (0.5 + _chance(failure.ask) / 2)
+    steps = min(trying.failures - 1, 16)
+    delay = min(retries.first_wait_s * 2**steps, retries.longest_wait_s) * (0.5 + _chance(failure.ask) / 2)
+    if failure.retry_after_s is not None:
+        delay = failure.retry_after_s or delay  # at once is no wait
     if delay > retries.longest_wait_s:
         return None
     until = now + int(delay * SECOND)

@@ -12,6 +12,12 @@ from holdfast.vocab.errors import UserError
 _NAME: Final = re.compile(r"(?P<provider>[^:@/]*):(?P<model>.*?)(?:@(?P<address>https?://.*))?", re.DOTALL)
 
 
+_MEANT_AS_ADDRESS: Final = re.compile(
+    r"@(?:[a-z][a-z0-9+.-]*://|localhost\b|\[|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/)", re.IGNORECASE
+)
+"""What follows the name of a model and was surely not meant as part of it."""
+
+
 class ModelName(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of `provider:model` or `provider:model@address`.
 
@@ -36,6 +42,10 @@ def parse_name(name: str) -> ModelName:
     address = (found["address"] or "").rstrip("/")
     if address:
         check_address(address, f"the name {name.partition('@')[0]!r}")
+    elif _MEANT_AS_ADDRESS.search(found["model"]):
+        raise UserError(
+            f"The address in {name!r} must begin with http:// or https://: provider:model@http://host:port/path."
+        )
     return ModelName(provider=found["provider"], model=found["model"], address=address)
 
 

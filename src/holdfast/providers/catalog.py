@@ -50,7 +50,7 @@ def facts_of(name: str, overrides: Mapping[str, ModelOverride] = {}) -> ModelFac
     facts = entry.facts if entry is not None else ModelFacts()
     for lack in _LACKS.get(provider, ()):
         facts = replace(facts, abilities=facts.abilities - {lack})
-    keys = (bare, given, entry.name.partition(":")[2] if entry is not None else "")
+    keys = (name, bare, given, entry.name.partition(":")[2] if entry is not None else "")
     override = next((overrides[key] for key in keys if key in overrides), None)
     return facts if override is None else _overridden(facts, override)
 

@@ -82,3 +82,10 @@ def number(text: str) -> float | None:
 def page_words(body: bytes) -> str:
     """The words of an error page, in one line."""
     return " ".join(_TAGS.sub(" ", body[:20_000].decode("utf-8", "replace")).split())
+
+
+def sentences(words: str, advice: str) -> str:
+    """A provider's words and what to do about them, as sentences."""
+    if not advice:
+        return words
+    return f"{words}{'' if words.rstrip().endswith(('.', '!', '?')) else '.'} {advice}"

@@ -34,6 +34,15 @@ def problem_of(exc: httpx.RequestError | OSError, url: str) -> ProviderError:
             return ProviderError("transport", f"The connection to {host!r} was cut: {type(exc).__name__}{words}.")
 
 
+def named(problem: ProviderError, response: httpx.Response, url: str) -> ProviderError:
+    """The same problem, with who has it and its status where its words do not say them."""
+    host, status = urlsplit(url).netloc, str(response.status_code)
+    words = str(problem)
+    if status in words:
+        return problem
+    return ProviderError(problem.kind, f"{host} answered {status}: {words}", retry_after_s=problem.retry_after_s)
+
+
 def redirected(status: int, location: str, url: str) -> ProviderError:
     """What a redirect means: it is not followed, because the key would go along."""
     return ProviderError(

@@ -17,7 +17,7 @@ from holdfast.ports import Model, ModelReply, ModelRequest
 from holdfast.providers.address import is_loopback
 from holdfast.providers.format import Encoder, Format, HttpRequest
 from holdfast.providers.http_answer import Answer
-from holdfast.providers.http_errors import CONNECT_S, problem_of, redirected
+from holdfast.providers.http_errors import CONNECT_S, named, problem_of, redirected
 from holdfast.providers.http_tap import Trail
 from holdfast.version import VERSION
 from holdfast.vocab.deltas import Delta
@@ -172,7 +172,7 @@ class HttpModel:
         if response.is_redirect:
             problem = redirected(response.status_code, response.headers.get("location", ""), self._base)
         else:
-            problem = self._format.failure(response.status_code, response.headers, body)
+            problem = named(self._format.failure(response.status_code, response.headers, body), response, self._base)
         trail.failed(response.status_code, response.headers, problem, body)
         return problem
 

@@ -114,7 +114,9 @@ class AskModel:
     def _reply(self, reply: ModelReply, model: str) -> Outcome:
         parts = self._with_call_ids(reply.parts)
         durable, blobs = make_durable(parts)
-        usage = reply.usage or self._estimated(parts if reply.stop != "interrupted" else self._streamed())
+        doubts = _impossible(reply.usage)
+        counted = None if doubts else reply.usage
+        usage = counted or self._estimated(parts if reply.stop != "interrupted" else self._streamed())
         opaque = None
         if reply.opaque:
             opaque = Opaque(provider=reply.provider or provider_of(self._asked.model), sha256=digest(reply.opaque))
@@ -129,7 +131,9 @@ class AskModel:
             problem=self._problem(reply),
         )
         looked = [inspected(self._world, call, cause=self._id) for call in parts if isinstance(call, ToolCall)]
-        notes = [Draft(event=ModelNoted(note=clean(note)), by="model", cause=self._id) for note in reply.notes]
+        notes = [
+            Draft(event=ModelNoted(note=clean(note)), by="model", cause=self._id) for note in (*reply.notes, *doubts)
+        ]
         return Outcome((Draft(event=event, by="model", cause=self._id), *looked, *notes), blobs)
 
     def _problem(self, reply: ModelReply) -> str:
@@ -175,3 +179,10 @@ class AskModel:
             cost=cost(usage, self._facts.prices) if usage else None,
         )
         return Outcome((Draft(event=event, by="model", cause=self._id),), blobs)
+
+
+def _impossible(usage: Usage | None) -> tuple[str, ...]:
+    """What is wrong with a provider's figures: those that cannot be are not believed."""
+    if usage is None or min(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning) >= 0:
+        return ()
+    return (f"the provider's usage cannot be ({usage.input} in, {usage.output} out), so it was estimated",)

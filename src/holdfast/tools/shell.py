@@ -17,6 +17,7 @@ from holdfast.tools.define import tool
 from holdfast.tools.output import BoundedText, LiveText
 from holdfast.tools.processes import CALL_VARIABLE, KILL_S, boot_id, die_with_parent, end_group, started_at, survivors
 from holdfast.vocab.events import ProcessStarted
+from holdfast.vocab.keys import without_keys
 
 TIMEOUT_MS: Final = 120_000
 """How long a command may run when the call does not say."""
@@ -59,7 +60,7 @@ def _spawn(command: str, context: ToolContext) -> "subprocess.Popen[bytes]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=context.cwd,
-        env=os.environ | {CALL_VARIABLE: context.call},
+        env=without_keys(os.environ) | {CALL_VARIABLE: context.call},
         start_new_session=True,
         preexec_fn=die_with_parent(),  # noqa: PLW1509  # calls nothing but a prctl that was looked up before the fork
     )

@@ -15,13 +15,15 @@ from holdfast.vocab.event_limits import (
     FallbackTaken,
     WaitStarted,
 )
+from holdfast.vocab.events import ModelNoted, ModelReplied
+from holdfast.vocab.messages import MediaRef, Text, TextRef, ToolCall
 from holdfast.vocab.specs import ModelFacts
 
 _WHY: Final[dict[ErrorKind, str]] = {
     "rate_limit": "rate limited",
     "overloaded": "overloaded",
     "timeout": "no answer in time",
-    "transport": "the connection failed",
+    "transport": "the provider or the connection failed",
     "auth": "the key was refused",
 }
 
@@ -45,6 +47,23 @@ def limit_in_words(record: Recorded, *, answerable: bool) -> str:
             return f"budget: {dollars(event.spent)} of {dollars(event.limit)} spent, waiting for an answer"
         case BudgetAsked():
             return f"budget: {dollars(event.spent)} spent, paused"
+        case ModelNoted():
+            return f"note: {event.note}"
+        case ModelReplied():
+            return _oddly_ended(event)
+        case _:
+            return ""
+
+
+def _oddly_ended(reply: ModelReplied) -> str:
+    """What is to be said about an answer that is less than one."""
+    match reply.stop:
+        case "filter":
+            return "the model refused to answer"
+        case "length":
+            return "the answer was cut off: it reached the model's limit for one answer"
+        case "end" | "other" if not any(isinstance(part, Text | TextRef | ToolCall | MediaRef) for part in reply.parts):
+            return "the model said nothing; ask again, or ask differently"
         case _:
             return ""
 
@@ -63,7 +82,7 @@ def how_to_go_on(session: str, budget: int) -> str:
 def unknown_models(facts: Mapping[str, ModelFacts]) -> Iterator[str]:
     """A line for each model of which nothing is known."""
     for name, known in facts.items():
-        if not known.known:
+        if not known.known and not name.startswith("recorded:"):
             yield (
                 f"Nothing is known of the model {name!r}: a window of {known.window:,} tokens and "
                 f"{'no price' if known.prices is None else 'the price of the settings'} are assumed. "

@@ -30,6 +30,7 @@ from holdfast.vocab.events import (
     Interrupted,
     ModelAsked,
     ModelFailed,
+    ModelNoted,
     ModelReplied,
     PermissionAnswered,
     PermissionAsked,
@@ -248,6 +249,8 @@ def limit_line(record: Recorded) -> Line:
             trigger = "manual" if event.trigger == "manual" else "auto"
             tokens = {"pre_tokens": event.before, "post_tokens": event.after}
             return {"subtype": "compact_boundary", "compact_metadata": {"trigger": trigger, **tokens}}
+        case ModelNoted():
+            return {"subtype": "model_note", "note": event.note}
         case BudgetWarned():
             return {"subtype": "budget_warning", "spent_usd": usd(event.spent), "limit_usd": usd(event.limit)}
         case _:

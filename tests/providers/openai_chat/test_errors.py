@@ -79,11 +79,11 @@ def test_each_failure_has_its_kind(status: int, said: object, kind: str) -> None
         (
             404,
             error("No model `x`"),
-            "No model `x` See `holdfast models list` for names, and check the address of the server.",
+            "No model `x`. See `holdfast models list` for names, and check the address of the server.",
         ),
         (404, b"", "The server answered with status 404 and said nothing. Check the address of the server"),
-        (402, error("Insufficient Balance"), "Insufficient Balance The quota is used up"),
-        (429, error("Over", code="insufficient_quota"), "Over The quota is used up"),
+        (402, error("Insufficient Balance"), "Insufficient Balance. The quota is used up"),
+        (429, error("Over", code="insufficient_quota"), "Over. The quota is used up"),
         (503, b"<html><head><title>T</title></head><p>Down</p> for <b>now</b>", "Down for now"),
         (500, {"error": {"code": 500}}, '{"code":500}'),
         (

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.providers.failing import kind_of_status, page_words, retry_after
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
 KEY_VARIABLE: Final = "GEMINI_API_KEY"
@@ -62,9 +62,9 @@ def make_failure(error: object, status: int = 0, headers: Mapping[str, str] | No
 
 def _make(kind: ErrorKind, text: str, status: int, wait: float | None) -> ProviderError:
     if kind == "auth":
-        text = f"{text} Check the key in {KEY_VARIABLE}."
+        text = sentences(text, f"Check the key in {KEY_VARIABLE}.")
     elif status == 404:
-        text = f"{text} See `holdfast models list`."
+        text = sentences(text, "See `holdfast models list`.")
     return ProviderError(kind, text, retry_after_s=wait)
 
 

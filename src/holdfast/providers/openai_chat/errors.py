@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.providers.failing import kind_of_status, page_words, retry_after, span
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, span
 from holdfast.providers.openai_chat.words import json_text, mended, read_json
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
@@ -161,7 +161,7 @@ def _message(complaint: Complaint, kind: ErrorKind, status: int) -> str:
     words = words if len(words) <= LONGEST else f"{words[: LONGEST - 4]} ..."
     if not words:
         words = f"The server answered with status {status} and said nothing."
-    return " ".join(filter(None, (words, _advice(complaint, kind, status))))
+    return sentences(words, _advice(complaint, kind, status))
 
 
 def _advice(complaint: Complaint, kind: ErrorKind, status: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from holdfast.providers.failing import kind_of_status, page_words, retry_after, span
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, span
 from holdfast.providers.openai_responses.payload import Fields, fields_in, read_json, text_in
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
@@ -109,11 +109,11 @@ def _message(kind: ErrorKind, code: str, words: str) -> str:
     said = _KEYS.sub("...", " ".join(words.split()))
     said = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
     if kind == "auth":
-        return f"{said} Check the key in OPENAI_API_KEY."
+        return sentences(said, "Check the key in OPENAI_API_KEY.")
     if code in _QUOTA:
-        return f"{said} The quota is used up: look at the plan and the billing of the account."
+        return sentences(said, "The quota is used up: look at the plan and the billing of the account.")
     if code == "model_not_found":
-        return f"{said} See `holdfast models list`."
+        return sentences(said, "See `holdfast models list`.")
     return said
 
 
