@@ -15,7 +15,7 @@ from holdfast.cli.meter import meter_of
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
 from holdfast.config.finding import Finder
-from holdfast.config.settings import load_settings
+from holdfast.config.settings import Settings, load_settings
 from holdfast.headless import check_name, find, find_one, left_behind
 from holdfast.logic.state import state_of
 from holdfast.logic.words import counted
@@ -138,8 +138,7 @@ async def compact(
     if undo and (instructions or model):
         raise click.UsageError("--undo writes no summary: leave --instructions and --model away.")
     said = load_settings(settings)
-    if model:
-        model = full_name(Finder(said, SystemClock()).complete(model), Path(place.cwd or ".").absolute())
+    model = _whole_name(model, said, place) if model else None
     async with place.opened() as store:
         meta = await find_one(store, session)
         options = Options(resume=meta.id, store=store, settings=said, allow_unpriced=True)
@@ -240,6 +239,11 @@ async def _keep_model(store: EventStore, before: SessionMeta) -> None:
     """Let the session go on with the model that it had, whoever wrote the summary."""
     if (await store.meta(before.id)).model != before.model:
         await shelf.add_event(store, before.id, ModelChanged(model=before.model), clock=SystemClock())
+
+
+def _whole_name(model: str, settings: Settings, place: Place) -> str:
+    """The name that goes into the log: with a profile's own model, and a script's whole path."""
+    return full_name(Finder(settings, SystemClock()).complete(model), Path(place.cwd or ".").absolute())
 
 
 def _without_model(done: Compacted, added: Sequence[Recorded], model: str) -> str:
