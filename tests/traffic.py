@@ -1,12 +1,14 @@
 """What our wire formats make of recorded traffic: `python -m tests.traffic [--splits 100] [--cases FOLDER]`.
 
 Each answer is read whole and then again from pieces cut at random bytes, also inside characters; each request is read into our messages and
-written again, and compared after the normaliser of its format (`tests/providers/*/reading.py`). Prints what was tried and what failed.
+written again, and compared after the normaliser of its format (`tests/providers/*/reading.py`). A stream is also fed a
+byte at a time, and must not look finished before its provider's last word. Prints what was tried and what failed.
 """
 
 import argparse
 import gzip
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -83,6 +85,8 @@ def look(row: Row, splits: int) -> Iterator[tuple[str, str]]:
         whole = read(format, row.get("content_type") or "text/event-stream", [body])
         ended = f"as {whole[1]}" if whole[0] == "error" else "finished"
         yield f"answers, {ended}", split_problem(format, row, body, whole, splits)
+        if whole[0] == "reply" and body.lstrip()[:1] not in (b"{", b"["):
+            yield "streams, cut at every byte", cut_problem(format, row, body)
     if isinstance(row.get("request"), dict):
         yield "requests", request_problem(format, row)
 
@@ -122,6 +126,33 @@ def split_problem(format: Format, row: Row, body: bytes, whole: Outcome, splits:
         if found != whole:
             return f"split {seed} reads as {found!r:.200}, whole as {whole!r:.200}"
     return ""
+
+
+TERMINAL: Final[dict[str, bytes]] = {
+    "anthropic": rb'"type":\s*"message_stop"',
+    "openai-responses": rb'"type":\s*"response\.(?:completed|incomplete)"',
+    "openai-chat": rb"data:\s*\[DONE\]|\"finish_reason\":\s*\"[a-z_]+\".*\"time_info\"",
+    "google": rb'"finishReason":\s*"[A-Z_]+"',
+}
+"""What each provider's last word looks like, in the bytes."""
+
+
+def cut_problem(format: Format, row: Row, body: bytes) -> str:
+    """Why a stream that is cut before the last byte of its terminal event looks finished; empty when it never does.
+
+    Fed a byte at a time: what it would come to is looked at whenever an event is complete, because nothing changes in between.
+    """
+    answer = Answer(format, row.get("content_type") or "text/event-stream")
+    for end in range(1, len(body) + 1):
+        before = answer.payloads
+        answer.feed(body[end - 1 : end])
+        if answer.payloads == before or not answer.finished():
+            continue
+        frame = body[:end].rstrip()
+        start = max(frame.rfind(b"\n\n"), frame.rfind(b"\r\n\r\n"), 0)
+        said = re.search(TERMINAL[row["format"]], body[start:end], re.DOTALL)
+        return "" if said else f"finished at byte {end} of {len(body)}: {body[max(0, end - 120) : end]!r}"
+    return "never finished"
 
 
 def request_problem(format: Format, row: Row) -> str:
