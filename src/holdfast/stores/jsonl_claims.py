@@ -119,13 +119,13 @@ class Claims:
 
     def take(self, folder: Path, owner: Owner, ttl: int) -> Claim:
         """Claim the session in `folder` for `owner`, unless a living owner holds it."""
-        self.owners.beat(owner, ttl, self.now())
         known = msgspec.structs.replace(owner, label=owner.label[:_LABEL])
         while True:
             names = names_in(folder)
             living = self._living(folder, names)
             if living is not None:
                 raise SessionBusy(busy(living))
+            self.owners.beat(owner, ttl, self.now())  # after the look: an owner must not revive a lease that it let run out
             claim = Claim(segment=names.newest + 1, session=folder.name, since=self.now(), ttl=ttl, owner=known)
             if _made(folder, claim):
                 return claim

@@ -200,6 +200,13 @@ class StoreContract:
             with pytest.raises(LeaseLost):
                 await store.append(first, 1, (say("too late", 2),))
 
+    async def test_an_owner_takes_its_own_session_again_after_its_lease_ran_out(self, tmp_path: Path) -> None:
+        clock = StepClock()
+        async with self.opened(tmp_path, clock) as store:
+            first = await store.lease("s1", owner(), ttl_s=10)
+            await clock.sleep(10)
+            assert (await store.lease("s1", owner(), ttl_s=10)).token > first.token
+
     async def test_tokens_only_grow_also_over_a_deletion(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as store:
             tokens: list[int] = []
