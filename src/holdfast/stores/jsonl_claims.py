@@ -125,7 +125,8 @@ class Claims:
             living = self._living(folder, names)
             if living is not None:
                 raise SessionBusy(busy(living))
-            self.owners.beat(owner, ttl, self.now())  # after the look: an owner must not revive a lease that it let run out
+            # after the look: an owner must not revive a lease that it let run out
+            self.owners.beat(owner, ttl, self.now())
             claim = Claim(segment=names.newest + 1, session=folder.name, since=self.now(), ttl=ttl, owner=known)
             if _made(folder, claim):
                 return claim
