@@ -1,7 +1,7 @@
 """Layer 3: the roles that adapters play. Nothing here does anything."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
@@ -182,6 +182,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Neutral names, those of `PARAMETERS`; an adapter says them in its provider's words and leaves out what the model cannot do."""
     position: int = 0
     """Replies and failed attempts in the session's whole log before this one."""
+    purpose: Literal["turn", "summary"] = "turn"
+    """Whether a turn asks or a compaction does."""
     tap: Tap | None = None
     """Takes the payloads as they travel, for the trace."""
 

@@ -27,7 +27,7 @@ from holdfast.stores.urls import open_store
 from holdfast.vocab.errors import HoldfastError, UserError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted
-from holdfast.vocab.events import ModelChanged, ModelFailed, ModelNoted, ModelReplied
+from holdfast.vocab.events import ModelFailed, ModelNoted, ModelReplied
 from holdfast.vocab.ids import provider_of
 from holdfast.vocab.messages import MediaRef, Reasoning, Text, TextRef, ToolCall, ToolResult, iso
 from holdfast.vocab.specs import Lease, SessionMeta
@@ -142,17 +142,12 @@ async def compact(
     async with place.opened() as store:
         meta = await find_one(store, session)
         options = Options(resume=meta.id, store=store, settings=said, allow_unpriced=True)
-        try:
-            async with open_with(options) as opened:
-                opened.hold()
-                if model:
-                    await opened.set_model(model)
-                done = None if undo else await opened.compact(instructions)
-                if undo:
-                    await opened.undo_compaction()
-                messages, context = len(opened.history), opened.context_state
-        finally:
-            await _keep_model(store, meta)
+        async with open_with(options) as opened:
+            opened.hold()
+            done = None if undo else await opened.compact(instructions, model=model or "")
+            if undo:
+                await opened.undo_compaction()
+            messages, context = len(opened.history), opened.context_state
         added = (await store.read(meta.id, meta.seq)).records
     if done is None:
         words = f"The conversation has its {counted(messages, 'message')} again: about {context.used:,} tokens."
@@ -233,12 +228,6 @@ def plain(meta: SessionMeta) -> dict[str, object]:
     """What a list shows of a session, as JSON has it: times are texts."""
     found: dict[str, object] = {name: getattr(meta, name) for name in meta.__struct_fields__}
     return found | {"created": iso(meta.created), "updated": iso(meta.updated), "empty": meta.empty}
-
-
-async def _keep_model(store: EventStore, before: SessionMeta) -> None:
-    """Let the session go on with the model that it had, whoever wrote the summary."""
-    if (await store.meta(before.id)).model != before.model:
-        await shelf.add_event(store, before.id, ModelChanged(model=before.model), clock=SystemClock())
 
 
 def _whole_name(model: str, settings: Settings, place: Place) -> str:

@@ -10,6 +10,7 @@ from holdfast.ports import ModelReply, ModelRequest
 from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ProviderError
+from holdfast.vocab.messages import InlineMedia, MediaLink, MediaRef
 from holdfast.vocab.specs import ModelFacts
 
 LONGEST_NAME: Final = 64
@@ -20,6 +21,20 @@ def tool_name(name: str) -> str:
     """The name of a called tool as every provider takes it: a model may have made it up, and another is told of the call."""
     fit = re.sub(r"[^A-Za-z0-9_-]", "_", name) or "unnamed"
     return (fit if fit[0].isalpha() or fit[0] == "_" else f"_{fit}")[:LONGEST_NAME]
+
+
+def stand_in(part: object) -> str:
+    """What is sent in the place of a medium that a format or a model cannot take; empty for what is no medium."""
+    match part:
+        case InlineMedia():
+            what = f"{part.media_type}, {len(part.content)} bytes"
+        case MediaRef():
+            what = f"{part.media_type}, {part.size} bytes"
+        case MediaLink():
+            what = f"{part.media_type or 'a file'} at {part.url}"
+        case _:
+            return ""
+    return f"[{what}: this model cannot take it]"
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):

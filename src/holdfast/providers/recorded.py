@@ -13,7 +13,6 @@ import anyio.lowlevel
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.compaction import ASK
 from holdfast.logic.outgoing import Outgoing, cited
 from holdfast.logic.transcript import Transcript
 from holdfast.logic.words import counted
@@ -38,8 +37,6 @@ _CHUNK: Final = 16
 """Characters in a piece of the stream."""
 _BURST: Final = 32
 """Pieces streamed before others get their turn."""
-_SUMMARY: Final = ASK.partition("{")[0]
-"""How the question for a summary begins."""
 _FORGONE: Final = re.compile(r"\n\([^\n]* that the person gave [^\n]*\)$")
 """What is added to a summary after it was written, and will be again."""
 
@@ -97,7 +94,7 @@ class RecordedModel:
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Give the reply of this position, or the summary that was made there."""
-        if _asks_for_summary(request):
+        if request.purpose == "summary":
             yield await self._summary(request)
             return
         record = self._reply(self._start + request.position)
@@ -195,15 +192,6 @@ def _summaries(records: Sequence[Recorded]) -> dict[int, Compacted]:
         if isinstance(record.event, Compacted) and record.event.model:
             made[replies] = record.event
     return made
-
-
-def _asks_for_summary(request: ModelRequest) -> bool:
-    return (
-        not request.tools
-        and len(request.messages) == 1
-        and text_of(request.messages[0].parts).startswith(_SUMMARY)
-        and not request.instructions
-    )
 
 
 def _deltas(parts: Sequence[InFlightPart]) -> Iterator[Delta]:

@@ -74,17 +74,22 @@ class Changing(Reading):
         """Begin no turn any more: what is queued waits for the next opening."""
         self._runner.hold()
 
-    async def compact(self, instructions: str = "") -> Compacted:
-        """Make the conversation shorter now. Return what came of it; raise `UserError` when nothing could be gained."""
+    async def compact(self, instructions: str = "", *, model: str = "") -> Compacted:
+        """Make the conversation shorter now, by `model` or by the session's own. Return what came of it.
+
+        Raise `UserError` when nothing could be gained, or when there is no such model.
+        """
+        if model:
+            await self._world.model(model)
         progress, policy = self._world.state.progress, self._runner.policy
-        model = progress.trying.choose(policy.chain(progress.model), progress.at)
+        own = progress.trying.choose(policy.chain(self.model), progress.at)
         started = CompactionStarted(
             trigger="manual",
-            model=model,
+            model=model or own,
             used=progress.fill.used(policy.overhead),
-            window=policy.facts_of(model).window,
+            window=policy.facts_of(own).window,
             overhead=policy.overhead,
-            reserved=expected_cost(progress, model, policy) if progress.purse.limit is not None else 0,
+            reserved=expected_cost(progress, own, policy) if progress.purse.limit is not None else 0,
             instructions=instructions or policy.compact_instructions,
         )
         subscription = self.subscribe()

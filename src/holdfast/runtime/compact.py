@@ -117,7 +117,8 @@ class Compact:
         room = chosen.summary_tokens
         answer = min(model.facts.max_output, room * 2)
         rest = estimate_text(question("", " ", self._started.instructions, room)) + room + answer
-        piece = int(self._started.window * FITS / max(1.0, self._world.state.progress.fill.ratio)) - rest
+        window = min(self._started.window, model.facts.window)
+        piece = int(window * FITS / max(1.0, self._world.state.progress.fill.ratio)) - rest
         so_far = clipped(self._earlier, room)
         for chunk in chunks(chosen.old, piece) if piece >= LEAST_PIECE else ():
             asked = question(chunk, so_far, self._started.instructions, room)
@@ -136,6 +137,7 @@ class Compact:
             messages=(Message(role="user", parts=(Text(text=asked),)),),
             parameters={"max_output": most},
             position=self._world.state.progress.replies,
+            purpose="summary",
             tap=self._tap,
         )
         heard: list[Delta] = []

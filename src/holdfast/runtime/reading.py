@@ -8,7 +8,7 @@ from holdfast.logic.usage_snapshot import UsageSnapshot, usage_snapshot
 from holdfast.ports import EventStore
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
-from holdfast.vocab.events import SlotWritten
+from holdfast.vocab.events import ModelChanged, SlotWritten
 from holdfast.vocab.messages import SessionMessage
 from holdfast.vocab.specs import Mode, ModelFacts, Usage
 
@@ -48,8 +48,9 @@ class Reading:
 
     @property
     def model(self) -> str:
-        """The model that answers."""
-        return self._world.state.progress.model
+        """The model that answers, also when the opening that says so is not written yet."""
+        changes = [draft.event.model for draft in self._runner.opening if isinstance(draft.event, ModelChanged)]
+        return changes[-1] if changes else self._world.state.progress.model
 
     @property
     def permission_mode(self) -> Mode:

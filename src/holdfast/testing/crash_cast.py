@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from holdfast.options import Options
 from holdfast.ports import Asker, Model, ModelReply, ModelRequest, Tool, ToolContext, ToolOutput
 from holdfast.providers.scripted import ScriptedModel
-from holdfast.testing.crash_checks import asks_for_summary
 from holdfast.testing.crash_stage import Stage
 from holdfast.vocab.deltas import Delta, TextDelta
 from holdfast.vocab.messages import Text
@@ -161,7 +160,7 @@ class _Rehearsed:
         return self._facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        if asks_for_summary(request):
+        if request.purpose == "summary":
             await anyio.lowlevel.checkpoint()
             yield ModelReply(parts=(Text(text="They did this and that."),), usage=Usage(input=40, output=6))
             return

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from holdfast.logic.compaction import ASK
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.transcript import Transcript
 from holdfast.ports import ModelRequest
@@ -187,15 +186,6 @@ def requests_of(log: Iterable[Recorded], resolve: Callable[[str], bytes]) -> Ite
             outgoing = Outgoing()
             outgoing.extend(outgoing.fresh(transcript), resolve, transcript.opaques)
             yield position, tuple(outgoing.messages)
-
-
-def asks_for_summary(request: ModelRequest) -> bool:
-    """Whether a compaction asks, and no turn."""
-    first = request.messages[0] if request.messages else None
-    return first is not None and not request.tools and text_of(first.parts).startswith(_SUMMARISE)
-
-
-_SUMMARISE: Final = ASK.partition("{")[0]
 
 
 def is_childs(request: ModelRequest, prompts: frozenset[str]) -> bool:

@@ -10,7 +10,6 @@ from holdfast.logic.state import state_of
 from holdfast.ports import EventStore, ModelRequest, SessionQuery
 from holdfast.session import Session
 from holdfast.testing.crash_checks import (
-    asks_for_summary,
     child_prompts,
     dropped_from,
     inputs_are_taken_once,
@@ -104,7 +103,7 @@ async def judge(trial: Trial, before: Sequence[Recorded], recovery: Stage, way: 
     if _compactions(logs.values()) > _compactions((before,)):
         results = []  # what was made shorter since then need not reach the model any more
     for request in (request for model in recovery.models for request in model.requests):
-        if not is_childs(request, prompts) and not asks_for_summary(request):
+        if not is_childs(request, prompts) and request.purpose == "turn":
             trial.wrong += dropped_from(request, results)
     asked = [request for stage in trial.stages for model in stage.models for request in model.requests]
     trial.wrong += await misled(trial.store, logs.values(), asked)
@@ -127,7 +126,7 @@ async def misled(
     cited = {sha for event in said for sha in cited_blobs(event)}
     blobs = {sha: await store.blob(sha) for sha in sorted(cited)}
     right = {told for log in logs for told in requests_of(log, blobs.__getitem__)}
-    turns = [request for request in requests if not asks_for_summary(request)]
+    turns = [request for request in requests if request.purpose == "turn"]
     wrong = [request for request in turns if (request.position, request.messages) not in right]
     return tuple(f"a request tells the model something else than the log: {each.messages!r:.1000}" for each in wrong)
 

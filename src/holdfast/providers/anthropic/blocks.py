@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.providers.anthropic.reply import arguments
-from holdfast.providers.format import tool_name
+from holdfast.providers.format import stand_in, tool_name
 from holdfast.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -95,7 +95,7 @@ class BlockWriter:
             case ToolResult():
                 yield self._result(part)
             case InlineMedia() | MediaLink() | MediaRef():
-                yield _refused(part) if by_assistant else self._medium(part)
+                yield _text(stand_in(part)) if by_assistant else self._medium(part)
             case _:
                 pass  # reasoning and blocks that only their own provider may see again
 
@@ -125,7 +125,7 @@ class BlockWriter:
     def _medium(self, part: InlineMedia | MediaLink | MediaRef) -> Block:
         kind = _kind(part)
         if not kind or isinstance(part, MediaRef) or self._lacks("images" if kind == "image" else "documents"):
-            return _refused(part)
+            return _text(stand_in(part))
         block = {"type": kind, "source": self._source(part)}
         return {**block, "title": part.name} if kind == "document" and part.name else block
 
@@ -172,14 +172,3 @@ def _kind(part: InlineMedia | MediaLink | MediaRef) -> str:
 
 def _document(media_type: str) -> str:
     return "document" if media_type == _PDF or _TEXTUAL.fullmatch(media_type) else ""
-
-
-def _refused(part: InlineMedia | MediaLink | MediaRef) -> Block:
-    match part:
-        case MediaLink():
-            what = f"{part.media_type or 'a file'} at {part.url}"
-        case MediaRef(media_type=media_type, size=size):
-            what = f"{media_type}, {size} bytes"
-        case InlineMedia(media_type=media_type, content=content):
-            what = f"{media_type}, {len(content)} bytes"
-    return _text(f"[{what}: this model cannot take it]")

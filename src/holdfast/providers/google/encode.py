@@ -9,7 +9,7 @@ from urllib.parse import quote
 import msgspec
 
 from holdfast.ports import ModelRequest
-from holdfast.providers.format import Encoder, HttpRequest, tool_name
+from holdfast.providers.format import Encoder, HttpRequest, stand_in, tool_name
 from holdfast.providers.google.settings import declare_tools, generation_config, merge_extra, tool_config
 from holdfast.providers.prefix import Prefix
 from holdfast.vocab.messages import InlineMedia, MediaLink, MediaRef, Message, Text, TextRef, ToolCall, ToolResult
@@ -171,9 +171,9 @@ def _spoken(part: object) -> Iterator[bytes]:
             content = b64encode(part.content).decode()
             yield msgspec.json.encode({"inlineData": {"mimeType": part.media_type, "data": content}})
         case InlineMedia():
-            yield _refused(part.media_type, len(part.content))
+            yield _text(stand_in(part))
         case MediaRef():
-            yield _refused(part.media_type, part.size)
+            yield _text(stand_in(part))
         case MediaLink():
             kind = {"mimeType": part.media_type} if part.media_type else {}
             yield msgspec.json.encode({"fileData": {**kind, "fileUri": _address(part.url)}})
@@ -189,10 +189,6 @@ def _texts(content: Iterable[object]) -> Iterator[str]:
 
 def _text(text: str) -> bytes:
     return msgspec.json.encode({"text": text})
-
-
-def _refused(media_type: str, size: int) -> bytes:
-    return _text(f"[{media_type}, {size} bytes: this model cannot take it]")
 
 
 def _carries(media_type: str) -> bool:

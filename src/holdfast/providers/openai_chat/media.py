@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from holdfast.providers.format import stand_in
 from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, MediaRef, Text, TextRef
 
 Content = str | list[dict[str, object]]
@@ -30,23 +31,10 @@ def content_of(parts: Iterable[InFlightPart | TextRef]) -> Content:
 def text_of(parts: Iterable[InFlightPart | TextRef]) -> str:
     """`parts` where only text may stand: media are named."""
     texts = [
-        part.text if isinstance(part, Text) else part.head if isinstance(part, TextRef) else unseen(part)
+        part.text if isinstance(part, Text) else part.head if isinstance(part, TextRef) else stand_in(part)
         for part in parts
     ]
     return joined(texts)
-
-
-def unseen(part: InFlightPart) -> str:
-    """What stands in the place of a medium that cannot be sent; empty for what is no medium."""
-    match part:
-        case InlineMedia():
-            return f"[{part.media_type}, {len(part.content)} bytes: this model cannot take it]"
-        case MediaRef():
-            return f"[{part.media_type}, {part.size} bytes: this model cannot take it]"
-        case MediaLink():
-            return f"[{part.media_type or 'media'} at {part.url}: this model cannot take it]"
-        case _:
-            return ""
 
 
 def joined(texts: Sequence[str]) -> str:
@@ -66,7 +54,7 @@ def content_part(part: InFlightPart | TextRef) -> dict[str, object]:
         case MediaLink():
             return _link(part)
         case MediaRef():
-            return _text(unseen(part))
+            return _text(stand_in(part))
         case _:
             return {}
 
@@ -82,7 +70,7 @@ def _inline(media: InlineMedia) -> dict[str, object]:
         return {"type": "file", "file": file}
     if kind.startswith(_TEXTS):
         return _text(joined([media.name and f"{media.name}:", media.content.decode("utf-8", "replace")]))
-    return _text(unseen(media))
+    return _text(stand_in(media))
 
 
 def _link(media: MediaLink) -> dict[str, object]:
@@ -90,7 +78,7 @@ def _link(media: MediaLink) -> dict[str, object]:
         return {"type": "file", "file": {"file_id": media.url.removeprefix("file:")}}
     if media.media_type.startswith("image/") or not media.media_type:
         return {"type": "image_url", "image_url": {"url": media.url}}
-    return _text(unseen(media))
+    return _text(stand_in(media))
 
 
 def _text(text: str) -> dict[str, object]:

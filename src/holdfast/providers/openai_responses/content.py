@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
+from holdfast.providers.format import stand_in
 from holdfast.providers.openai_responses.payload import Fields
-from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, MediaRef, Text, TextRef, ToolResult
+from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text, TextRef, ToolResult
 
 _IMAGES: Final = frozenset(("image/png", "image/jpeg", "image/jpg", "image/webp", "image/gif"))
 _DOCUMENTS: Final = (
@@ -34,7 +35,7 @@ def input_content(parts: Iterable[Piece]) -> list[Fields]:
 
 def output_content(parts: Iterable[Piece]) -> list[Fields]:
     """What the assistant said. It cannot be given media: they are named in their place."""
-    return [{"type": "output_text", "text": text} for part in parts if (text := _text(part) or _stand_in(part))]
+    return [{"type": "output_text", "text": text} for part in parts if (text := _text(part) or stand_in(part))]
 
 
 def result_output(result: ToolResult) -> str | list[Fields]:
@@ -52,7 +53,7 @@ def _input(part: Piece) -> Fields | None:
         return {"type": "input_text", "text": _text(part)}
     if (carried := _carried(part)) is not None:
         return carried
-    return {"type": "input_text", "text": stand_in} if (stand_in := _stand_in(part)) else None
+    return {"type": "input_text", "text": words} if (words := stand_in(part)) else None
 
 
 def _text(part: Piece) -> str:
@@ -100,18 +101,6 @@ def _linked(link: MediaLink) -> Fields | None:
 
 def _names_document(url: str) -> bool:
     return url.startswith(_FILE) or urlsplit(url).path.lower().endswith(_FILE_NAMES)
-
-
-def _stand_in(part: Piece) -> str:
-    match part:
-        case InlineMedia():
-            return f"[{part.media_type}, {len(part.content)} bytes: this model cannot take it]"
-        case MediaRef():
-            return f"[{part.media_type}, {part.size} bytes: this model cannot take it]"
-        case MediaLink():
-            return f"[{part.media_type or 'media'} at {part.url}: this model cannot take it]"
-        case _:
-            return ""
 
 
 def _says_error(text: str) -> bool:
