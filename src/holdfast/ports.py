@@ -238,6 +238,21 @@ class Closable(Protocol):
 # --- tools -----------------------------------------------------------------------------------------------------------------------
 
 
+class Confinement(Protocol):
+    """A wall around a program that a tool starts."""
+
+    @property
+    def name(self) -> str:
+        """What keeps it: `bubblewrap`, `landlock`, or `none`."""
+
+    @property
+    def words(self) -> str:
+        """What is kept from the program, in one line for the model; empty when nothing is."""
+
+    def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
+        """What to start instead of `argv`, and what the new process does before it becomes that. The latter may not allocate much or wait."""
+
+
 class ToolContext(Protocol):
     """What a running tool may use."""
 
@@ -252,6 +267,17 @@ class ToolContext(Protocol):
     @property
     def cwd(self) -> str:
         """The working folder of the session."""
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """The absolute paths of the call as written, and where each led when the call was judged."""
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What programs are started behind; None for nothing."""
+
+    def seen(self, path: str) -> str:
+        """The version of a file (see `FileSeen`) when the session last read or wrote it; empty when it never did. `path` has no links."""
 
     def show(self, text: str) -> None:
         """Stream a piece of output to whoever watches."""
@@ -300,6 +326,10 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     args: dict[str, object]
     reason: str
+    kind: str = ""
+    """The kind of reason: `rule`, `mode`, `path`, `shell` ..."""
+    offers: tuple[str, ...] = ()
+    """Rules that would have allowed the call, as narrow as what is shown: what an answer may grant."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -307,6 +337,10 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
     allowed: bool
     grant: Grant = "once"
+    rules: tuple[str, ...] = ()
+    """With a grant for more than this call: the rules that are granted; without them, exactly this call."""
+    args: dict[str, object] | None = None
+    """The call with other arguments: it is judged again, and needs no second yes."""
     message: str = ""
     nobody: bool = False
     """There was nobody who could decide: then nothing is allowed."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
+from holdfast.vocab.event_tools import HookFinished, TodosWritten
 from holdfast.vocab.events import (
     ChildFinished,
     EntryAdded,
@@ -29,6 +30,8 @@ NODES: Final[frozenset[type[Event]]] = frozenset(
         ToolFinished,
         ChildFinished,
         MessageInjected,
+        HookFinished,
+        TodosWritten,
         EntryAdded,
         HistoryCleared,
         Compacted,

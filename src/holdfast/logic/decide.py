@@ -6,35 +6,30 @@ have an answer for every prefix of every log, because a crash may leave any of t
 
 from collections.abc import Sequence
 
-import msgspec
-
+from holdfast.logic.advance import advance_calls, after_calls, close_call
 from holdfast.logic.asking import after_failure, ask, end_turn
-from holdfast.logic.permissions import fingerprint, judge, rules_digest
+from holdfast.logic.hooking import SESSION, STOP_BLOCKS, due, gate
 from holdfast.logic.policy import Policy
 from holdfast.logic.pricing import cost
-from holdfast.logic.progress import OpenCall, OpenTurn, Progress
+from holdfast.logic.progress import OpenTurn, Progress
 from holdfast.logic.words import counted
-from holdfast.vocab.event import Draft, ToolOutcome
-from holdfast.vocab.event_limits import BudgetAnswered, BudgetAsked, CompactionFailed, WaitEnded
-from holdfast.vocab.events import (
-    CallJudged,
-    CallProposed,
-    ChildStarted,
-    InputTaken,
-    MessageInjected,
-    ModelReplied,
-    PermissionAsked,
-    ToolFinished,
-    ToolStarted,
-    TurnStarted,
-)
-from holdfast.vocab.ids import child_session_id
+from holdfast.vocab.event import Draft
+from holdfast.vocab.event_limits import BudgetAnswered, CompactionFailed, WaitEnded
+from holdfast.vocab.events import InputDropped, InputTaken, MessageInjected, ModelReplied, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ToolSpec, Usage
+from holdfast.vocab.specs import Usage
 
 
 def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     """The next events to write, or none."""
+    drafts = _decide(p, policy)
+    if policy.hooks and drafts and isinstance(over := drafts[-1].event, TurnCompleted) and over.outcome == "failed":
+        seen = due(policy.hooks, "StopFailure", over.turn, word=over.code, agent=policy.agent)
+        return drafts if seen is None else (seen, *drafts)
+    return drafts
+
+
+def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     if p.closed or not p.session:
         return ()
     if p.turn is None:
@@ -46,7 +41,7 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     if p.asking or p.trying.waiting or p.compacting or p.purse.asking:
         return ()
     if p.calls:
-        return _advance_calls(p, policy)
+        return advance_calls(p, policy)
     return _go_on(p, p.turn, policy)
 
 
@@ -54,24 +49,79 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
+    if policy.begins and (waits := _session_start(p, policy)) is not None:
+        return waits
     begins = p.queue and policy.begins and not p.compacting
     return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
 
 
+def _session_start(p: Progress, policy: Policy) -> Sequence[Draft] | None:
+    return gate(p.hooks, policy.hooks, "SessionStart", SESSION, word=p.hooks.source, agent=policy.agent)
+
+
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
+    if p.hooks.stop:
+        return (end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"),)
     if p.trying.failure is not None:
         return (after_failure(p, turn, policy),)
     if taken := _takeable(p, turn):
-        return (Draft(event=InputTaken(inputs=taken), by="user", cause=turn.id),)
+        return _take(p, turn, taken, policy)
     match turn.owes:
         case "end" if turn.problem:
             return (_refuse_answer(turn, policy),)
         case "end":
-            return (end_turn(turn, "interrupted" if turn.stop == "interrupted" else "completed"),)
+            return _end(p, turn, policy)
         case "input":  # its input was dropped between the two events
             return (end_turn(turn, "interrupted", message="There was no input left to answer."),)
         case "reply":
-            return ask(p, turn, policy)
+            waits = _before_asking(p, turn, policy)
+            return ask(p, turn, policy) if waits is None else waits
+
+
+def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) -> Sequence[Draft]:
+    """Take queued input, unless a hook keeps it out of the conversation."""
+    waits = [gate(p.hooks, policy.hooks, "UserPromptSubmit", each, agent=policy.agent) for each in inputs]
+    if any(wait is not None for wait in waits):
+        return [draft for wait in waits for draft in wait or ()]
+    heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in inputs}
+    blocked = {each: verdict for each, verdict in heard.items() if verdict is not None and verdict.blocked}
+    if not blocked:
+        return (Draft(event=InputTaken(inputs=inputs), by="user", cause=turn.id),)
+    dropped = Draft(event=InputDropped(inputs=tuple(blocked)), by="hook", cause=turn.id)
+    if turn.owes != "input":
+        return (dropped,)
+    why = next(iter(blocked.values())).reason or "no reason was given"
+    return (dropped, end_turn(turn, "failed", code="hook", message=f"A hook refused the prompt: {why}"))
+
+
+def _end(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
+    if turn.stop == "interrupted":
+        return (end_turn(turn, "interrupted"),)
+    if turn.held < STOP_BLOCKS:
+        waits = gate(p.hooks, policy.hooks, "Stop", f"{turn.id}.{turn.rounds}", agent=policy.agent)
+        if waits is not None:
+            return waits
+    return (end_turn(turn, "completed"),)
+
+
+def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft] | None:
+    """What hooks still have to say before the model is asked; None when nothing."""
+    if not policy.hooks:
+        return None
+    if drafts := after_calls(p, policy):
+        return drafts
+    if any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure")):
+        return ()
+    if p.ended:
+        waits = gate(p.hooks, policy.hooks, "PostToolBatch", f"{turn.id}.{turn.rounds}", agent=policy.agent)
+        if waits is not None:
+            return waits
+    if (waits := _session_start(p, policy)) is not None:
+        return waits
+    if p.hooks.owed:
+        told = Text(text="\n\n".join(p.hooks.owed))
+        return (Draft(event=MessageInjected(role="user", parts=(told,)), by="hook", cause=turn.id),)
+    return None
 
 
 def _refuse_answer(turn: OpenTurn, policy: Policy) -> Draft:
@@ -102,7 +152,7 @@ def _stop(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
         return (Draft(event=stopped, cause=p.compacting),) if p.gave_up else ()
     if p.asking:
         return (Draft(event=_silence(p, policy), cause=p.asking),) if p.gave_up else ()
-    closed = [_stopped(call) for call in p.calls if call.phase != "running" or p.gave_up]
+    closed = [close_call(call) for call in p.calls if call.phase != "running" or p.gave_up]
     if closed or p.calls:
         return closed
     return (end_turn(turn, "interrupted", message="The turn was interrupted."),)
@@ -114,121 +164,3 @@ def _silence(p: Progress, policy: Policy) -> ModelReplied:
     usage = Usage(input=int(p.fill.asked * p.fill.ratio), estimated=True)
     paid = cost(usage, policy.facts_of(model).prices)
     return ModelReplied(parts=(), stop="interrupted", model=model, usage=usage, cost=paid)
-
-
-def _stopped(call: OpenCall) -> Draft:
-    if call.lost:
-        return _lost(call)
-    if call.phase == "paused":
-        return _result(call, "interrupted", "interrupted", "The child session waited for money and was stopped.")
-    if call.phase == "running":
-        text = "Stopped by the person; it did not answer in time and may have partly happened."
-        return _result(call, "interrupted", "interrupted", text)
-    return _result(call, "interrupted", "interrupted", "Not run: the turn was interrupted before it began.")
-
-
-# --- calls -----------------------------------------------------------------------------------------------------------------------
-
-
-def _advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
-    """Every event that any open call is due, in call order."""
-    drafts: list[Draft] = []
-    may_ask, may_start, running = True, True, sum(call.phase == "running" for call in p.calls)
-    for call in p.calls:
-        spec = policy.tools.get(call.name)
-        parallel = spec is not None and spec.effect == "pure" and spec.concurrent
-        if due := _due(p, call, spec, policy, may_ask=may_ask, may_start=may_start and (parallel or not running)):
-            drafts.append(due)
-            running += isinstance(due.event, ToolStarted | ChildStarted)
-        may_ask = may_ask and call.phase in ("allowed", "running")
-        may_start = may_start and parallel and running < policy.parallel
-    return drafts
-
-
-def _due(
-    p: Progress, call: OpenCall, spec: ToolSpec | None, policy: Policy, *, may_ask: bool, may_start: bool
-) -> Draft | None:
-    if call.lost and call.effect == "once":
-        return _lost(call)
-    match call.phase:
-        case "new":
-            return Draft(event=CallProposed(call=call.id), cause=call.id)
-        case "inspected" if spec is not None and not call.problem:
-            return _judge(p, call, spec, policy)
-        case "inspected":
-            return _lost(call) if call.lost and call.effect != "pure" else _invalid(call)
-        case "judged" if may_ask:
-            return Draft(event=PermissionAsked(call=call.id, detail=call.detail), cause=call.id)
-        case "refused":
-            return _refuse(call)
-        case "allowed" if may_start and spec is not None:
-            return _start(p, call, spec)
-        case "paused" if may_start and spec is not None:
-            return _wake(p, call, spec)
-        case _:
-            return None
-
-
-def _judge(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
-    verdict = judge(spec, fingerprint(call.name, call.args), policy.rules, p.mode, p.grants)
-    event = CallJudged(
-        call=call.id,
-        decision=verdict.decision,
-        reason=verdict.reason,
-        detail=verdict.detail,
-        rules=rules_digest(policy.rules),
-    )
-    return Draft(event=event, by="rule", cause=call.id)
-
-
-def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
-    if spec.child:
-        args = msgspec.json.decode(call.args, type=dict[str, object])
-        child = child_session_id(p.session, call.id)
-        share = p.purse.share(child)
-        started = ChildStarted(
-            call=call.id,
-            child=child,
-            prompt=str(args.get("prompt", "")),
-            budget={} if share is None else {"limit": share, "on_exceed": p.purse.on_exceed},
-        )
-        return Draft(event=started, by="model", cause=call.id)
-    event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
-    return Draft(event=event, by="model", cause=call.id)
-
-
-def _wake(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft | None:
-    """Run a child again that waits for money, once there is more."""
-    purse = p.purse
-    share = purse.share(child_session_id(p.session, call.id))
-    if share is None or (purse.left() and share > call.share):
-        return _start(p, call, spec)
-    if purse.paused:
-        return None
-    if purse.refused or purse.limit is None:
-        return _result(call, "failed", "budget", f"The child session has spent what it might: {purse.refused}.")
-    return Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=call.id)
-
-
-def _refuse(call: OpenCall) -> Draft:
-    if call.lost and call.effect != "pure":
-        return _lost(call)
-    return _result(call, "denied", "denied", f"Not run: {call.detail}.")
-
-
-def _invalid(call: OpenCall) -> Draft:
-    code, _, message = call.problem.partition(": ")
-    return _result(call, "invalid", code or "unknown_tool", message or f"There is no tool called {call.name!r} here.")
-
-
-def _lost(call: OpenCall) -> Draft:
-    text = (
-        f"Outcome unknown: {call.name} was started, then the process died before it reported back. "
-        "It may have happened wholly, partly or not at all, and it was not run again. Find out before relying on either."
-    )
-    return _result(call, "unknown", "restart", text)
-
-
-def _result(call: OpenCall, outcome: ToolOutcome, code: str, text: str) -> Draft:
-    finished = ToolFinished(call=call.id, outcome=outcome, code=code, content=(Text(text=text),))
-    return Draft(event=finished, cause=call.intent or call.id)

@@ -15,6 +15,7 @@ from holdfast.logic.transcript import Transcript
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import BudgetSet
+from holdfast.vocab.event_tools import HookFinished, HookStarted, TodosWritten
 from holdfast.vocab.events import (
     CallInspected,
     CallJudged,
@@ -47,6 +48,7 @@ _OF_A_TURN = (
     PermissionAnswered,
     ToolStarted,
     ChildStarted,
+    HookStarted,
 )
 """Events that belong to a turn without being nodes of the path."""
 _INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
@@ -126,7 +128,7 @@ def _safe(path: list[Recorded]) -> list[Recorded]:
                 waiting.discard(record.event.call)
             case _:
                 pass
-        if not waiting and not isinstance(record.event, TurnStarted):
+        if not waiting and not isinstance(record.event, TurnStarted | HookFinished | TodosWritten):
             length = position
     return path[:length]
 

@@ -5,10 +5,12 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.logic.acts import Ground
+from holdfast.logic.hooking import Hook
 from holdfast.logic.trying import Retries
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import ModelFacts, ToolSpec
+from holdfast.vocab.specs import FsScope, ModelFacts, ToolSpec
 
 SESSION_TURNS: Final = 50
 """Turns that a session may have, when nothing else is said."""
@@ -32,6 +34,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: Mapping[str, ToolSpec] = {}
     rules: tuple[Rule, ...] = ()
+    ground: Ground = Ground(cwd="/", home="/")
+    """Where calls happen, before anybody looked at their paths."""
+    scope: FsScope = "project"
+    hooks: tuple[Hook, ...] = ()
+    agent: str = ""
+    """The name of the agent whose session it is."""
     instructions: str = ""
     """Hash of the system prompt's blob."""
     tools_digest: str = ""

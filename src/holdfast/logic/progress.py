@@ -10,20 +10,18 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.logic.consent import Consent, fold_consent
 from holdfast.logic.fill import Fill, fold_fill
-from holdfast.logic.permissions import fingerprint
+from holdfast.logic.hooking import Hooking, fold_hooking
+from holdfast.logic.open_calls import EndedCall, OpenCall, fold_calls
 from holdfast.logic.purse import Purse, fold_purse
 from holdfast.logic.trying import Trying, fold_trying
-from holdfast.vocab.event import Decision, Delivery, Event, Recorded, Stop
-from holdfast.vocab.event_limits import ChildPaused, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from holdfast.vocab.event import Delivery, Event, Recorded, Stop
+from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import (
-    CallInspected,
-    CallJudged,
-    CallProposed,
     ChildFinished,
-    ChildStarted,
     Closed,
-    GrantsCleared,
     HistoryCleared,
     InputDropped,
     InputReceived,
@@ -36,45 +34,15 @@ from holdfast.vocab.events import (
     ModelFailed,
     ModelReplied,
     Opened,
-    PermissionAnswered,
-    PermissionAsked,
-    ProcessStarted,
     Rewound,
     Started,
     StopDeadlinePassed,
     ToolFinished,
-    ToolStarted,
     TurnCompleted,
     TurnStarted,
     calls_of,
 )
-from holdfast.vocab.specs import Effect, Mode, OnCrash
-
-Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running", "paused"]
-
-
-class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A tool call that has no result yet."""
-
-    id: str
-    name: str
-    args: str
-    phase: Phase = "new"
-    intent: str = ""
-    """The intent that somebody is performing for it."""
-    effect: Effect = "once"
-    """As declared when it was started."""
-    lost: bool = False
-    """It was running when a process died."""
-    problem: str = ""
-    decision: Decision | None = None
-    detail: str = ""
-    process: ProcessStarted | None = None
-    """What it left running, perhaps."""
-    child: str = ""
-    """The child session that it started."""
-    share: int = 0
-    """For a child session that waits for money: what it might have spent."""
+from holdfast.vocab.specs import Mode, OnCrash
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -102,6 +70,8 @@ class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why the newest answer cannot be taken: it does not fit the schema."""
     refusals: int = 0
     """Answers that could not be taken."""
+    held: int = 0
+    """How often a hook kept the turn from ending."""
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -129,12 +99,15 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     compacting: str = ""
     """The open `CompactionStarted`."""
     calls: tuple[OpenCall, ...] = ()
+    ended: tuple[EndedCall, ...] = ()
+    """The calls of this round that have their results."""
     stopping: str = ""
     """The `Interrupted` that the open turn is obeying."""
     gave_up: bool = False
     """What was told to stop did not answer in time."""
     abandoning: bool = False
-    grants: frozenset[str] = frozenset()
+    consent: Consent = Consent()
+    hooks: Hooking = Hooking()
     fill: Fill = Fill()
     trying: Trying = Trying()
     purse: Purse = Purse()
@@ -162,6 +135,9 @@ def fold(progress: Progress, record: Recorded) -> Progress:
         fill=fold_fill(progress.fill, record),
         trying=fold_trying(progress.trying, record),
         purse=fold_purse(progress.purse, record),
+        consent=fold_consent(progress.consent, record, progress.calls),
+        hooks=fold_hooking(progress.hooks, record),
+        calls=fold_calls(progress.calls, record),
         **changes,
     )
 
@@ -179,23 +155,10 @@ def _started(_: Progress, __: Recorded, event: Started) -> Change:
 
 
 def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
-    calls = tuple(
-        replace(
-            call,
-            phase="new",
-            intent="",
-            lost=call.lost or call.phase == "running",
-            decision=None,
-            problem="",
-            detail="",
-        )
-        for call in p.calls
-    )
     return {
         "closed": False,
         "asking": "",
         "compacting": "",
-        "calls": calls,
         "turn": p.turn and replace(p.turn, run=0),
         "abandoning": p.turn is not None and _abandons(event.on_crash),
     }
@@ -232,7 +195,7 @@ def _input_taken(p: Progress, _: Recorded, event: InputTaken) -> Change:
 def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
     return {
         "turn": None,
-        "calls": (),
+        "ended": (),
         "asking": "",
         "compacting": "",
         "stopping": "",
@@ -245,11 +208,11 @@ def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
 
 
 def _model_asked(_: Progress, record: Recorded, __: ModelAsked) -> Change:
-    return {"asking": record.id}
+    return {"asking": record.id, "ended": ()}
 
 
 def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
-    calls = tuple(OpenCall(id=call.id, name=call.name, args=call.args) for call in calls_of(event))
+    calls = calls_of(event)
     turn = p.turn and replace(
         p.turn,
         rounds=p.turn.rounds + 1,
@@ -258,7 +221,7 @@ def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
         stop=event.stop,
         problem="" if calls else event.problem,
     )
-    return {"asking": "", "calls": calls, "turn": turn, "replies": p.replies + 1}
+    return {"asking": "", "turn": turn, "replies": p.replies + 1}
 
 
 def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
@@ -276,53 +239,15 @@ def _compaction_over(p: Progress, _: Recorded, __: Compacted | CompactionFailed)
     return {"compacting": ""}
 
 
-def _call(p: Progress, call: str, **changes: object) -> Change:
-    return {"calls": tuple([replace(c, **changes) if c.id == call else c for c in p.calls])}
-
-
-def _call_proposed(p: Progress, record: Recorded, event: CallProposed) -> Change:
-    return _call(p, event.call, phase="inspecting", intent=record.id)
-
-
-def _call_inspected(p: Progress, _: Recorded, event: CallInspected) -> Change:
-    return _call(p, event.call, phase="inspected", intent="", problem=event.problem)
-
-
-def _call_judged(p: Progress, _: Recorded, event: CallJudged) -> Change:
-    phase = {"allow": "allowed", "ask": "judged", "deny": "refused"}[event.decision]
-    return _call(p, event.call, phase=phase, decision=event.decision, detail=event.detail)
-
-
-def _permission_asked(p: Progress, record: Recorded, event: PermissionAsked) -> Change:
-    return _call(p, event.call, phase="asking", intent=record.id)
-
-
-def _permission_answered(p: Progress, _: Recorded, event: PermissionAnswered) -> Change:
-    detail = event.message or ("nobody could be asked" if event.nobody else "the person refused it")
-    change = _call(p, event.call, phase="allowed" if event.allowed else "refused", intent="", detail=detail)
-    if event.allowed and event.grant == "session":
-        change["grants"] = p.grants | {fingerprint(c.name, c.args) for c in p.calls if c.id == event.call}
-    return change
-
-
-def _running(p: Progress, record: Recorded, event: ToolStarted) -> Change:
-    return _call(p, event.call, phase="running", intent=record.id, effect=event.effect)
-
-
-def _child_running(p: Progress, record: Recorded, event: ChildStarted) -> Change:
-    return _call(p, event.call, phase="running", intent=record.id, effect="idempotent", child=event.child)
-
-
-def _process_started(p: Progress, _: Recorded, event: ProcessStarted) -> Change:
-    return _call(p, event.call, process=event)
-
-
-def _child_paused(p: Progress, _: Recorded, event: ChildPaused) -> Change:
-    return _call(p, event.call, phase="paused", intent="", share=event.share)
-
-
 def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) -> Change:
-    return {"calls": tuple([call for call in p.calls if call.id != event.call])}
+    over = (EndedCall(id=c.id, name=c.name, args=c.args, outcome=event.outcome) for c in p.calls if c.id == event.call)
+    return {"ended": (*p.ended, *over)}
+
+
+def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:
+    if event.event != "Stop" or not event.blocked or p.turn is None:
+        return {}
+    return {"turn": replace(p.turn, owes="reply", held=p.turn.held + 1)}
 
 
 _FOLDS: Final[
@@ -343,19 +268,10 @@ _FOLDS: Final[
     ModelAsked: _model_asked,
     ModelReplied: _model_replied,
     ModelFailed: _model_failed,
-    CallProposed: _call_proposed,
-    CallInspected: _call_inspected,
-    CallJudged: _call_judged,
-    PermissionAsked: _permission_asked,
-    PermissionAnswered: _permission_answered,
-    GrantsCleared: lambda p, r, e: {"grants": frozenset()},
-    ToolStarted: _running,
     ToolFinished: _call_over,
-    ChildStarted: _child_running,
     ChildFinished: _call_over,
-    ProcessStarted: _process_started,
-    ChildPaused: _child_paused,
     MessageInjected: _injected,
+    HookFinished: _hook_finished,
     CompactionStarted: lambda p, r, e: {"compacting": r.id},
     Compacted: _compaction_over,
     CompactionFailed: _compaction_over,

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from holdfast.logic.progress import OpenCall, OpenTurn, Progress
+from holdfast.logic.open_calls import OpenCall
+from holdfast.logic.progress import OpenTurn, Progress
 from holdfast.logic.words import counted
 from holdfast.vocab.specs import OnCrash, Trouble
 

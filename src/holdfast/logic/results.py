@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from holdfast.logic.usage import add, less
 from holdfast.vocab.event import Event, Recorded, ToolOutcome, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused, Compacted
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import (
     CallJudged,
     ChildFinished,
@@ -37,6 +38,7 @@ HEARS: Final[frozenset[type[Event]]] = frozenset(
         Compacted,
         CallJudged,
         PermissionAnswered,
+        HookFinished,
         ToolFinished,
         ChildFinished,
         ChildPaused,
@@ -124,6 +126,8 @@ class Results:
         match event:
             case InputReceived():
                 self.inputs.parts[event.input] = event.parts
+            case InputDropped() if record.by == "hook" and self.open:  # its turn says why
+                self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
             case InputDropped():
                 self.inputs.dropped.update(event.inputs)
             case TurnStarted():
@@ -142,6 +146,8 @@ class Results:
                 self._child_spent(event)
             case CallJudged(decision="deny"):
                 self._deny(event.call, event.detail, halted=False)
+            case HookFinished(event="PermissionRequest", decision="deny"):
+                self._deny(event.subject, event.reason or "a hook refused it", halted=False)
             case PermissionAnswered(allowed=False):
                 self._deny(event.call, event.message or "refused", halted=event.nobody)
             case ToolFinished():

@@ -15,6 +15,7 @@ from holdfast.logic.usage import UsageTotals
 from holdfast.vocab.deltas import Notice
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import CompactionUndone
+from holdfast.vocab.event_tools import FileSeen
 from holdfast.vocab.events import Rewound, SlotWritten, TurnCompleted
 from holdfast.vocab.specs import SessionMeta
 
@@ -30,6 +31,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     usage: UsageTotals
     meta: SessionMeta
     slots: dict[str, SlotWritten]
+    seen: dict[str, str]
     turns: dict[str, TurnResult]
     inputs: Inputs
     open_turn: str
@@ -39,7 +41,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class State:
     """The folds of a session."""
 
-    __slots__ = ("life", "meta", "progress", "results", "slots", "transcript", "usage")
+    __slots__ = ("life", "meta", "progress", "results", "seen", "slots", "transcript", "usage")
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -49,6 +51,8 @@ class State:
         self.transcript = Transcript()
         self.results = Results()
         self.slots: dict[str, SlotWritten] = {}
+        self.seen: dict[str, str] = {}
+        """The version of each file when the session last read or wrote it."""
 
     def apply(self, record: Recorded) -> tuple[Notice, ...]:
         """Take an event in; return what is to be announced."""
@@ -69,6 +73,8 @@ class State:
             self.results.apply(record)
         if isinstance(record.event, SlotWritten):
             self.slots[record.event.owner] = record.event
+        elif isinstance(record.event, FileSeen):
+            self.seen[record.event.path] = record.event.version
         return notices
 
     def outline(self, records: Iterable[Recorded]) -> None:
@@ -83,6 +89,7 @@ class State:
             usage=self.usage,
             meta=self.meta,
             slots=self.slots,
+            seen=self.seen,
             turns=self.results.turns,
             inputs=self.results.inputs,
             open_turn=self.results.open,
@@ -100,6 +107,8 @@ class State:
             "messages": msgspec.to_builtins(self.transcript.messages),
             "turns": msgspec.to_builtins(list(self.results.turns.values())),
             "inputs": msgspec.to_builtins(self.results.inputs.turn_of, order="deterministic"),
+            "todos": msgspec.to_builtins(self.transcript.todos),
+            "seen": dict(sorted(self.seen.items())),
             "slots": msgspec.to_builtins(self.slots, order="deterministic"),
         }
 
@@ -122,7 +131,7 @@ def restore(content: bytes) -> State:
     kept = msgspec.msgpack.decode(content, type=StateSnapshot)
     state = State()
     state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
-    state.slots = kept.slots
+    state.slots, state.seen = kept.slots, kept.seen
     state.results = Results(kept.turns, kept.inputs, kept.open_turn)
     state.transcript = Transcript(kept.transcript)
     return state

@@ -11,11 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.decide import decide
+from holdfast.logic.open_calls import OpenCall
 from holdfast.logic.policy import Policy
-from holdfast.logic.progress import OpenCall, Progress, fold
+from holdfast.logic.progress import Progress, fold
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed, WaitEnded
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import (
     INTENTS,
     CallInspected,
@@ -97,6 +99,8 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
         case BudgetAnswered() if draft.cause != p.purse.asking:
             return _ignored(p, draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
+            return _ignored(p, draft)
+        case HookFinished() if draft.cause not in [hook.intent for hook in p.hooks.open]:
             return _ignored(p, draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
             return _ignored(p, draft)

@@ -17,6 +17,7 @@ from holdfast.logic.compaction import framed
 from holdfast.logic.usage import add
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
+from holdfast.vocab.event_tools import HookFinished, Todo, TodosWritten
 from holdfast.vocab.events import (
     ChildFinished,
     EntryAdded,
@@ -60,6 +61,7 @@ class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     waiting: dict[str, tuple[InputPart, ...]]
     compacted: Compacted | None
     opaques: dict[str, Opaque]
+    todos: tuple[Todo, ...]
 
 
 class Transcript:
@@ -75,6 +77,7 @@ class Transcript:
         "messages",
         "opaques",
         "session",
+        "todos",
         "turn_ids",
     )
 
@@ -91,6 +94,8 @@ class Transcript:
         """The compaction that `messages` begin with."""
         self.opaques: dict[str, Opaque] = {}
         """What only its provider can read, by the message it belongs to."""
+        self.todos: tuple[Todo, ...] = ()
+        """What is to be done, as the path has it."""
         self.complete = snapshot is None
         self._nodes: dict[str, Recorded] = {}
         self._inputs: dict[str, tuple[InputPart, ...]] = {}
@@ -98,7 +103,7 @@ class Transcript:
             self.session, self.messages, self.turn_ids = snapshot.session, snapshot.messages, snapshot.turn_ids
             self.branches.tip = snapshot.tip
             self._inputs = dict(snapshot.waiting)
-            self.compacted, self.opaques = snapshot.compacted, snapshot.opaques
+            self.compacted, self.opaques, self.todos = snapshot.compacted, snapshot.opaques, snapshot.todos
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
@@ -125,6 +130,7 @@ class Transcript:
             waiting={one: self._inputs[one] for one in waiting if one in self._inputs},
             compacted=self.compacted,
             opaques=self.opaques,
+            todos=self.todos,
         )
 
     def path(self, to: str | None = None) -> list[Recorded]:
@@ -198,7 +204,7 @@ class Transcript:
         return next(made, "")
 
     def _walk(self, without: frozenset[str] = frozenset()) -> None:
-        self.messages, self.turn_ids, self.compacted, self.opaques = [], [], None, {}
+        self.messages, self.turn_ids, self.compacted, self.opaques, self.todos = [], [], None, {}, ()
         self.epoch += 1
         path = self.path()
         undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
@@ -211,12 +217,16 @@ class Transcript:
         if isinstance(event, TurnStarted):
             self.turn_ids.append(record.id)
         elif isinstance(event, HistoryCleared):
-            self.messages, self.compacted, self.opaques = [], None, {}
+            self.messages, self.compacted, self.opaques, self.todos = [], None, {}, ()
             self.epoch += 1
         elif isinstance(event, Compacted):
             self._compact(record, event)
         elif isinstance(event, CompactionUndone):
             self._walk()
+        elif isinstance(event, TodosWritten):
+            self.todos = event.todos
+        elif isinstance(event, HookFinished):
+            self._replace_result(event)
         elif message := self._message(record, event):
             self.messages.append(message)
             if isinstance(event, ModelReplied) and event.opaque is not None:
@@ -231,6 +241,18 @@ class Transcript:
         kept = {message.id for message in self.messages}
         self.opaques = {message: opaque for message, opaque in self.opaques.items() if message in kept}
         self.epoch += 1
+
+    def _replace_result(self, event: HookFinished) -> None:
+        """Show the model what a hook made of a tool's output."""
+        if event.output is None:
+            return
+        for at in range(len(self.messages) - 1, -1, -1):
+            part = self.messages[at].content[0]
+            if isinstance(part, ToolResult) and part.call == event.subject:
+                changed = ToolResult(call=part.call, content=(Text(text=event.output),), is_error=part.is_error)
+                self.messages[at] = msgspec.structs.replace(self.messages[at], content=(changed,))
+                self.epoch += 1
+                return
 
     def _message(self, record: Recorded, event: Event) -> SessionMessage | None:
         match event:

@@ -2,7 +2,9 @@
 
 import msgspec
 
-from holdfast.ports import Question
+from holdfast.logic.open_calls import OpenCall
+from holdfast.logic.permissions import fingerprint
+from holdfast.ports import Answer, Question
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
@@ -25,17 +27,36 @@ class AskHuman:
             return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
         call = next(call for call in self._world.state.progress.calls if call.id == self._asked.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
-        answer = await asker(
-            Question(session=self._world.session, call=call.id, tool=call.name, args=args, reason=self._asked.detail)
-        )
-        event = PermissionAnswered(
+        question = Question(
+            session=self._world.session,
             call=call.id,
-            allowed=answer.allowed and not answer.nobody,
-            grant=answer.grant,
-            nobody=answer.nobody,
-            message=answer.message,
+            tool=call.name,
+            args=args,
+            reason=self._asked.detail,
+            kind=call.reason,
+            offers=call.offers,
         )
-        return self._answer(event, by_person=not answer.nobody)
+        answer = await asker(question)
+        return self._answer(await self._event(call, answer), by_person=not answer.nobody)
+
+    async def _event(self, call: OpenCall, answer: Answer) -> PermissionAnswered:
+        """The answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
+        allowed = answer.allowed and not answer.nobody
+        rules = tuple(rule for rule in answer.rules if rule in call.offers) if allowed else ()
+        grant, message = answer.grant, answer.message
+        if allowed and grant in ("project", "person") and self._world.keep_rules is not None and rules:
+            message = await self._world.keep_rules(rules, grant) or message
+        args = "" if answer.args is None else msgspec.json.encode(answer.args, order="deterministic").decode()
+        same = answer.args is None or fingerprint(call.name, args) == fingerprint(call.name, call.args)
+        return PermissionAnswered(
+            call=call.id,
+            allowed=allowed,
+            grant=grant,
+            rules=rules,
+            args="" if same or not allowed else args,
+            nobody=answer.nobody,
+            message=message,
+        )
 
     def stopped(self) -> Outcome:
         """The question is withdrawn."""

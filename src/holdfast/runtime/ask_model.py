@@ -18,7 +18,7 @@ from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError, UserError
 from holdfast.vocab.event import Draft, Recorded
-from holdfast.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque
+from holdfast.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, calls_of
 from holdfast.vocab.ids import call_id, provider_of
 from holdfast.vocab.messages import InFlightPart, Reasoning, SignedReasoning, Text, ToolCall, text_of
 from holdfast.vocab.specs import ModelFacts, Usage
@@ -51,7 +51,11 @@ class AskModel:
         except UserError as exc:
             return self._failure(ProviderError("bad_request", str(exc)))
         self._trace_whole(model, request, reply)
-        return self._reply(reply, reply.model or model.name)
+        outcome = self._reply(reply, reply.model or model.name)
+        replied = outcome.drafts[0].event
+        assert isinstance(replied, ModelReplied)
+        looked = [await inspected(self._world, call, cause=self._id) for call in calls_of(replied)]
+        return Outcome((outcome.drafts[0], *looked, *outcome.drafts[1:]), outcome.blobs)
 
     def stopped(self) -> Outcome:
         """The part of the answer that had arrived."""
@@ -130,11 +134,10 @@ class AskModel:
             opaque=opaque,
             problem=self._problem(reply),
         )
-        looked = [inspected(self._world, call, cause=self._id) for call in parts if isinstance(call, ToolCall)]
         notes = [
             Draft(event=ModelNoted(note=clean(note)), by="model", cause=self._id) for note in (*reply.notes, *doubts)
         ]
-        return Outcome((Draft(event=event, by="model", cause=self._id), *looked, *notes), blobs)
+        return Outcome((Draft(event=event, by="model", cause=self._id), *notes), blobs)
 
     def _problem(self, reply: ModelReply) -> str:
         schema = self._asked.parameters.get("schema")

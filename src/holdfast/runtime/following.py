@@ -33,6 +33,8 @@ async def follow_input(
         match item:
             case Recorded(event=InputTaken(inputs=inputs)) if input_id in inputs:
                 turn = item.cause
+            case Recorded(event=InputDropped(inputs=inputs), by="hook") if input_id in inputs:
+                turn = item.cause
             case Recorded(event=InputDropped(inputs=inputs)) if input_id in inputs:
                 return
             case Recorded(event=TurnCompleted(turn=ended)) if ended == turn:

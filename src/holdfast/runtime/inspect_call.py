@@ -19,9 +19,8 @@ class InspectCall:
     async def run(self) -> Outcome:
         """Look."""
         found = next(call for call in self._world.state.progress.calls if call.id == self._call)
-        return Outcome(
-            (inspected(self._world, ToolCall(id=found.id, name=found.name, args=found.args), cause=self._id),)
-        )
+        call = ToolCall(id=found.id, name=found.name, args=found.args)
+        return Outcome((await inspected(self._world, call, cause=self._id),))
 
     def stopped(self) -> Outcome:
         """Nothing came of it; the call is closed without."""
@@ -33,7 +32,9 @@ class InspectCall:
         return Outcome((Draft(event=CallInspected(call=self._call, problem=problem), cause=self._id),))
 
 
-def inspected(world: World, call: ToolCall, *, cause: str) -> Draft:
+async def inspected(world: World, call: ToolCall, *, cause: str) -> Draft:
     """The facts about `call`, as an event."""
-    code, message, _ = world.tools.inspect(call.name, call.args)
-    return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}" if code else ""), cause=cause)
+    code, message, args = world.tools.inspect(call.name, call.args)
+    if code:
+        return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}"), cause=cause)
+    return Draft(event=CallInspected(call=call.id, facts=await world.look(call.name, args)), cause=cause)

@@ -8,11 +8,13 @@ from holdfast.runtime.ask_model import AskModel
 from holdfast.runtime.children import RunChild
 from holdfast.runtime.compact import Compact
 from holdfast.runtime.inspect_call import InspectCall
+from holdfast.runtime.run_hook import RunHook
 from holdfast.runtime.run_tool import RunTool
 from holdfast.runtime.wait import Wait
 from holdfast.runtime.world import Perform
 from holdfast.vocab.event import Event
 from holdfast.vocab.event_limits import BudgetAsked, CompactionStarted, WaitStarted
+from holdfast.vocab.event_tools import HookStarted
 from holdfast.vocab.events import CallProposed, ChildStarted, ModelAsked, PermissionAsked, ToolStarted
 
 PERFORMERS: Final[dict[type[Event], Perform]] = {
@@ -24,4 +26,5 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     WaitStarted: Wait,
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
+    HookStarted: RunHook,
 }

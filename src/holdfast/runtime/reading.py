@@ -144,7 +144,7 @@ class Reading:
     @property
     def approved_tools(self) -> tuple[str, ...]:
         """The tools with a call that is allowed for the whole session."""
-        return tuple(sorted({grant.partition("#")[0] for grant in self._world.state.progress.grants}))
+        return tuple(sorted({grant.partition("#")[0] for grant in self._world.state.progress.consent.grants}))
 
     def slot(self, owner: str) -> SlotWritten | None:
         """The state that an extension put away."""

@@ -1,9 +1,11 @@
 """Performs `ToolStarted`: runs a tool, once, and brings its result home."""
 
+from collections.abc import Mapping
+
 import anyio
 
 from holdfast.logic.parts import clean, make_durable
-from holdfast.ports import Tool, ToolOutput
+from holdfast.ports import Confinement, Tool, ToolOutput
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import ToolOutputDelta
@@ -26,6 +28,7 @@ class RunTool:
         self._shown: list[str] = []
         self._size = 0
         self._checking = False
+        self._open = next(call for call in world.state.progress.calls if call.id == record.event.call)
 
     # --- what the tool sees
 
@@ -43,6 +46,21 @@ class RunTool:
     def cwd(self) -> str:
         """The working folder of the session."""
         return self._world.cwd
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """Where the paths of the call led when it was judged."""
+        call = self._open
+        return call.facts.links if call.facts is not None else {}
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What programs are started behind."""
+        return self._world.confinement
+
+    def seen(self, path: str) -> str:
+        """The version of a file when the session last read or wrote it."""
+        return self._world.state.seen.get(path, "")
 
     def show(self, text: str) -> None:
         """Stream a piece of output."""
@@ -68,8 +86,7 @@ class RunTool:
             return self._finish(
                 "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
             )
-        open_call = next(call for call in self._world.state.progress.calls if call.id == self.call)
-        _, _, args = self._world.tools.inspect(open_call.name, open_call.args)
+        _, _, args = self._world.tools.inspect(self._open.name, self._open.args)
         patience = self._world.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)
@@ -79,7 +96,7 @@ class RunTool:
             return self._finish(
                 "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
             )
-        parts: tuple[InFlightPart, ...] = (Text(text=clean(output.text)), *output.media)
+        parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=clean(output.text)), *output.media)
         return self._finish("failed" if output.failed else "ok", parts, code=output.code)
 
     def stopped(self) -> Outcome:
@@ -100,6 +117,13 @@ class RunTool:
             if found is not None:
                 return found
         return await tool.run(args, self)
+
+    def _changed(self) -> tuple[InFlightPart, ...]:
+        """What the model must know when it was not its own arguments that ran."""
+        if not self._open.changed or self._started.name == "AskUserQuestion":
+            return ()
+        who = "The person" if self._open.changed == "user" else "A hook"
+        return (Text(text=f"({who} changed the arguments. This ran: {clean(self._open.args)})\n"),)
 
     def _still_unknown(self, why: str) -> Outcome:
         text = f"Outcome unknown: {self._started.name} was started before the process died, and {why}. It was not run again."

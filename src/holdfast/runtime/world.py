@@ -1,18 +1,19 @@
 """What performers may touch, and what they give back."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.state import State
-from holdfast.ports import Asker, Clock, EventStore, Model, Tap, Tool
+from holdfast.ports import Asker, Clock, Confinement, EventStore, Model, Tap, Tool
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event import Draft, Grant, Recorded
 from holdfast.vocab.event_limits import ChildPaused
-from holdfast.vocab.events import ChildFinished, ChildStarted
+from holdfast.vocab.event_tools import HookFinished, HookStarted
+from holdfast.vocab.events import CallFacts, ChildFinished, ChildStarted
 from holdfast.vocab.specs import ToolSpec, Usage
 
 Tell = Callable[[Usage, int], None]
@@ -23,6 +24,16 @@ OpenChild = Callable[[ChildStarted, Tell], Awaitable[ChildFinished | ChildPaused
 
 FindModel = Callable[[str], Awaitable[Model]]
 """Finds a model by its name in the log; raises `UserError` when there is none."""
+
+
+Look = Callable[[str, Mapping[str, object]], Awaitable[CallFacts | None]]
+"""Looks at the paths of a call: the tool's name and its arguments."""
+
+KeepRules = Callable[[Sequence[str], Grant], Awaitable[str]]
+"""Writes granted rules where later sessions find them; says why when it cannot."""
+
+HearHooks = Callable[[HookStarted, "World"], Awaitable[HookFinished]]
+"""Runs the handlers of a hook event and puts their answers together."""
 
 
 class Tools(Protocol):
@@ -36,6 +47,11 @@ class Tools(Protocol):
 
     def inspect(self, name: str, args_text: str) -> tuple[str, str, dict[str, object]]:
         """A problem's code and message, both empty when a call could run, and its arguments."""
+
+
+async def _look_at_nothing(name: str, args: Mapping[str, object]) -> CallFacts | None:
+    """Nobody looks."""
+    return None
 
 
 def _no_tap(kind: str, content: Mapping[str, object]) -> None:
@@ -62,6 +78,10 @@ class World:
     """The history as requests have it."""
     instructions: str = ""
     asker: Asker | None = None
+    look: Look = _look_at_nothing
+    keep_rules: KeepRules | None = None
+    hear_hooks: HearHooks | None = None
+    confinement: Confinement | None = None
     open_child: OpenChild | None = None
     idle_timeout_s: float | None = 120.0
     """How long a model may stay silent."""

@@ -11,7 +11,8 @@ TurnOutcome = Literal["completed", "interrupted", "failed", "abandoned"]
 ToolOutcome = Literal["ok", "failed", "denied", "invalid", "interrupted", "unknown"]
 """How a call ended. `unknown`: it was started, the process died, and nobody can say whether it happened."""
 Stop = Literal["end", "tool_calls", "length", "filter", "interrupted", "other"]
-Grant = Literal["once", "session"]
+Grant = Literal["once", "session", "project", "person"]
+"""For how long a yes holds: for this call, this session, every session of this project, every session of this person."""
 OnExceed = Literal["warn", "fail", "pause_for_approval"]
 """What happens when the budget is spent."""
 CompactionTrigger = Literal["manual", "auto", "overflow", "trim"]

@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from holdfast.vocab import event_limits
+from holdfast.vocab import event_limits, event_tools
 from holdfast.vocab.errors import ErrorKind
 from holdfast.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
 from holdfast.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
-from holdfast.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Usage
+from holdfast.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
 
 # --- the session -----------------------------------------------------------------------------------------------------------------
 
@@ -34,6 +34,8 @@ class Started(Event, frozen=True, kw_only=True):
     parent: str = ""
     """The session whose call opened this one."""
     version: str = ""
+    taint: tuple[Taint, ...] = ()
+    """What the session that opened this one had met by then."""
 
 
 class Opened(Event, frozen=True, kw_only=True):
@@ -230,13 +232,22 @@ class CallProposed(Event, frozen=True, kw_only=True):
     call: str
 
 
+class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What the file system says about the paths of a call."""
+
+    links: dict[str, str] = {}
+    """Absolute paths as written, and where each leads."""
+    globs: dict[str, tuple[str, ...]] = {}
+    """Patterns, and what they match."""
+
+
 class CallInspected(Event, frozen=True, kw_only=True):
     """What the policy needs to know about a call."""
 
     call: str
     problem: str = ""
     """Why the call cannot run at all: an unknown tool, malformed arguments."""
-    facts: dict[str, object] = {}
+    facts: CallFacts | None = None
 
 
 class CallJudged(Event, frozen=True, kw_only=True):
@@ -245,10 +256,14 @@ class CallJudged(Event, frozen=True, kw_only=True):
     call: str
     decision: Decision
     reason: str
-    """The kind of reason: `rule`, `mode`, `tool`, `grant`."""
+    """The kind of reason: `rule`, `mode`, `path`, `shell`, ..."""
     detail: str = ""
     rules: str = ""
     """Digest of the rules that were in force."""
+    offers: tuple[str, ...] = ()
+    """Rules that would have allowed it, as narrow as what is shown."""
+    taints: tuple[Taint, ...] = ()
+    """What the call brings into the session when it runs."""
 
 
 class PermissionAsked(Event, frozen=True, kw_only=True):
@@ -264,6 +279,10 @@ class PermissionAnswered(Event, frozen=True, kw_only=True):
     call: str
     allowed: bool
     grant: Grant = "once"
+    rules: tuple[str, ...] = ()
+    """What else is allowed from now on, for as long as `grant` says; without rules, exactly this call."""
+    args: str = ""
+    """The call's arguments as the person wants them: JSON text, judged again."""
     nobody: bool = False
     message: str = ""
 
@@ -322,6 +341,8 @@ class ChildFinished(Event, frozen=True, kw_only=True):
     spent: Usage | None = None
     cost: int | None = None
     """Micro-cents that the child has spent in all, as its own log says."""
+    taint: tuple[Taint, ...] = ()
+    """What the child has met: its answer brings it along."""
 
 
 # --- history ---------------------------------------------------------------------------------------------------------------------
@@ -363,7 +384,11 @@ def _is_event(value: object) -> bool:
 
 EVENTS: Final[tuple[type[Event], ...]] = tuple(
     sorted(
-        (cls for cls in (*globals().values(), *vars(event_limits).values()) if _is_event(cls)),
+        (
+            cls
+            for cls in (*globals().values(), *vars(event_limits).values(), *vars(event_tools).values())
+            if _is_event(cls)
+        ),
         key=lambda cls: cls.__name__,
     )
 )
@@ -378,6 +403,7 @@ INTENTS: Final = (
     event_limits.WaitStarted,
     event_limits.CompactionStarted,
     event_limits.BudgetAsked,
+    event_tools.HookStarted,
 )
 """Events that somebody performs."""
 

@@ -10,6 +10,10 @@ from holdfast.vocab.errors import UserError
 _RULE: Final = re.compile(r"([A-Za-z_*][\w*.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
+RuleSource = Literal["managed", "flag", "person", "project", "local", "session", "default"]
+"""Where a rule comes from. Those of `project` and `local` allow nothing in a workspace that is not trusted."""
+
+
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """What to do with the calls of a tool. Deny beats ask beats allow."""
 
@@ -17,6 +21,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     pattern: str | None = None
     """What the call's main argument must look like; None means any call."""
+    source: RuleSource = "flag"
+    """Who wrote it."""
+    root: str = ""
+    """The folder that a pattern beginning with `/` starts at: that of the settings file. Empty: the working folder."""
 
     @classmethod
     def parse(cls, decision: Literal["allow", "ask", "deny"], text: str) -> "Rule":

@@ -11,8 +11,12 @@ Effect = Literal["pure", "idempotent", "reconcilable", "once"]
 twice and is the default for anything that writes or runs.
 """
 
-Touches = Literal["reads", "edits", "runs", "host"]
-"""What the policy needs to know: reads the workspace, edits files, runs programs, or belongs to the program that opened the session."""
+Touches = Literal["reads", "edits", "runs", "web", "person", "notes", "host"]
+"""What the policy needs to know: reads the workspace, edits files, runs programs, goes to the web, needs a person's answer, keeps notes of
+the session alone, or belongs to the program that opened the session."""
+
+Taint = Literal["untrusted", "private", "outside"]
+"""What must not meet in one session without a person: words of strangers, private data, a way out."""
 
 Mode = Literal["plan", "default", "acceptEdits", "dontAsk", "bypassPermissions"]
 MODES: tuple[Mode, ...] = ("plan", "default", "acceptEdits", "dontAsk", "bypassPermissions")
@@ -41,6 +45,8 @@ class ToolSpec(_Spec, frozen=True, kw_only=True):
     """A call of it opens a child session instead of running a function."""
     asks: bool = False
     """A call of it always needs a person, whatever the mode says, except `bypassPermissions`."""
+    taints: tuple[Taint, ...] = ()
+    """What every call of it brings along, as it declares."""
 
 
 class Selection(_Spec, frozen=True, kw_only=True):

@@ -1,0 +1,91 @@
+"""What a call would do, as the policy sees it: where it happens, the commands it runs, the files it touches.
+
+These are the words between those who read calls (`logic/shell/`), those who look at the file system (`workspaces/looking.py`), and the
+one who judges (`logic/permissions/`). Nothing here decides anything.
+"""
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a call would happen, and what was seen there."""
+
+    cwd: str
+    """The session's working folder; absolute."""
+    home: str
+    roots: tuple[str, ...] = ()
+    """The folders that a call may work in, without links; the working folder when there are none."""
+    os: Literal["linux", "darwin", "windows"] = "linux"
+    shell: str = "bash"
+    trusted: bool = True
+    """Whether the person trusts what the workspace brings along."""
+    links: Mapping[str, str] = {}
+    """Absolute paths, as written (not normalised), and where each leads with every link followed. One that is missing leads to itself."""
+    globs: Mapping[str, tuple[str, ...]] = {}
+    """Absolute patterns and the paths that they match, links followed. One that is missing may match anything."""
+
+
+AccessKind = Literal["read", "write", "remove", "list"]
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """A file or folder that a call would touch."""
+
+    kind: AccessKind
+    path: str
+    """Absolute, not normalised: `~`, `$HOME` and the folder that it is relative to are filled in. Empty when it is not known."""
+    written: str = ""
+    """As the call has it."""
+    glob: bool = False
+    """Whether `path` has wildcards that the shell expands."""
+    redirect: bool = False
+    """Whether the shell opens it, not the program."""
+
+    @property
+    def known(self) -> bool:
+        """Whether the path can be told before the call runs."""
+        return bool(self.path)
+
+
+class Layer(msgspec.Struct, frozen=True, kw_only=True):
+    """A program with its arguments: the one that runs, or one that runs it."""
+
+    words: tuple[str | None, ...]
+    """What the program would see, quotes removed; None for a word that is not known before it runs."""
+    text: str
+    """As written, with single blanks between the words."""
+    transparent: bool = False
+    """Whether it changes nothing about the program that it runs (`time`, `nohup`): a rule that allows the inner one is enough."""
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One simple command of a script, found wherever it hides: in a pipe, a substitution, a loop, behind `env` or in `sh -c`."""
+
+    layers: tuple[Layer, ...]
+    """Outermost first. The last is the program that does the work. Empty for assignments and redirects alone."""
+    does: Literal["reads", "edits", "runs"] = "runs"
+    """`reads`: known to change nothing with these very arguments. `edits`: all it does is in `accesses` (`mkdir`, `cp`, `rm`, `sed -i`).
+    `runs`: anything else."""
+    why: str = ""
+    """For `runs`: why it is not harmless, in a few words."""
+    accesses: tuple[Access, ...] = ()
+    """Files that it names, as far as its program is known, and those of its redirects."""
+    steers: tuple[str, ...] = ()
+    """Variables set for it, here or earlier in the script, that are not known to be harmless: an allow rule does not look past them."""
+    opaque: bool = False
+    """Which program runs is not known: `$cmd`, `eval "$x"`, `... | sh`. Whatever is denied may hide in it."""
+    exact: bool = False
+    """Only a rule for the whole command may allow it, none with a wildcard (`find -exec`, `git -c`)."""
+    network: bool = False
+    """Whether it talks to other machines."""
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """A shell command, read."""
+
+    commands: tuple[Command, ...] = ()
+    problem: str = ""
+    """Why it cannot be read with certainty; then `commands` is what was found all the same, and it is never allowed by itself."""

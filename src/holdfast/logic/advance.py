@@ -1,0 +1,140 @@
+"""What open calls are due: looked at, heard by hooks, judged, asked about, started, or answered in their stead. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.logic.hooking import due, gate
+from holdfast.logic.judging import judged
+from holdfast.logic.open_calls import OpenCall
+from holdfast.logic.policy import Policy
+from holdfast.logic.progress import Progress
+from holdfast.vocab.event import Draft, ToolOutcome
+from holdfast.vocab.event_limits import BudgetAsked
+from holdfast.vocab.events import CallProposed, ChildStarted, PermissionAsked, ToolFinished, ToolStarted
+from holdfast.vocab.ids import child_session_id
+from holdfast.vocab.messages import Text
+from holdfast.vocab.specs import ToolSpec
+
+
+def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
+    """Every event that any open call is due, in call order."""
+    drafts: list[Draft] = [*after_calls(p, policy)]
+    may_ask, may_start, running = True, True, sum(call.phase == "running" for call in p.calls)
+    for call in p.calls:
+        spec = policy.tools.get(call.name)
+        parallel = spec is not None and spec.effect == "pure" and spec.concurrent
+        if found := _due(p, call, spec, policy, may_ask=may_ask, may_start=may_start and (parallel or not running)):
+            drafts += found
+            running += isinstance(found[-1].event, ToolStarted | ChildStarted)
+        may_ask = may_ask and call.phase in ("allowed", "running")
+        may_start = may_start and parallel and running < policy.parallel
+    return drafts
+
+
+def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
+    """The hooks that are due for calls with results."""
+    drafts: list[Draft] = []
+    for call in p.ended if policy.hooks else ():
+        event = "PostToolUse" if call.outcome in ("ok", "completed") else "PostToolUseFailure"
+        if call.outcome not in ("denied", "invalid"):
+            drafts += gate(p.hooks, policy.hooks, event, call.id, word=call.name, call=(call.name, call.args)) or ()
+    return drafts
+
+
+def close_call(call: OpenCall) -> Draft:
+    """The result of a call whose turn is being stopped."""
+    if call.lost:
+        return _lost(call)
+    if call.phase == "paused":
+        return _result(call, "interrupted", "interrupted", "The child session waited for money and was stopped.")
+    if call.phase == "running":
+        text = "Stopped by the person; it did not answer in time and may have partly happened."
+        return _result(call, "interrupted", "interrupted", text)
+    return _result(call, "interrupted", "interrupted", "Not run: the turn was interrupted before it began.")
+
+
+def _due(
+    p: Progress, call: OpenCall, spec: ToolSpec | None, policy: Policy, *, may_ask: bool, may_start: bool
+) -> Sequence[Draft]:
+    if call.lost and call.effect == "once":
+        return (_lost(call),)
+    match call.phase:
+        case "new":
+            return (Draft(event=CallProposed(call=call.id), cause=call.id),)
+        case "inspected" if spec is not None and not call.problem:
+            waits = _gate(p, policy, "PreToolUse", call)
+            return (judged(p, call, spec, policy),) if waits is None else waits
+        case "inspected":
+            return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
+        case "judged" if may_ask:
+            waits = _gate(p, policy, "PermissionRequest", call)
+            asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail), cause=call.id)
+            return (asked,) if waits is None else waits
+        case "refused":
+            return _refuse(call, policy)
+        case "allowed" if may_start and spec is not None:
+            return (_start(p, call, spec),)
+        case "paused" if may_start and spec is not None:
+            return _wake(p, call, spec)
+        case _:
+            return ()
+
+
+def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:
+    return gate(p.hooks, policy.hooks, event, call.id, word=call.name, call=(call.name, call.args), agent=policy.agent)
+
+
+def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
+    if spec.child:
+        args = msgspec.json.decode(call.args, type=dict[str, object])
+        child = child_session_id(p.session, call.id)
+        share = p.purse.share(child)
+        started = ChildStarted(
+            call=call.id,
+            child=child,
+            prompt=str(args.get("prompt", "")),
+            budget={} if share is None else {"limit": share, "on_exceed": p.purse.on_exceed},
+        )
+        return Draft(event=started, by="model", cause=call.id)
+    event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
+    return Draft(event=event, by="model", cause=call.id)
+
+
+def _wake(p: Progress, call: OpenCall, spec: ToolSpec) -> Sequence[Draft]:
+    """Run a child again that waits for money, once there is more."""
+    purse = p.purse
+    share = purse.share(child_session_id(p.session, call.id))
+    if share is None or (purse.left() and share > call.share):
+        return (_start(p, call, spec),)
+    if purse.paused:
+        return ()
+    if purse.refused or purse.limit is None:
+        return (_result(call, "failed", "budget", f"The child session has spent what it might: {purse.refused}."),)
+    return (Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=call.id),)
+
+
+def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
+    if call.lost and call.effect != "pure":
+        return (_lost(call),)
+    seen = due(policy.hooks, "PermissionDenied", call.id, word=call.name, call=(call.name, call.args))
+    refused = _result(call, "denied", "denied", f"Not run: {call.detail.rstrip('.')}.")
+    return (refused,) if seen is None else (seen, refused)
+
+
+def _invalid(call: OpenCall) -> Draft:
+    code, _, message = call.problem.partition(": ")
+    return _result(call, "invalid", code or "unknown_tool", message or f"There is no tool called {call.name!r} here.")
+
+
+def _lost(call: OpenCall) -> Draft:
+    text = (
+        f"Outcome unknown: {call.name} was started, then the process died before it reported back. "
+        "It may have happened wholly, partly or not at all, and it was not run again. Find out before relying on either."
+    )
+    return _result(call, "unknown", "restart", text)
+
+
+def _result(call: OpenCall, outcome: ToolOutcome, code: str, text: str) -> Draft:
+    finished = ToolFinished(call=call.id, outcome=outcome, code=code, content=(Text(text=text),))
+    return Draft(event=finished, cause=call.intent or call.id)

@@ -1,0 +1,197 @@
+"""The tool calls that have no result yet. A part of `Progress`, folded on its own."""
+
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.logic.permissions import fingerprint
+from holdfast.vocab.event import Decision, Event, Recorded, ToolOutcome, TurnOutcome
+from holdfast.vocab.event_limits import ChildPaused
+from holdfast.vocab.event_tools import HookFinished
+from holdfast.vocab.events import (
+    CallFacts,
+    CallInspected,
+    CallJudged,
+    CallProposed,
+    ChildFinished,
+    ChildStarted,
+    ModelReplied,
+    Opened,
+    PermissionAnswered,
+    PermissionAsked,
+    ProcessStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    calls_of,
+)
+from holdfast.vocab.specs import Effect, Taint
+
+Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running", "paused"]
+
+
+class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A tool call that has no result yet."""
+
+    id: str
+    name: str
+    args: str
+    """As it would run now: a hook or a person may have changed what the model wrote."""
+    changed: Literal["", "hook", "user"] = ""
+    """Who changed the arguments."""
+    phase: Phase = "new"
+    intent: str = ""
+    """The intent that somebody is performing for it."""
+    effect: Effect = "once"
+    """As declared when it was started."""
+    lost: bool = False
+    """It was running when a process died."""
+    problem: str = ""
+    facts: CallFacts | None = None
+    hook: Decision | None = None
+    """What the hooks before it decided."""
+    hook_reason: str = ""
+    approved: str = ""
+    """The fingerprint of what a person said yes to, when it was not what had been asked."""
+    decision: Decision | None = None
+    reason: str = ""
+    """The kind of reason of the decision."""
+    detail: str = ""
+    offers: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    process: ProcessStarted | None = None
+    """What it left running, perhaps."""
+    child: str = ""
+    """The child session that it started."""
+    share: int = 0
+    """For a child session that waits for money: what it might have spent."""
+
+
+class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A call of this round that has its result."""
+
+    id: str
+    name: str
+    args: str
+    outcome: ToolOutcome | TurnOutcome
+
+
+Calls = tuple[OpenCall, ...]
+
+
+def fold_calls(calls: Calls, record: Recorded) -> Calls:
+    """`calls` after `record`."""
+    change = _FOLDS.get(type(record.event))
+    return change(calls, record, record.event) if change else calls
+
+
+def _change(calls: Calls, call: str, **changes: object) -> Calls:
+    return tuple([replace(c, **changes) if c.id == call else c for c in calls])
+
+
+def _replied(_: Calls, __: Recorded, event: ModelReplied) -> Calls:
+    return tuple([OpenCall(id=call.id, name=call.name, args=call.args) for call in calls_of(event)])
+
+
+def _opened(calls: Calls, _: Recorded, __: Opened) -> Calls:
+    return tuple([replace(c, phase="new", intent="", lost=c.lost or c.phase == "running", **_UNJUDGED) for c in calls])
+
+
+_UNJUDGED: Final[dict[str, object]] = {
+    "decision": None,
+    "problem": "",
+    "reason": "",
+    "detail": "",
+    "offers": (),
+    "facts": None,
+}
+
+
+def _inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
+    return _change(calls, event.call, phase="inspected", intent="", problem=event.problem, facts=event.facts)
+
+
+def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
+    phase = {"allow": "allowed", "ask": "judged", "deny": "refused"}[event.decision]
+    return _change(
+        calls,
+        event.call,
+        phase=phase,
+        decision=event.decision,
+        reason=event.reason,
+        detail=event.detail,
+        offers=event.offers,
+        taints=event.taints,
+    )
+
+
+def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
+    detail = event.message or ("nobody could be asked" if event.nobody else "the person refused it")
+    if event.allowed and event.args:
+        return _rewritten(calls, event.call, event.args, by="user")
+    return _change(calls, event.call, phase="allowed" if event.allowed else "refused", intent="", detail=detail)
+
+
+def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
+    call = next((c for c in calls if c.id == event.subject), None)
+    match event.event:
+        case "PreToolUse" if call is not None and call.phase == "inspected":
+            calls = _change(calls, call.id, hook=event.decision, hook_reason=event.reason)
+            changed = event.args and event.args != call.args
+            return _rewritten(calls, call.id, event.args, by="hook") if changed else calls
+        case "PermissionRequest" if call is not None and call.phase == "judged":
+            if event.decision == "allow" and event.args and event.args != call.args:
+                return _rewritten(calls, call.id, event.args, by="hook", approved=True)
+            if event.decision == "allow":
+                return _change(calls, call.id, phase="allowed", reason="hook", detail=event.reason)
+            if event.decision == "deny":
+                why = event.reason or "a hook refused it"
+                return _change(calls, call.id, phase="refused", reason="hook", detail=why)
+        case _:
+            pass
+    return calls
+
+
+def _rewritten(
+    calls: Calls, call: str, args: str, *, by: Literal["hook", "user"], approved: bool | None = None
+) -> Calls:
+    """The call with other arguments, to be looked at and judged like any other."""
+    name = next((c.name for c in calls if c.id == call), "")
+    yes = by == "user" if approved is None else approved
+    return _change(
+        calls,
+        call,
+        args=args,
+        changed=by,
+        phase="new",
+        intent="",
+        **_UNJUDGED,
+        **({"approved": fingerprint(name, args)} if yes else {}),
+    )
+
+
+def _over(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
+    return tuple([call for call in calls if call.id != event.call])
+
+
+_FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  # Any: each function takes its own event
+    ModelReplied: _replied,
+    Opened: _opened,
+    CallProposed: lambda calls, r, e: _change(calls, e.call, phase="inspecting", intent=r.id),
+    CallInspected: _inspected,
+    CallJudged: _judged,
+    PermissionAsked: lambda calls, r, e: _change(calls, e.call, phase="asking", intent=r.id),
+    PermissionAnswered: _answered,
+    HookFinished: _hooked,
+    ToolStarted: lambda calls, r, e: _change(calls, e.call, phase="running", intent=r.id, effect=e.effect),
+    ToolFinished: _over,
+    ChildStarted: lambda calls, r, e: _change(
+        calls, e.call, phase="running", intent=r.id, effect="idempotent", child=e.child
+    ),
+    ChildFinished: _over,
+    ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),
+    ProcessStarted: lambda calls, r, e: _change(calls, e.call, process=e),
+    TurnCompleted: lambda calls, r, e: (),
+}
