@@ -5,9 +5,11 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from holdfast.assemble import open_session, query
+    from holdfast.hooks import hook
     from holdfast.ports import Answer, EventStore, Model, Question, Tool, ToolContext, ToolOutput
     from holdfast.session import Session
     from holdfast.stores.urls import open_store
+    from holdfast.terminal_prompt import terminal_prompt
     from holdfast.tools.define import tool
     from holdfast.version import VERSION as __version__
     from holdfast.vocab.errors import (
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 _HOME: Final = {
     "open_session": "assemble",
     "query": "assemble",
+    "hook": "hooks",
     "Answer": "ports",
     "EventStore": "ports",
     "Model": "ports",
@@ -34,6 +37,7 @@ _HOME: Final = {
     "ToolOutput": "ports",
     "Session": "session",
     "open_store": "stores.urls",
+    "terminal_prompt": "terminal_prompt",
     "tool": "tools.define",
     "HoldfastError": "vocab.errors",
     "ProviderError": "vocab.errors",
@@ -50,6 +54,7 @@ _HOME: Final = {
 __all__ = [  # noqa: RUF022  (grouped by home)
     "open_session",
     "query",
+    "hook",
     "Answer",
     "EventStore",
     "Model",
@@ -59,6 +64,7 @@ __all__ = [  # noqa: RUF022  (grouped by home)
     "ToolOutput",
     "Session",
     "open_store",
+    "terminal_prompt",
     "tool",
     "HoldfastError",
     "ProviderError",

@@ -1,17 +1,23 @@
 """Puts a session together: store, model, tools, policy, loop."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final
 
 import anyio
+import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec.structs import replace as replace_fields
 
 from holdfast import replay, shelf
 from holdfast.ceilings import known_facts, make_policy, not_about_money, suited
 from holdfast.config.apply import settled
+from holdfast.config.granting import EVERYWHERE, GrantBook
+from holdfast.hands import Hands, StoredOutputs
+from holdfast.hooks import registered
+from holdfast.listening import Listening
 from holdfast.logic.parts import LONG, digest
 from holdfast.logic.variables import filled_in
 from holdfast.models import Models, childs_model
@@ -23,16 +29,19 @@ from holdfast.runtime.bus import Bus
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.lease import beat
 from holdfast.runtime.runner import Runner
-from holdfast.runtime.world import FindModel, OpenChild, Tell, World
+from holdfast.runtime.world import FindModel, KeepRules, OpenChild, Tell, World
 from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
-from holdfast.tools.toolset import Toolset, default_tools
-from holdfast.vocab.errors import TurnError, TurnPaused
+from holdfast.surroundings import check_walls, ground_of, looks, walls
+from holdfast.tools.toolset import Toolset
+from holdfast.vocab.errors import TurnError, TurnPaused, UserError
+from holdfast.vocab.event import Grant
 from holdfast.vocab.event_limits import BudgetSet, ChildPaused
 from holdfast.vocab.events import ChildFinished, ChildStarted
 from holdfast.vocab.specs import ModelFacts
+from holdfast.workspaces.project import data_dir
 
 BASE_PROMPT: Final = """\
 You are an agent that works in a person's folder, with tools. Do what was asked, no more. Read before you change. Say what you did, plainly.
@@ -75,7 +84,8 @@ class _Block:
             prepared = await prepare(options, store, find)
             stack.push_async_callback(_shielded, store.release, prepared.lease)
             facts = await known_facts(options, prepared.model, prepared.state, find)
-            runner = _runner(options, store, trace, prepared, find, facts)
+            walled = "" if options.only_tools else await check_walls(options, prepared.state.progress.scope)
+            runner = _runner(options, store, trace, prepared, find, facts, stack)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
@@ -87,6 +97,7 @@ class _Block:
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
+                warnings=(walled,) if walled else (),
             )
             stack.push_async_callback(_shielded, _leave, session, runner, tasks)
             self._stack = stack.pop_all()
@@ -151,14 +162,24 @@ def _runner(
     prepared: Prepared,
     find: FindModel,
     facts: Mapping[str, ModelFacts],
+    stack: AsyncExitStack,
 ) -> Runner:
     options = suited(options, prepared.model)
-    toolset = _toolset(options, prepared.model)
+    progress, inbox = prepared.state.progress, Inbox()
+    scope = options.fs_scope or progress.scope
+    ground = ground_of(prepared.state.meta.cwd, scope, options.folders, trusted=options.trust is not False)
+    hands = Hands(ground, options.rules, StoredOutputs(store, inbox, prepared.state), options.tool_environment)
+    stack.push_async_callback(_shielded, hands.aclose)
+    toolset = _toolset(options, prepared.model, hands)
     added = filled_in(options.append_system_prompt, prepared.variables)
     instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, added)))
     schemas = msgspec.json.encode(toolset.specs())
     blobs = {digest(content): content for content in (instructions.encode(), schemas)}
-    policy = make_policy(options, toolset.specs(), instructions, schemas, facts)
+    own_hooks, functions = registered(options.hooks)
+    hooks = (*options.hook_specs, *own_hooks)
+    policy = replace_fields(
+        make_policy(options, toolset.specs(), instructions, schemas, facts), hooks=hooks, ground=ground
+    )
     world = World(
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
@@ -167,14 +188,26 @@ def _runner(
         tools=toolset,
         model=find,
         state=prepared.state,
-        inbox=Inbox(),
+        inbox=inbox,
         stream=lambda delta: None,
         instructions=instructions,
         asker=options.asker or options.prompt,
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
+        look=looks(toolset, ground, options.rules),
+        raise_walls=walls(scope, ground),
     )
+    world.keep_rules = None if options.bare else _keeper(prepared.state.meta.project)
     world.open_child = _child_opener(options, store, world)
+    if policy.hooks:
+        listening = Listening(
+            specs=policy.hooks,
+            functions=functions,
+            project=prepared.state.meta.project,
+            environment=options.tool_environment,
+            survey=options.survey,
+        )
+        world.hear_hooks = listening.hear
     return Runner(
         world,
         lease=prepared.lease,
@@ -188,11 +221,25 @@ def _runner(
     )
 
 
-def _toolset(options: Options, model: str) -> Toolset:
+def _toolset(options: Options, model: str, hands: Hands) -> Toolset:
     profile = profile_of(model)
-    own = () if options.only_tools else default_tools()
+    own = () if options.only_tools else hands.tools()
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
     return Toolset.of(*fitting, *(options.tools or ()))
+
+
+def _keeper(project: str) -> KeepRules:
+    """Remembers what was granted for longer than the session."""
+
+    async def keep(rules: Sequence[str], grant: Grant) -> str:
+        book = GrantBook(data_dir())
+        try:
+            await anyio.to_thread.run_sync(book.add, project if grant == "project" else EVERYWHERE, rules)
+        except UserError as exc:
+            return f"it holds for this session only: {exc}"
+        return ""
+
+    return keep
 
 
 def _short(text: str, child: str) -> str:
@@ -236,6 +283,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             parent=world.session,
             machine=None,
             owner=None,
+            taint=tuple(sorted(world.state.progress.consent.taint)),
             **_share(started, options),
         )
         opened: list[Session] = []
@@ -266,4 +314,5 @@ async def _run_child(started: ChildStarted, options: Options, opened: list[Sessi
             text=_short(text, started.child),
             spent=child.usage,
             cost=child.cost,
+            taint=child.taint,
         )

@@ -27,6 +27,7 @@ from holdfast.version import VERSION
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import ChildSpent
+from holdfast.vocab.event_tools import ScopeChanged
 from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
 from holdfast.vocab.specs import Lease, Owner, SessionContext
@@ -78,6 +79,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         name=options.name,
         parent=options.parent,
         version=VERSION,
+        taint=options.taint,
     )
     lease = await store.lease(session, owner, options.lease_ttl_s)
     nonce = _nonce(lease, options.clock)
@@ -166,6 +168,8 @@ async def _take_over(
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
     if options.permission_mode is not None and options.permission_mode != state.progress.mode:
         opening.append(Draft(event=ModeChanged(mode=options.permission_mode), by="user"))
+    if options.fs_scope is not None and options.fs_scope != state.progress.scope:
+        opening.append(Draft(event=ScopeChanged(scope=options.fs_scope), by="user"))
     if (budget := wanted_budget(options, state)) is not None:
         opening.append(Draft(event=budget, by="user"))
     _, notices = move(state.life, "resume", after=state.progress.seq)

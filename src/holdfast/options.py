@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar, get_args
 
+from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.policy import compaction_share
 from holdfast.logic.trying import Retries
 from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
@@ -13,11 +14,14 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import OnExceed
 from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import MODES, FsScope, Mode, OnCrash, Owner, SessionContext
+from holdfast.vocab.specs import MODES, FsScope, Mode, OnCrash, Owner, SessionContext, Taint
 from holdfast.workspaces.project import data_dir
 
 if TYPE_CHECKING:
+    from holdfast.config.layers import Layered
     from holdfast.config.settings import Settings
+    from holdfast.config.survey import Survey
+    from holdfast.hooks import Hook
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +38,8 @@ class Options:
     """`provider:model`, a model, or the name of a profile of the settings."""
     settings: "Settings | str | Path | None" = None
     """What fills the fields that say nothing: settings, or a file of them over the person's own. None: only the profiles are used."""
+    layers: "Callable[[Path], Layered] | None" = None
+    """Reads the settings files of a folder, in layers; then `settings` is not used."""
     find: Callable[[str], Model] | None = None
     """Makes a model of its name in the log; the profiles of the settings and the built-in providers unless it is given."""
     cwd: str | Path = "."
@@ -92,6 +98,22 @@ class Options:
     owner: Owner | None = None
     trace: Trace | None = None
     parent: str = ""
+    taint: tuple[Taint, ...] = ()
+    """What the session that opens this one has met."""
+    folders: Sequence[str | Path] = ()
+    """Folders besides the working folder that calls may work in."""
+    hooks: Sequence["Hook"] = ()
+    """Functions that are heard at the moments of a session, besides the hooks of the settings."""
+    hook_specs: Sequence[HookSpec] = ()
+    """The hooks of the settings."""
+    trust: bool | None = None
+    """Whether what the workspace brings along may run: hooks, allowances, programs of its git configuration. None: as it was recorded."""
+    survey: "Survey | None" = None
+    """What the workspace brings along, as it was when it was looked at."""
+    bare: bool = False
+    """Whether settings, grants and extensions are left out."""
+    tool_environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables for the programs that tools and hooks start."""
 
 
 def takes_options(make: Callable[P, Options]) -> Callable[[Callable[[Options], R]], Callable[P, R]]:

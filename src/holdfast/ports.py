@@ -250,7 +250,7 @@ class Confinement(Protocol):
         """What is kept from the program, in one line for the model; empty when nothing is."""
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
-        """What to start instead of `argv`, and what the new process does before it becomes that. The latter may not allocate much or wait."""
+        """What to start instead of `argv`, and what the new process does before it becomes that. The latter may not wait."""
 
 
 class ToolContext(Protocol):

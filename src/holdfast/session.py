@@ -64,6 +64,7 @@ class Session(Changing):
         fork: Fork,
         opened: tuple[Item, ...],
         variables: Mapping[str, str],
+        warnings: tuple[str, ...] = (),
     ) -> None:
         super().__init__(runner)
         self._tasks = tasks
@@ -71,6 +72,8 @@ class Session(Changing):
         self._variables = variables
         self._inputs = 0
         self._callbacks = Callbacks(runner.bus, self._world.inbox, self._world.state, lambda: self.context_state)
+        self.warnings = warnings
+        """What whoever opened it should know."""
         self.report = report
         """What opening it again found; None for a new session."""
         self.opened: tuple[Item, ...] = opened

@@ -146,12 +146,12 @@ def test_a_plain_key_that_others_can_read_is_a_warning(home: Path) -> None:
 
 
 def test_a_key_that_nobody_knows_is_a_warning_with_its_line(home: Path) -> None:
-    content = {"permissions": {"allow": []}, "chat": {"tempo": 1}, "models": {"m": {"size": 1}}}
+    content = {"colours": {"sky": []}, "chat": {"tempo": 1}, "models": {"m": {"size": 1}}}
 
     found = load(home, content)
 
     assert [warning.partition(" is not")[0] for warning in found.warnings] == [
-        f"{home}/settings.json:2: 'permissions'",
+        f"{home}/settings.json:2: 'colours'",
         f"{home}/settings.json:6: 'chat.tempo'",
         f"{home}/settings.json:10: 'models.m.size'",
     ]

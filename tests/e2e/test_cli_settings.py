@@ -200,3 +200,38 @@ def test_an_unknown_model_is_warned_of_once(door: Door) -> None:
     assert (ran.code, ran.json["result"], ran.json["total_cost_usd"]) == (0, "hello from the house", None)
     (line,) = ran.err.splitlines()
     assert line.startswith(f"holdfast: Nothing is known of the model {model!r}")
+
+
+def test_rb_w10_a_settings_file_that_breaks_goes_on_denying_and_says_so(
+    door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(door.folder / "home"))
+    (door.work / "notes.txt").write_text("a secret", encoding="utf-8")
+    calls = [{"name": "Read", "args": {"file_path": "notes.txt"}}]
+    model = door.script({"text": "", "calls": calls}, {"text": "done"})
+    path = own(door, {"permissions": {"deny": ["Read(notes.txt)"]}})
+
+    def denied() -> tuple[int, list[str], str]:
+        ran = door.run("-p", "look", "--model", model, "--output-format", "json")
+        return ran.code, [each["tool_name"] for each in ran.json["permission_denials"]], ran.err
+
+    good = denied()
+    path.write_text('{\n "permissions": {', encoding="utf-8")
+    broken = denied()
+
+    assert (good[1], broken[1], broken[0]) == (["Read"], ["Read"], good[0])
+    assert f"{path}:2: This is not JSON" in broken[2]
+    assert "still holds" in broken[2]
+    assert "still holds" not in good[2]
+
+
+def test_rb_w10_a_broken_file_that_was_never_good_starts_nothing(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(door.folder / "home"))
+    path = own(door, {})
+    path.write_text('{\n "permissions": {', encoding="utf-8")
+
+    ran = door.run("-p", "look", "--model", door.script({"text": "done"}))
+
+    assert (ran.code, ran.out) == (1, "")
+    assert f"{path}:2: This is not JSON" in ran.err
+    assert "nothing is started" in ran.err

@@ -1,22 +1,42 @@
 """A tool's context that remembers what it was told, and a way to wait for what a process does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import anyio
 
+from holdfast.ports import Confinement
 from holdfast.vocab.event import Event
+from holdfast.vocab.event_tools import FileSeen
 
 
 class RecordingContext:
     """Plays the runtime for one call."""
 
-    def __init__(self, cwd: Path | str = "/", call: str = "call-1") -> None:
+    def __init__(
+        self,
+        cwd: Path | str = "/",
+        call: str = "call-1",
+        links: Mapping[str, str] | None = None,
+        confinement: Confinement | None = None,
+    ) -> None:
         self.cwd = str(cwd)
         self.call = call
         self.key = f"key-of-{call}"
+        self.links: Mapping[str, str] = links or {}
+        self.confinement = confinement
         self.shown: list[str] = []
         self.noted: list[Event] = []
+
+    def seen(self, path: str) -> str:
+        """The version of a file that was noted last."""
+        versions = [event.version for event in self.seen_files if event.path == path]
+        return versions[-1] if versions else ""
+
+    @property
+    def seen_files(self) -> list[FileSeen]:
+        """The versions of files that were noted."""
+        return [event for event in self.noted if isinstance(event, FileSeen)]
 
     def show(self, text: str) -> None:
         """Keep a piece of output."""

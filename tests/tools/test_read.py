@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.ports import ToolOutput
-from holdfast.tools.read import LINE_CHARS, LINES, TOTAL_CHARS, read_file
+from holdfast.tools import lines as numbered
+from holdfast.tools.images import LARGEST_IMAGE
+from holdfast.tools.lines import LINE_CHARS, TOTAL_CHARS
+from holdfast.tools.read import LINES, read_file
+from holdfast.vocab.event_tools import FileSeen
+from holdfast.vocab.messages import InlineMedia
 from tests.tools.context import RecordingContext
 
-pytestmark = pytest.mark.anyio
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
 
 
 async def _read(folder: Path, **args: object) -> ToolOutput:
@@ -58,7 +63,9 @@ async def test_long_lines_are_cut_and_all_lines_together_are_bounded(tmp_path: P
 async def test_bytes_that_are_not_utf8_are_shown_as_such(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"caf\xe9")
 
-    assert await _read(tmp_path, file_path="a.txt") == ToolOutput(text="     1\tcaf\ufffd")
+    assert await _read(tmp_path, file_path="a.txt") == ToolOutput(
+        text="     1\tcaf\ufffd\n(The file has bytes that are not UTF-8; they are shown as \ufffd.)"
+    )
 
 
 async def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
@@ -77,7 +84,7 @@ async def test_an_empty_file_is_called_empty(tmp_path: Path) -> None:
         ({"file_path": "."}, "is_folder", "is a folder"),
         ({"file_path": "binary"}, "binary", "is binary"),
         ({"file_path": "pipe"}, "not_regular", "pipe"),
-        ({"file_path": "text", "offset": 9}, "past_end", "has 1 lines"),
+        ({"file_path": "text", "offset": 9}, "past_end", "has 1 line;"),
         ({"file_path": "loop"}, "os_error", "symbolic links"),
         ({"file_path": "a\0b"}, "bad_path", "cannot be a path"),
         ({"file_path": ""}, "bad_path", "cannot be a path"),
@@ -109,3 +116,116 @@ async def test_paths_start_at_the_sessions_folder_or_at_home(tmp_path: Path, mon
     assert (await _read(tmp_path, file_path="~/a")).text == "     1\tat home"
     assert (await _read(tmp_path, file_path="home/../b")).text == "     1\there"
     assert (await _read(Path("/nowhere"), file_path=str(tmp_path / "b"))).text == "     1\there"
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+async def test_wide_text_is_decoded(tmp_path: Path, codec: str) -> None:
+    (tmp_path / "a.txt").write_bytes("\ufeffone ü\r\ntwo\n".encode(codec))
+
+    assert (await _read(tmp_path, file_path="a.txt")).text == "     1\tone ü\n     2\ttwo"
+    assert (await _read(tmp_path, file_path="a.txt", offset=2)).text == "     2\ttwo"
+    assert (await _read(tmp_path, file_path="a.txt", limit=1)).text.endswith("offset=2.)")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0" + b"\0" * 20, "image/jpeg"),
+        (b"GIF89a" + b"\0" * 20, "image/gif"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+    ],
+)
+async def test_an_image_is_shown_whatever_its_name(tmp_path: Path, content: bytes, kind: str) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+
+    output = await _read(tmp_path, file_path="a.txt")
+
+    assert output.media == (InlineMedia(media_type=kind, content=content, name="a.txt"),)
+    assert f"{kind}, {len(content)} bytes" in output.text
+
+
+async def test_a_large_image_is_refused_with_words(tmp_path: Path) -> None:
+    with (tmp_path / "a.png").open("wb") as file:
+        file.write(PNG)
+        file.truncate(LARGEST_IMAGE + 1)
+
+    output = await _read(tmp_path, file_path="a.png")
+
+    assert (output.code, output.media) == ("too_large", ())
+    assert "Make it smaller" in output.text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"\x7fELF\0", "probably a program (ELF)"),
+        (b"PK\x03\x04\0", "ZIP"),
+        (b"SQLite format 3\0", "SQLite"),
+        (b"\0\1\2", "is binary (3 bytes)"),
+        (b"\xff\xfe\0", "is binary"),
+    ],
+)
+async def test_a_binary_file_is_refused_with_a_guess_of_what_it_is(tmp_path: Path, content: bytes, words: str) -> None:
+    (tmp_path / "a.png").write_bytes(content)
+
+    output = await _read(tmp_path, file_path="a.png")
+
+    assert (output.failed, output.code) == (True, "binary")
+    assert words in output.text
+
+
+async def test_a_sparse_huge_file_is_refused_without_reading_it(tmp_path: Path) -> None:
+    with (tmp_path / "a").open("wb") as file:
+        file.truncate(1 << 42)
+
+    assert (await _read(tmp_path, file_path="a")).code == "binary"
+
+
+async def test_a_line_without_end_is_not_looked_through_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(numbered, "SCANNED", 100_000)
+    (tmp_path / "a").write_bytes(b"x" * 200_000)
+
+    output = await _read(tmp_path, file_path="a")
+
+    assert (output.code, "Use `tail`" in output.text) == ("too_large", True)
+
+
+async def test_files_of_the_kernel_can_be_read(tmp_path: Path) -> None:
+    assert "Name:" in (await _read(tmp_path, file_path=f"/proc/{os.getpid()}/status")).text
+
+
+@pytest.mark.parametrize("wide", ["é", "€", "😀"])
+@pytest.mark.parametrize("before", range(5))
+async def test_rb_w40_a_cut_never_breaks_a_character(tmp_path: Path, wide: str, before: int) -> None:
+    (tmp_path / "a").write_text("a" * before + wide * (LINE_CHARS * 3))
+
+    output = await _read(tmp_path, file_path="a")
+
+    kept = "a" * before + wide * (LINE_CHARS - before)
+    left = len((wide * (LINE_CHARS * 2 + before)).encode())
+    assert output.text == f"     1\t{kept} [{left} bytes of this line are left out]"
+
+
+async def test_what_was_read_is_noted_with_its_version(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "link").symlink_to("a")
+    context = RecordingContext(tmp_path)
+
+    await read_file.run({"file_path": "link"}, context)
+    await read_file.run({"file_path": "none"}, context)
+
+    facts = (tmp_path / "a").stat()
+    version = f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}"
+    assert context.noted == [FileSeen(path=str(tmp_path / "a"), version=version)]
+
+
+@pytest.mark.contract("RB-55")
+def test_the_schema_of_a_read_is_the_one_that_people_know() -> None:
+    properties = read_file.spec.schema["properties"]
+
+    assert isinstance(properties, dict)
+    assert list(properties) == ["file_path", "offset", "limit", "pages"]
+    assert read_file.spec.schema["required"] == ["file_path"]

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import anyio
@@ -10,7 +11,8 @@ import pytest
 
 from holdfast.ports import ToolOutput
 from holdfast.tools.processes import boot_id, look_at, members
-from holdfast.tools.shell import run_command
+from holdfast.tools.shell import make_bash, run_command
+from holdfast.vocab.errors import StoreFull
 from holdfast.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, until
 
@@ -18,6 +20,24 @@ pytestmark = pytest.mark.anyio
 
 STUBBORN = "trap '' TERM; (trap '' TERM; echo $BASHPID; while :; do sleep 0.05; done) & echo $$; wait; wait"
 """Prints its own pid and that of a child; neither listens to SIGTERM."""
+AS_A_SHELL = "(as a shell says when a program was killed by"
+NOT_TEXT = "that are not text are shown as \ufffd"
+
+
+class Walls:
+    """A confinement that puts a program before the command and says what it keeps away."""
+
+    name = "walls"
+    words = "no network, nothing outside of the folder may be written"
+
+    def __init__(self, *before: str, prepare: Callable[[], None] | None = None) -> None:
+        self.asked: list[str] = []
+        self._before = before
+        self._prepare = prepare
+
+    def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
+        self.asked.append(cwd)
+        return [*self._before, *argv], self._prepare
 
 
 async def _run(folder: Path, command: str, **args: object) -> ToolOutput:
@@ -44,11 +64,15 @@ async def _lines(context: RecordingContext, count: int) -> list[int]:
     [
         ("echo out; echo err >&2", ToolOutput(text="out\nerr\n")),
         ("true", ToolOutput(text="(no output)")),
-        ("printf x; exit 3", ToolOutput(text="x\nexit 3", failed=True, code="exit")),
-        ("false", ToolOutput(text="exit 1", failed=True, code="exit")),
-        ("echo x; kill -9 $$", ToolOutput(text="x\nkilled by signal 9 (SIGKILL)", failed=True, code="signal")),
+        ("printf x; exit 3", ToolOutput(text="x\nexit 3", failed=True, code="exit:3")),
+        ("false", ToolOutput(text="exit 1", failed=True, code="exit:1")),
+        ("echo x; kill -9 $$", ToolOutput(text="x\nkilled by signal 9 (SIGKILL)", failed=True, code="signal:9")),
         ("cat; echo done", ToolOutput(text="done\n")),
-        ("printf 'caf\\xe9'", ToolOutput(text="caf\ufffd")),
+        ("exit 137", ToolOutput(text=f"exit 137 {AS_A_SHELL} SIGKILL)", failed=True, code="exit:137")),
+        ("exit 255", ToolOutput(text="exit 255", failed=True, code="exit:255")),
+        ("printf 'caf\\xe9'", ToolOutput(text=f"caf\ufffd\n[binary output: 1 bytes {NOT_TEXT}]")),
+        ("printf '\\0\\1ok\\n'", ToolOutput(text=f"\ufffd\ufffdok\n[binary output: 2 bytes {NOT_TEXT}]")),
+        ("printf '\\033[31mred\\033[0m 10%%\\r20%%\\n'", ToolOutput(text="20%\n")),
         ("[[ a == a ]] && echo bash", ToolOutput(text="bash\n")),
     ],
 )
@@ -72,7 +96,7 @@ async def test_output_is_streamed_while_the_command_runs(tmp_path: Path) -> None
     assert "".join(context.shown) == "1\n2\n"
 
 
-async def test_endless_output_is_bounded_and_says_what_is_left_out(tmp_path: Path) -> None:
+async def test_rb_w37_endless_output_is_bounded_and_says_what_is_left_out(tmp_path: Path) -> None:
     output = await _run(tmp_path, "printf first; head -c 3000000 /dev/zero | tr '\\0' x; printf last")
 
     assert output.text.startswith("firstxxx")
@@ -100,8 +124,8 @@ async def test_the_process_group_is_noted_as_soon_as_it_exists(tmp_path: Path) -
     assert context.noted == [ProcessStarted(call="c9", group=int(pid), boot=boot_id(), started=int(started))]
 
 
-async def test_a_timeout_stops_every_process_and_keeps_the_output(tmp_path: Path) -> None:
-    output = await _run(tmp_path, f"echo begun; {STUBBORN}", timeout=1000)
+async def test_rb_w37_a_timeout_stops_every_process_and_keeps_the_output_and_the_errors(tmp_path: Path) -> None:
+    output = await _run(tmp_path, f"echo begun >&2; {STUBBORN}", timeout=1000)
 
     begun, first, second, ending = output.text.splitlines()
     assert (begun, ending) == ("begun", "timed out after 1000 ms; the command was stopped")
@@ -141,11 +165,13 @@ async def test_a_context_that_breaks_leaves_no_process_behind(tmp_path: Path) ->
     assert not _alive(int("".join(context.shown)))
 
 
-async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("walls", ["None", "Walls('env', prepare=lambda: None)"])
+async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path, walls: str) -> None:
     program = (
         "import anyio; from holdfast.tools.shell import run_command\n"
-        "from tests.tools.context import RecordingContext\n"
-        f"anyio.run(run_command.run, {{'command': 'echo $$ > pid; sleep 60; :'}}, RecordingContext({str(tmp_path)!r}))"
+        "from tests.tools.context import RecordingContext; from tests.tools.test_shell import Walls\n"
+        f"context = RecordingContext({str(tmp_path)!r}, confinement={walls})\n"
+        "anyio.run(run_command.run, {'command': 'echo $$ > pid; sleep 60; :'}, context)"
     )
     written = tmp_path / "pid"
     env = os.environ | {"PYTHONPATH": ":".join(sys.path)}
@@ -160,6 +186,7 @@ async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path) -
         os.kill(left, signal.SIGKILL)
 
 
+@pytest.mark.contract("RB-47")
 @pytest.mark.parametrize(
     ("folder", "args", "code"),
     [
@@ -173,3 +200,123 @@ async def test_what_cannot_be_started_is_said(tmp_path: Path, folder: str, args:
     output = await run_command.run(args, RecordingContext(tmp_path / folder))
 
     assert (output.failed, output.code) == (True, code)
+
+
+async def test_rb_w60_a_grandchild_that_left_the_session_and_ignores_sigterm_is_stopped_too(tmp_path: Path) -> None:
+    daemon = "setsid bash -c 'trap : TERM; echo $$; while :; do sleep 0.05; done' & wait; exit 0"
+
+    output = await _run(tmp_path, daemon, timeout=700)
+
+    pid, *_, ending = output.text.splitlines()
+    assert ending.startswith("timed out")
+    assert not _alive(int(pid))
+
+
+def test_rb_w37_the_help_says_that_a_folder_does_not_stay() -> None:
+    assert "`cd` and variables do not stay" in run_command.spec.description
+
+
+async def test_rb_w37_a_signal_is_never_a_success(tmp_path: Path) -> None:
+    for number in (signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE):
+        output = await _run(tmp_path, f"kill -{int(number)} $$")
+        assert (output.failed, output.code) == (True, f"signal:{int(number)}")
+
+
+async def test_what_is_left_out_is_kept_whole_and_the_note_says_where(tmp_path: Path) -> None:
+    kept: list[bytes] = []
+
+    async def keep(content: bytes) -> str:
+        kept.append(content)
+        return "o1"
+
+    bash = make_bash(keep=keep)
+    output = await bash.run({"command": "seq 20000; printf '\\033[1mend\\033[0m'"}, RecordingContext(tmp_path))
+
+    assert kept == [b"".join(b"%d\n" % number for number in range(1, 20_001)) + b"\033[1mend\033[0m"]
+    assert output.text.startswith("1\n2\n")
+    assert output.text.endswith("20000\nend")
+    assert "characters are left out here; they go on in line 3222: ReadOutput with output_id='o1'" in output.text
+    assert len(output.text) < 31_000
+    assert (await bash.run({"command": "echo short"}, RecordingContext(tmp_path))).text == "short\n"
+    assert len(kept) == 1
+
+
+async def test_a_store_that_refuses_the_whole_output_loses_nothing_of_what_is_shown(tmp_path: Path) -> None:
+    async def keep(content: bytes) -> str:
+        raise StoreFull("no room")
+
+    output = await make_bash(keep=keep).run({"command": "seq 20000"}, RecordingContext(tmp_path))
+
+    assert not output.failed
+    assert "characters are left out here, and could not be kept: no room]" in output.text
+
+
+async def test_endless_output_fills_neither_memory_nor_disk(tmp_path: Path) -> None:
+    sizes: list[int] = []
+
+    async def keep(content: bytes) -> str:
+        sizes.append(len(content))
+        return "o1"
+
+    bash = make_bash(keep=keep, folder=str(tmp_path))
+    command = "head -c 40000000 /dev/zero | tr '\\0' '\\n'; echo end"
+    output = await bash.run({"command": command}, RecordingContext(tmp_path))
+
+    assert output.text.endswith("\nend\n")
+    assert [size for size in sizes if abs(size - 30 * 1024 * 1024) > 100] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("size", [100_000, 131_072, 900_000])
+async def test_a_long_command_runs_as_it_is_written(tmp_path: Path, size: int) -> None:
+    text = "é'\"$x " * (size // 8)
+    command = f"x=1; cat <<'END'\n{text}\nEND\necho $# ${{#IFS}}"
+
+    output = await make_bash(keep=None).run({"command": command}, RecordingContext(tmp_path))
+
+    assert not output.failed
+    assert output.text.startswith(text[:15_000])
+    assert output.text.endswith("$x \n0 3\n")
+
+
+async def test_a_command_that_no_system_takes_is_refused(tmp_path: Path) -> None:
+    output = await _run(tmp_path, "true " + "x" * 1_000_000)
+
+    assert (output.failed, output.code) == (True, "bad_arguments")
+    assert "more than 1000000 bytes" in output.text
+
+
+async def test_a_confined_command_runs_behind_its_walls_and_a_failure_names_them(tmp_path: Path) -> None:
+    walls = Walls("env", "BEHIND=walls", prepare=lambda: os.chdir("/"))
+    context = RecordingContext(tmp_path, confinement=walls)
+
+    good = await run_command.run({"command": "echo $BEHIND; pwd"}, context)
+    bad = await run_command.run({"command": "exit 3"}, context)
+
+    assert good == ToolOutput(text="walls\n/\n")
+    assert bad == ToolOutput(text=f"exit 3\n[{walls.words}]", failed=True, code="exit:3")
+    assert walls.asked == [str(tmp_path)] * 2
+
+
+async def test_the_environment_is_added_and_keys_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    bash = make_bash(environment={"GIT_CONFIG_NOSYSTEM": "1"})
+
+    output = await bash.run({"command": "echo [$OPENAI_API_KEY] $GIT_CONFIG_NOSYSTEM"}, RecordingContext(tmp_path))
+
+    assert output.text == "[] 1\n"
+
+
+async def test_a_watcher_sees_no_escape_sequences_but_sees_progress(tmp_path: Path) -> None:
+    context = RecordingContext(tmp_path)
+
+    await run_command.run({"command": "printf '\\033]0;title\\a\\033[2J1%%\\r2%%\\n'"}, context)
+
+    assert "".join(context.shown) == "1%\r2%\n"
+
+
+async def test_without_a_place_for_it_nothing_runs_in_the_background(tmp_path: Path) -> None:
+    output = await _run(tmp_path, "touch ran", run_in_background=True)
+
+    assert (output.failed, output.code) == (True, "no_background")
+    assert list(tmp_path.iterdir()) == []

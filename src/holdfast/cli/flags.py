@@ -199,11 +199,24 @@ _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
         help="Settings over the person's own.",
     ),
     flag("--bare", is_flag=True, heading=PLACE, help="No settings, no extensions."),
-    later("--scope"),
-    later("--trust", takes_value=False),
+    flag(
+        "--scope",
+        type=click.Choice(("sandboxed", "project", "full")),
+        heading=PERMISSIONS,
+        help="How far commands and files may reach.",
+    ),
+    flag("--trust", is_flag=True, heading=PERMISSIONS, help="Trust what this workspace brings along, for this run."),
+    flag(
+        "--add-dir",
+        "folders",
+        multiple=True,
+        type=click.Path(exists=True, file_okay=False),
+        metavar="DIR",
+        heading=PLACE,
+        help="Work in this folder too; may be repeated.",
+    ),
     later("--mcp-config"),
     later("--agent"),
-    later("--add-dir"),
 )
 
 

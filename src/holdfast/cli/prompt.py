@@ -4,7 +4,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -16,7 +16,9 @@ from holdfast import headless
 from holdfast.cli import telling
 from holdfast.cli.flags import ON_EXCEED
 from holdfast.config.finding import no_model
-from holdfast.config.settings import Settings, load_settings
+from holdfast.config.layers import Layered, read_layers
+from holdfast.config.settings import Settings
+from holdfast.hooks import configured
 from holdfast.logic.pricing import parse_dollars
 from holdfast.options import DEFAULT, Options
 from holdfast.view.job import DRAIN_S, Job
@@ -40,9 +42,14 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
     """Run what the flags say and return the exit code."""
     lines = given["input_format"] == "stream-json"
     _check(ctx, given)
-    options = _options(ctx, given)
-    prompt = None if given["finish"] else _prompt(ctx, given, options, lines=lines)
-    for words in _settings(options).warnings:
+    layers = functools.partial(
+        read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
+    )
+    here = layers(Path(given["cwd"] or "."))
+    said = (*here.warnings, *configured(here).warnings, *filter(None, (here.notice,)))
+    options = _options(ctx, given, layers)
+    prompt = None if given["finish"] else _prompt(ctx, given, here.settings, lines=lines)
+    for words in said:
         telling.complain(words)
     job = Job(
         options=options,
@@ -89,7 +96,7 @@ def _check(ctx: click.Context, given: Given) -> None:
             raise click.UsageError(words, ctx)
 
 
-def _options(ctx: click.Context, given: Given) -> Options:
+def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]) -> Options:
     try:
         rules = tuple(_rules(given))
         session_id = None if given["session_id"] is None else check_session_id(given["session_id"])
@@ -100,7 +107,7 @@ def _options(ctx: click.Context, given: Given) -> Options:
         raise click.UsageError(str(exc), ctx) from exc
     return Options(
         model=given["model"],
-        settings=Settings() if given["bare"] else load_settings(given["settings"]),
+        layers=layers,
         fallback_models=given["fallbacks"],
         parameters=parameters,
         cwd=given["cwd"] or ".",
@@ -111,6 +118,10 @@ def _options(ctx: click.Context, given: Given) -> Options:
         name=name,
         permission_mode=given["mode"],
         rules=rules,
+        fs_scope=given["scope"],
+        folders=given["folders"],
+        trust=True if given["trust"] else None,
+        bare=given["bare"],
         system_prompt=given["system_prompt"],
         append_system_prompt=given["append_system_prompt"],
         on_crash=given["on_crash"],
@@ -121,11 +132,6 @@ def _options(ctx: click.Context, given: Given) -> Options:
         on_exceed=None if given["on_exceed"] is None else ON_EXCEED[given["on_exceed"]],
         allow_unpriced=given["allow_unpriced"],
     )
-
-
-def _settings(options: Options) -> Settings:
-    assert isinstance(options.settings, Settings)
-    return options.settings
 
 
 def _parameters(given: Given) -> dict[str, object]:
@@ -168,10 +174,10 @@ def split_rules(text: str) -> list[str]:
     return re.findall(r"(?:[^\s,(]|\([^)]*\)?)+", text)
 
 
-def _prompt(ctx: click.Context, given: Given, options: Options, *, lines: bool) -> str | None:
+def _prompt(ctx: click.Context, given: Given, settings: Settings, *, lines: bool) -> str | None:
     prompt: str | None = given["prompt"]
     if prompt is None and not lines and sys.stdin.isatty():
-        if options.model is None and _settings(options).chat.default_model is None:
+        if given["model"] is None and settings.chat.default_model is None:
             raise click.ClickException(no_model())
         raise click.UsageError(_HELLO, ctx)
     if prompt is None or prompt == "-":

@@ -12,17 +12,22 @@ from holdfast.cli.flags import Flag, prompt_flags
 from holdfast.cli.place import Place
 
 COMMANDS: Final = {
+    "config": "config",
     "demo": "demonstration",
+    "doctor": "doctor",
     "export": "exporting",
+    "hooks": "hooks",
     "log": "log",
     "models": "models",
+    "permissions": "permissions",
     "sessions": "sessions",
+    "trust": "trusting",
     "usage": "usage",
 }
 """The commands and the modules that hold them."""
 LATER: Final = (
-    *("acp", "agents", "config", "doctor", "hooks", "mcp", "memory"),
-    *("permissions", "plugins", "run", "serve", "skills"),
+    *("acp", "agents", "mcp", "memory"),
+    *("plugins", "run", "serve", "skills"),
 )
 """Commands that are promised and not there yet."""
 

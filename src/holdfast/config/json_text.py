@@ -1,12 +1,25 @@
-"""A settings file as text, so that an error can say where it is."""
+"""A settings file as text: read once, safely, so that an error can say where it is and what was read is what is used."""
 
+import errno
+import hashlib
 import json
+import os
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from holdfast.vocab.errors import UserError
+
+LARGEST: Final = 1024 * 1024
+"""Bytes that a settings file may have."""
+_PIECE: Final = 64 * 1024
+_GUARDED: Final = ("permissions", "hooks")
+"""Sections in which a key that stands twice would silently lose what the first one denied."""
 
 
 @dataclass(frozen=True)
@@ -16,38 +29,107 @@ class JsonText:
     path: Path
     content: bytes
     mode: int = 0
+    owner: int = 0
+    group: int = 0
+    inode: tuple[int, int] = (0, 0)
+    """Device and number: tells two names of one file."""
 
     @classmethod
     def read(cls, path: Path) -> "JsonText":
         """Read a file. Raise `UserError` when it is not there, not readable, or not a JSON object."""
         try:
-            content, mode = path.read_bytes(), stat.S_IMODE(path.stat().st_mode)
+            content, found = read_regular(path, LARGEST)
         except OSError as exc:
             raise UserError(f"The settings {str(path)!r} cannot be read: {exc.strerror}.") from exc
-        try:
-            found = json.loads(content.decode("utf-8-sig"))
-        except UnicodeDecodeError:
-            raise UserError(f"The settings {str(path)!r} are not UTF-8 text.") from None
-        except json.JSONDecodeError as exc:
-            raise UserError(
-                f"{path}:{exc.lineno}: This is not JSON: {exc.msg} (column {exc.colno}). Mend the file or move it away."
-            ) from None
-        except RecursionError:
-            raise UserError(f"The settings {str(path)!r} are nested too deeply.") from None
-        if not isinstance(found, dict):
-            raise UserError(f'{path}:1: Settings are a JSON object, like {{"chat": {{}}}}.')
-        return cls(path, content.removeprefix(b"\xef\xbb\xbf"), mode)
+        _check(path, content)
+        inode = (found.st_dev, found.st_ino)
+        plain = content.removeprefix(b"\xef\xbb\xbf")
+        return cls(path, plain, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, inode)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes."""
+        return hashlib.sha256(self.content).hexdigest()
 
     def wrong(self, keys: tuple[str, ...], words: str) -> UserError:
         """The error of what stands under `keys`."""
-        return UserError(f"{self.place(keys)}: {'.'.join(keys)}: {words}")
+        named = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in ".".join(keys))
+        return UserError(f"{self.place(keys)}: {named}: {words}")
 
-    def place(self, keys: tuple[str, ...]) -> str:
-        """The file, and the line that `keys` lead to as far as they are there."""
+    def place(self, keys: tuple[str, ...], value: str | None = None) -> str:
+        """The file, and the line that `keys` lead to as far as they are there, or the line of a text below them."""
         text, position = self.content.decode(), 0
         for key in keys:
             found = re.compile(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:").search(text, position)
             if found is None:
                 break
             position = found.end()
+        if value is not None:
+            position = max(position, text.find(json.dumps(value, ensure_ascii=False), position))
         return f"{self.path}:{text.count(chr(10), 0, position) + 1}"
+
+
+def is_missing(path: Path) -> bool:
+    """Whether nothing at all stands at `path`. A link that leads nowhere is something, and so is what may not be looked at."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def read_regular(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file and what the system says of that very file. Never waits for a pipe or a device.
+
+    Raise `OSError` when it cannot be read, is anything else, or has more than `largest` bytes.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with open(handle, "rb", buffering=0) as file:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+        content = bytearray()
+        while len(content) <= largest and (piece := file.read(min(_PIECE, largest + 1 - len(content)))):
+            content += piece
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"It has more than {largest:,} bytes", str(path))
+    return bytes(content), found
+
+
+class _Object(dict[str, object]):
+    """A JSON object that remembers which of its keys stand twice."""
+
+    twice: tuple[str, ...] = ()
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> _Object:
+    made = _Object(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        made.twice = tuple(sorted({name for name in names if names.count(name) > 1}))
+    return made
+
+
+def _check(path: Path, content: bytes) -> None:
+    """Raise `UserError` unless `content` is one JSON object without doubt about what it denies."""
+    try:
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
+        msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)
+    except UnicodeDecodeError:
+        raise UserError(f"The settings {str(path)!r} are not UTF-8 text.") from None
+    except json.JSONDecodeError as exc:
+        raise UserError(
+            f"{path}:{exc.lineno}: This is not JSON: {exc.msg} (column {exc.colno}). Mend the file or move it away."
+        ) from None
+    except RecursionError:
+        raise UserError(f"The settings {str(path)!r} are nested too deeply.") from None
+    except ValueError as exc:  # NaN, half a surrogate pair, a number of thousands of digits
+        raise UserError(f"{path}:1: This is not JSON: {exc}. Mend the file or move it away.") from None
+    if not isinstance(found, _Object):
+        raise UserError(f'{path}:1: Settings are a JSON object, like {{"chat": {{}}}}.')
+    for name, each in (("", found), *((name, found.get(name)) for name in _GUARDED)):
+        if isinstance(each, _Object) and each.twice:
+            where = f"{name}.{each.twice[0]}" if name else each.twice[0]
+            raise UserError(f"{path}:1: {where}: The key stands twice, and only one of them would count. Join them.")

@@ -5,16 +5,17 @@ Every error names the file, the line and the key. A key that nobody knows is a w
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
-from holdfast.config.json_text import JsonText
+from holdfast.config.json_reader import JsonReader
+from holdfast.config.json_text import JsonText, is_missing
 from holdfast.config.secret import Secret
 from holdfast.logic.pricing import microcents
 from holdfast.providers.catalog import ModelOverride
@@ -23,7 +24,6 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import OnExceed
 from holdfast.vocab.specs import Ability, FsScope, Prices
 
-T = TypeVar("T")
 Count = Annotated[int, Meta(ge=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, le=1)]
@@ -89,47 +89,50 @@ def load_settings(given: str | Path | None = None, environment: Mapping[str, str
     found = Settings()
     own = config_dir(environment) / "settings.json"
     for path, needed in ((own, False), *(((Path(given).expanduser(), True),) if given is not None else ())):
-        if needed or path.exists():
-            found = _Layer(JsonText.read(path)).over(found)
+        if needed or not is_missing(path):
+            found = settings_over(found, JsonText.read(path))
     return found
 
 
-class _Layer:
-    """One file: what it says, checked key by key."""
+def settings_over(below: Settings, text: JsonText) -> Settings:
+    """`below` with what the file `text` says in its place. Raise `UserError` when something in it is wrong."""
+    return _Layer(text).over(below)
 
-    def __init__(self, text: JsonText) -> None:
-        self._text = text
-        self._warnings: list[str] = []
+
+class _Layer(JsonReader):
+    """One file: what it says, checked key by key."""
 
     def over(self, below: Settings) -> Settings:
         """`below` with what this file says in its place."""
-        said = self._object(self._text.content, ())
-        self._warn_of_others(said, _KEYS, ())
+        said = self.members(self.text.content, ())
+        self.warn_of_others(said, (*_KEYS, *OF_SAFETY), ())
         chat = self._chat(said["chat"], below.chat) if "chat" in said else below.chat
-        models = {key: self._override(key, raw) for key, raw in self._entries(said, "models")}
-        providers = {key: self._profile(key, raw) for key, raw in self._entries(said, "providers")}
+        models = {key: self._override(key, raw) for key, raw in self.entries(said, "models")}
+        providers = {key: self._profile(key, raw) for key, raw in self.entries(said, "providers")}
         return Settings(
             chat=chat,
             models={**below.models, **models},
             providers={**below.providers, **providers},
-            fallback=self._or(said, "fallback", tuple[Name, ...], below.fallback),
-            auto_compact=self._or(said, "auto_compact", Share | Literal[False], below.auto_compact),
-            retries=self._or(said, "retries", Annotated[int, Meta(ge=0, le=20)], below.retries),
-            files=(*below.files, str(self._text.path)),
-            warnings=(*below.warnings, *self._warnings),
+            fallback=self.value_or(said, "fallback", tuple[Name, ...], below.fallback),
+            auto_compact=self.value_or(said, "auto_compact", Share | Literal[False], below.auto_compact),
+            retries=self.value_or(said, "retries", Annotated[int, Meta(ge=0, le=20)], below.retries),
+            files=(*below.files, str(self.text.path)),
+            warnings=(*below.warnings, *self.warnings),
         )
 
     def _chat(self, raw: Raw, below: ChatSettings) -> ChatSettings:
-        said = self._object(raw, ("chat",))
-        self._warn_of_others(said, ChatSettings.__struct_fields__, ("chat",))
-        found = self._convert(raw, ChatSettings, ("chat",))
+        said = self.members(raw, ("chat",))
+        self.warn_of_others(said, ChatSettings.__struct_fields__, ("chat",))
+        found = self.convert(raw, ChatSettings, ("chat",))
         known = {name: getattr(found, name) for name in ChatSettings.__struct_fields__ if name in said}
+        if "allowed_commands" in known:  # a list of rules, like those of `permissions`: files add to it
+            known["allowed_commands"] = tuple(dict.fromkeys((*below.allowed_commands, *found.allowed_commands)))
         return replace(below, **known)
 
     def _override(self, name: str, raw: Raw) -> ModelOverride:
         where = ("models", name)
-        self._warn_of_others(self._object(raw, where), _OverrideShape.__struct_fields__, where)
-        found = self._convert(raw, _OverrideShape, where)
+        self.warn_of_others(self.members(raw, where), _OverrideShape.__struct_fields__, where)
+        found = self.convert(raw, _OverrideShape, where)
         return ModelOverride(
             window=found.window,
             max_output=found.max_output,
@@ -144,21 +147,19 @@ class _Layer:
             try:
                 amounts[kind] = None if amount is None else microcents(amount, what=str(amount))
             except UserError as exc:
-                raise self._text.wrong(place, str(exc)) from None
+                raise self.text.wrong(place, str(exc)) from None
         return msgspec.convert(amounts, Prices)
 
     def _profile(self, name: str, raw: Raw) -> Profile:
         where = ("providers", name)
-        self._warn_of_others(self._object(raw, where), _ProfileShape.__struct_fields__, where)
-        found = self._convert(raw, _ProfileShape, where)
+        self.warn_of_others(self.members(raw, where), _ProfileShape.__struct_fields__, where)
+        found = self.convert(raw, _ProfileShape, where)
         if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-            raise self._text.wrong(where, f"{name!r} cannot name a profile. Use letters, digits, '.', '_' and '-'.")
+            raise self.text.wrong(where, f"{name!r} cannot name a profile. Use letters, digits, '.', '_' and '-'.")
         if found.type not in PROVIDERS:
-            raise self._text.wrong(
-                (*where, "type"), f"There is no provider {found.type!r}. Use {', '.join(PROVIDERS)}."
-            )
+            raise self.text.wrong((*where, "type"), f"There is no provider {found.type!r}. Use {', '.join(PROVIDERS)}.")
         if found.base_url and not found.base_url.startswith(("http://", "https://")):
-            raise self._text.wrong((*where, "base_url"), "It is not an address. It begins with https://.")
+            raise self.text.wrong((*where, "base_url"), "It is not an address. It begins with https://.")
         return Profile(
             type=found.type,
             base_url=found.base_url.rstrip("/"),
@@ -169,47 +170,19 @@ class _Layer:
 
     def _secret(self, text: str, where: tuple[str, ...]) -> Secret:
         try:
-            secret = Secret(text, name=f"{'.'.join(where)} in {str(self._text.path)!r}")
+            secret = Secret(text, name=f"{'.'.join(where)} in {str(self.text.path)!r}")
         except UserError as exc:
-            raise self._text.wrong(where, str(exc)) from None
-        if secret.is_plain and where[-1] == "api_key" and self._text.mode & (stat.S_IRWXG | stat.S_IRWXO):
-            self._warn(
+            raise self.text.wrong(where, str(exc)) from None
+        if secret.is_plain and where[-1] == "api_key" and self.text.mode & (stat.S_IRWXG | stat.S_IRWXO):
+            self.warn(
                 where, "holds a key that other users of this machine can read. Use $ENV:NAME, or chmod 600 the file"
             )
         return secret
 
-    # --- what JSON holds -------------------------------------------------------------------------------------------------------------
-
-    def _entries(self, said: Mapping[str, Raw], key: str) -> Iterator[tuple[str, Raw]]:
-        yield from self._object(said[key], (key,)).items() if key in said else ()
-
-    def _object(self, raw: bytes | Raw, where: tuple[str, ...]) -> dict[str, Raw]:
-        return self._convert(raw, dict[str, Raw], where)
-
-    def _or(self, said: Mapping[str, Raw], key: str, kind: object, other: T) -> T:
-        if key not in said:
-            return other
-        found: T = self._convert(said[key], kind, (key,))  # type: ignore[arg-type]  # mypy has no type for a form of a type
-        return found
-
-    def _convert(self, raw: bytes | Raw, kind: type[T], where: tuple[str, ...]) -> T:
-        try:
-            return msgspec.json.decode(raw, type=kind)
-        except msgspec.ValidationError as exc:
-            words, _, inner = str(exc).partition(" - at `$")
-            keys = tuple(key for key in inner.strip("`").replace("[", ".").replace("]", "").split(".") if key)
-            raise self._text.wrong((*where, *keys), words + ".") from None
-
-    def _warn_of_others(self, said: Mapping[str, Raw], known: tuple[str, ...], where: tuple[str, ...]) -> None:
-        for key in said:
-            if key not in known:
-                self._warn((*where, key), "is not a setting that this version knows; it is left out")
-
-    def _warn(self, where: tuple[str, ...], words: str) -> None:
-        self._warnings.append(f"{self._text.place(where)}: {'.'.join(where)!r} {words}.")
-
 
 _KEYS: Final = ("chat", "models", "providers", "fallback", "auto_compact", "retries")
+OF_SAFETY: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServers", "$schema")
+"""Keys that `config/layer_file.py` reads: what is allowed, and what would run."""
 
 
 class _PricesShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -38,7 +38,7 @@ def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
     for call in p.ended if policy.hooks else ():
         event = "PostToolUse" if call.outcome in ("ok", "completed") else "PostToolUseFailure"
         if call.outcome not in ("denied", "invalid"):
-            drafts += gate(p.hooks, policy.hooks, event, call.id, word=call.name, call=(call.name, call.args)) or ()
+            drafts += gate(p.hooks, policy, event, call.id, word=call.name, args=call.args) or ()
     return drafts
 
 
@@ -82,7 +82,7 @@ def _due(
 
 
 def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:
-    return gate(p.hooks, policy.hooks, event, call.id, word=call.name, call=(call.name, call.args), agent=policy.agent)
+    return gate(p.hooks, policy, event, call.id, word=call.name, args=call.args)
 
 
 def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
@@ -117,7 +117,7 @@ def _wake(p: Progress, call: OpenCall, spec: ToolSpec) -> Sequence[Draft]:
 def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
     if call.lost and call.effect != "pure":
         return (_lost(call),)
-    seen = due(policy.hooks, "PermissionDenied", call.id, word=call.name, call=(call.name, call.args))
+    seen = due(policy, "PermissionDenied", call.id, word=call.name, args=call.args)
     refused = _result(call, "denied", "denied", f"Not run: {call.detail.rstrip('.')}.")
     return (refused,) if seen is None else (seen, refused)
 

@@ -24,7 +24,7 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     """The next events to write, or none."""
     drafts = _decide(p, policy)
     if policy.hooks and drafts and isinstance(over := drafts[-1].event, TurnCompleted) and over.outcome == "failed":
-        seen = due(policy.hooks, "StopFailure", over.turn, word=over.code, agent=policy.agent)
+        seen = due(policy, "StopFailure", over.turn, word=over.code)
         return drafts if seen is None else (seen, *drafts)
     return drafts
 
@@ -32,6 +32,8 @@ def decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
     if p.closed or not p.session:
         return ()
+    if policy.hooks and (seen := _after_compaction(p, policy)):
+        return (seen,)
     if p.turn is None:
         return _begin(p, policy)
     if p.abandoning:
@@ -55,8 +57,13 @@ def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
     return (Draft(event=TurnStarted(number=p.turns + 1)),) if begins else ()
 
 
+def _after_compaction(p: Progress, policy: Policy) -> Draft | None:
+    compaction, trigger = p.hooks.compacted
+    return due(policy, "PostCompact", compaction, word=trigger) if compaction else None
+
+
 def _session_start(p: Progress, policy: Policy) -> Sequence[Draft] | None:
-    return gate(p.hooks, policy.hooks, "SessionStart", SESSION, word=p.hooks.source, agent=policy.agent)
+    return gate(p.hooks, policy, "SessionStart", SESSION, word=p.hooks.source)
 
 
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
@@ -80,7 +87,7 @@ def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
 
 def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) -> Sequence[Draft]:
     """Take queued input, unless a hook keeps it out of the conversation."""
-    waits = [gate(p.hooks, policy.hooks, "UserPromptSubmit", each, agent=policy.agent) for each in inputs]
+    waits = [gate(p.hooks, policy, "UserPromptSubmit", each) for each in inputs]
     if any(wait is not None for wait in waits):
         return [draft for wait in waits for draft in wait or ()]
     heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in inputs}
@@ -98,7 +105,7 @@ def _end(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     if turn.stop == "interrupted":
         return (end_turn(turn, "interrupted"),)
     if turn.held < STOP_BLOCKS:
-        waits = gate(p.hooks, policy.hooks, "Stop", f"{turn.id}.{turn.rounds}", agent=policy.agent)
+        waits = gate(p.hooks, policy, "Stop", f"{turn.id}.{turn.rounds}")
         if waits is not None:
             return waits
     return (end_turn(turn, "completed"),)
@@ -113,7 +120,7 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
     if any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure")):
         return ()
     if p.ended:
-        waits = gate(p.hooks, policy.hooks, "PostToolBatch", f"{turn.id}.{turn.rounds}", agent=policy.agent)
+        waits = gate(p.hooks, policy, "PostToolBatch", f"{turn.id}.{turn.rounds}")
         if waits is not None:
             return waits
     if (waits := _session_start(p, policy)) is not None:

@@ -5,11 +5,14 @@ together, in one `HookFinished`. A verdict in the log is never asked for again.
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.logic.hooks.events import EVENTS
+from holdfast.logic.hooks.matching import select
+from holdfast.logic.policy import Policy
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.event_tools import HookFinished, HookStarted
@@ -19,26 +22,6 @@ SESSION: Final = "session"
 """The subject of hooks that are about the session as a whole."""
 STOP_BLOCKS: Final = 8
 """How often hooks may keep one turn from ending."""
-DECIDING: Final = frozenset(
-    ("PreToolUse", "PermissionRequest", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionStart")
-)
-"""Events whose handlers are heard again when the process died before they had answered. The others only look on."""
-TOLD: Final = frozenset(("PostToolUse", "PostToolUseFailure", "PostToolBatch", "Stop", "SubagentStop"))
-"""Events that a handler blocks by having the model told why."""
-
-Called = tuple[str, str]
-"""A tool's name and its arguments."""
-
-
-class Hook(Protocol):
-    """Handlers of one event."""
-
-    @property
-    def id(self) -> str:
-        """What the log calls it."""
-
-    def matches(self, event: str, word: str, call: Called | None) -> bool:
-        """Whether it wants to be heard."""
 
 
 class OpenHook(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -61,10 +44,12 @@ class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Why a hook ended the turn."""
     source: str = "startup"
     """Why the session starts: `startup`, `resume`, `fork`, `clear`, `compact`."""
+    compacted: tuple[str, str] = ("", "")
+    """The compaction that was done last, and what it was for, until somebody was told."""
 
     def heard(self, event: str, subject: str) -> HookFinished | None:
         """The verdict of a gate that is open."""
-        return next((each for each in self.done if each.event == event and each.subject == subject), None)
+        return next((each for each in reversed(self.done) if each.event == event and each.subject == subject), None)
 
     def hearing(self, event: str, subject: str) -> bool:
         """Whether handlers are being heard."""
@@ -72,45 +57,37 @@ class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def gate(
-    hooking: Hooking,
-    hooks: Sequence[Hook],
-    event: str,
-    subject: str,
-    *,
-    word: str = "",
-    call: Called | None = None,
-    agent: str = "",
+    hooking: Hooking, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
 ) -> Sequence[Draft] | None:
     """None when the gate is open, else what to write to open it: nothing while handlers are being heard."""
-    if not hooks or hooking.heard(event, subject) is not None:
+    if not policy.hooks or hooking.heard(event, subject) is not None:
         return None
     if hooking.hearing(event, subject):
         return ()
-    started = due(hooks, event, subject, word=word, call=call, agent=agent)
+    started = due(policy, event, subject, word=word, args=args)
     return None if started is None else (started,)
 
 
-def due(
-    hooks: Sequence[Hook],
-    event: str,
-    subject: str,
-    *,
-    word: str = "",
-    call: Called | None = None,
-    agent: str = "",
-) -> Draft | None:
-    """The intent that hears the handlers of `event`; None when none matches. `call` is a tool's name and its arguments."""
-    ids = tuple([each.id for each in hooks if each.matches(event, word, call)])
-    if not ids:
+def due(policy: Policy, event: str, subject: str, *, word: str = "", args: str = "") -> Draft | None:
+    """The intent that hears the handlers of `event`; None when none is for it. For a call, `word` names the tool."""
+    if not any(hook.event == event for hook in policy.hooks):
         return None
-    return Draft(event=HookStarted(event=event, subject=subject, handlers=ids, agent=agent), by="hook", cause=subject)
+    given = msgspec.json.decode(args, type=dict[str, object]) if args else {}
+    found = select(policy.hooks, event, word, args=given, rule_matches=policy.rule_matches)
+    if not found:
+        return None
+    ids = tuple([hook.id for hook in found])
+    started = HookStarted(event=event, subject=subject, handlers=ids, agent=policy.agent)
+    return Draft(event=started, by="hook", cause=subject)
 
 
 def fold_hooking(hooking: Hooking, record: Recorded) -> Hooking:
     """`hooking` after `record`."""
     match record.event:
         case HookStarted(event=event, subject=subject):
-            return replace(hooking, open=(*hooking.open, OpenHook(intent=record.id, event=event, subject=subject)))
+            opened = (*hooking.open, OpenHook(intent=record.id, event=event, subject=subject))
+            untold = ("", "") if event == "PostCompact" else hooking.compacted
+            return replace(hooking, open=opened, compacted=untold)
         case HookFinished():
             return _finished(hooking, record, record.event)
         case MessageInjected() if record.by == "hook":
@@ -123,27 +100,29 @@ def fold_hooking(hooking: Hooking, record: Recorded) -> Hooking:
             return replace(hooking, source="fork" if origin else "startup")
         case HistoryCleared():
             return replace(hooking, done=_without_start(hooking.done), source="clear")
-        case Compacted():
-            return replace(hooking, done=_without_start(hooking.done), source="compact")
+        case Compacted(trigger=trigger):
+            again = _without_start(hooking.done)
+            return replace(hooking, done=again, source="compact", compacted=(record.id, trigger))
         case _:
             return hooking
 
 
 def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hooking:
-    told = event.blocked and event.event in TOLD
-    said = tuple(filter(None, (event.reason if told else "", event.context)))
+    holds = event.blocked and event.event == "Stop"
+    ends = event.stops or (event.blocked and event.event == "PostToolBatch")
+    said = tuple(filter(None, (event.reason if holds else "", event.context)))
     return replace(
         hooking,
         open=tuple([each for each in hooking.open if each.intent != record.cause]),
         done=(*hooking.done, event),
         owed=(*hooking.owed, *said),
-        stop=(event.reason or "a hook said so") if event.stops else hooking.stop,
+        stop=(event.reason or "it gave no reason") if ends else hooking.stop,
     )
 
 
 def _outlived(hooking: Hooking) -> tuple[HookFinished, ...]:
     """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
-    watching = (each for each in hooking.open if each.event not in DECIDING)
+    watching = (each for each in hooking.open if each.event in EVENTS and not EVENTS[each.event].again)
     lost = (HookFinished(event=each.event, subject=each.subject) for each in watching)
     return (*_without_start(hooking.done), *lost)
 

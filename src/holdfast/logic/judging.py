@@ -1,22 +1,43 @@
 """From an open call to the policy's verdict on it. Pure."""
 
+import msgspec
+from msgspec.structs import replace
+
+from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.open_calls import OpenCall
-from holdfast.logic.permissions import fingerprint, judge, rules_digest
+from holdfast.logic.permissions import Call, rules_digest, weigh
 from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress
 from holdfast.vocab.event import Draft
 from holdfast.vocab.events import CallJudged
+from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import ToolSpec
 
 
 def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
     """The verdict on a call that was looked at."""
-    verdict = judge(spec, fingerprint(call.name, call.args), policy.rules, p.mode, p.consent.grants)
+    facts = call.facts
+    ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
+    hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
+    verdict = weigh(
+        Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
+        ground,
+        policy.rules,
+        mode=p.mode,
+        scope=p.scope,
+        grants=p.consent.grants,
+        granted=[replace(Rule.parse("allow", text), source="session") for text in p.consent.rules],
+        taint=p.consent.taint,
+        hook=hook,
+        approved=call.approved,
+    )
     event = CallJudged(
         call=call.id,
         decision=verdict.decision,
         reason=verdict.reason,
         detail=verdict.detail,
         rules=rules_digest(policy.rules),
+        offers=verdict.offers,
+        taints=verdict.taints,
     )
     return Draft(event=event, by="rule", cause=call.id)

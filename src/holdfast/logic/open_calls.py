@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from holdfast.logic.permissions import fingerprint
 from holdfast.vocab.event import Decision, Event, Recorded, ToolOutcome, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused
-from holdfast.vocab.event_tools import HookFinished
+from holdfast.vocab.event_tools import CallFacts, HookFinished
 from holdfast.vocab.events import (
-    CallFacts,
     CallInspected,
     CallJudged,
     CallProposed,
@@ -63,6 +62,8 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     taints: tuple[Taint, ...] = ()
     process: ProcessStarted | None = None
     """What it left running, perhaps."""
+    since: int = 0
+    """When it was started."""
     child: str = ""
     """The child session that it started."""
     share: int = 0
@@ -76,6 +77,7 @@ class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
     args: str
     outcome: ToolOutcome | TurnOutcome
+    took_ms: int = 0
 
 
 Calls = tuple[OpenCall, ...]
@@ -185,10 +187,10 @@ _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  #
     PermissionAsked: lambda calls, r, e: _change(calls, e.call, phase="asking", intent=r.id),
     PermissionAnswered: _answered,
     HookFinished: _hooked,
-    ToolStarted: lambda calls, r, e: _change(calls, e.call, phase="running", intent=r.id, effect=e.effect),
+    ToolStarted: lambda calls, r, e: _change(calls, e.call, phase="running", intent=r.id, effect=e.effect, since=r.at),
     ToolFinished: _over,
     ChildStarted: lambda calls, r, e: _change(
-        calls, e.call, phase="running", intent=r.id, effect="idempotent", child=e.child
+        calls, e.call, phase="running", intent=r.id, effect="idempotent", child=e.child, since=r.at
     ),
     ChildFinished: _over,
     ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),

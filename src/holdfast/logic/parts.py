@@ -10,6 +10,7 @@ from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.event import Event
 from holdfast.vocab.event_limits import Compacted
+from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
@@ -107,6 +108,8 @@ def cited_blobs(event: Event) -> frozenset[str]:
             return frozenset(_cited(event.content))
         case Compacted():
             return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request)))
+        case OutputKept():
+            return frozenset((event.sha256,))
         case ModelAsked():
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
         case _:

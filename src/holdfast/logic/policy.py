@@ -6,11 +6,12 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.logic.acts import Ground
-from holdfast.logic.hooking import Hook
+from holdfast.logic.hooks.matching import RuleMatches
+from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.trying import Retries
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import FsScope, ModelFacts, ToolSpec
+from holdfast.vocab.specs import ModelFacts, ToolSpec
 
 SESSION_TURNS: Final = 50
 """Turns that a session may have, when nothing else is said."""
@@ -36,8 +37,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     rules: tuple[Rule, ...] = ()
     ground: Ground = Ground(cwd="/", home="/")
     """Where calls happen, before anybody looked at their paths."""
-    scope: FsScope = "project"
-    hooks: tuple[Hook, ...] = ()
+    hooks: tuple[HookSpec, ...] = ()
+    rule_matches: RuleMatches | None = None
+    """Tells whether a hook's `if` is about a call."""
     agent: str = ""
     """The name of the agent whose session it is."""
     instructions: str = ""

@@ -18,7 +18,7 @@ from holdfast.logic.purse import Purse, fold_purse
 from holdfast.logic.trying import Trying, fold_trying
 from holdfast.vocab.event import Delivery, Event, Recorded, Stop
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
-from holdfast.vocab.event_tools import HookFinished
+from holdfast.vocab.event_tools import HookFinished, ScopeChanged
 from holdfast.vocab.events import (
     ChildFinished,
     Closed,
@@ -42,7 +42,7 @@ from holdfast.vocab.events import (
     TurnStarted,
     calls_of,
 )
-from holdfast.vocab.specs import Mode, OnCrash
+from holdfast.vocab.specs import FsScope, Mode, OnCrash
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -83,6 +83,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: str = ""
     model: str = ""
     mode: Mode = "default"
+    scope: FsScope = "sandboxed"
     closed: bool = False
     turns: int = 0
     """Turns on the active path."""
@@ -151,7 +152,8 @@ Change = dict[str, object]
 
 
 def _started(_: Progress, __: Recorded, event: Started) -> Change:
-    return {"session": event.session, "model": event.model, "mode": event.mode}
+    scope = event.context.fs_scope
+    return {"session": event.session, "model": event.model, "mode": event.mode, "scope": scope}
 
 
 def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
@@ -239,8 +241,18 @@ def _compaction_over(p: Progress, _: Recorded, __: Compacted | CompactionFailed)
     return {"compacting": ""}
 
 
-def _call_over(p: Progress, _: Recorded, event: ToolFinished | ChildFinished) -> Change:
-    over = (EndedCall(id=c.id, name=c.name, args=c.args, outcome=event.outcome) for c in p.calls if c.id == event.call)
+def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinished) -> Change:
+    over = [
+        EndedCall(
+            id=c.id,
+            name=c.name,
+            args=c.args,
+            outcome=event.outcome,
+            took_ms=(record.at - c.since) // 1000 if c.since else 0,
+        )
+        for c in p.calls
+        if c.id == event.call
+    ]
     return {"ended": (*p.ended, *over)}
 
 
@@ -256,6 +268,7 @@ _FOLDS: Final[
     Started: _started,
     Opened: _opened,
     Closed: lambda p, r, e: {"closed": True},
+    ScopeChanged: lambda p, r, e: {"scope": e.scope},
     ModeChanged: lambda p, r, e: {"mode": e.mode},
     ModelChanged: lambda p, r, e: {"model": e.model},
     InputReceived: _input_received,

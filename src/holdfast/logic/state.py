@@ -15,7 +15,7 @@ from holdfast.logic.usage import UsageTotals
 from holdfast.vocab.deltas import Notice
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import CompactionUndone
-from holdfast.vocab.event_tools import FileSeen
+from holdfast.vocab.event_tools import FileSeen, OutputKept
 from holdfast.vocab.events import Rewound, SlotWritten, TurnCompleted
 from holdfast.vocab.specs import SessionMeta
 
@@ -32,6 +32,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     meta: SessionMeta
     slots: dict[str, SlotWritten]
     seen: dict[str, str]
+    outputs: dict[str, str]
     turns: dict[str, TurnResult]
     inputs: Inputs
     open_turn: str
@@ -41,7 +42,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class State:
     """The folds of a session."""
 
-    __slots__ = ("life", "meta", "progress", "results", "seen", "slots", "transcript", "usage")
+    __slots__ = ("life", "meta", "outputs", "progress", "results", "seen", "slots", "transcript", "usage")
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -53,6 +54,8 @@ class State:
         self.slots: dict[str, SlotWritten] = {}
         self.seen: dict[str, str] = {}
         """The version of each file when the session last read or wrote it."""
+        self.outputs: dict[str, str] = {}
+        """Whole outputs that were put away: the names that the model knows, and the hashes of their blobs."""
 
     def apply(self, record: Recorded) -> tuple[Notice, ...]:
         """Take an event in; return what is to be announced."""
@@ -75,6 +78,8 @@ class State:
             self.slots[record.event.owner] = record.event
         elif isinstance(record.event, FileSeen):
             self.seen[record.event.path] = record.event.version
+        elif isinstance(record.event, OutputKept):
+            self.outputs[record.event.output] = record.event.sha256
         return notices
 
     def outline(self, records: Iterable[Recorded]) -> None:
@@ -90,6 +95,7 @@ class State:
             meta=self.meta,
             slots=self.slots,
             seen=self.seen,
+            outputs=self.outputs,
             turns=self.results.turns,
             inputs=self.results.inputs,
             open_turn=self.results.open,
@@ -109,6 +115,7 @@ class State:
             "inputs": msgspec.to_builtins(self.results.inputs.turn_of, order="deterministic"),
             "todos": msgspec.to_builtins(self.transcript.todos),
             "seen": dict(sorted(self.seen.items())),
+            "outputs": dict(sorted(self.outputs.items())),
             "slots": msgspec.to_builtins(self.slots, order="deterministic"),
         }
 
@@ -131,7 +138,7 @@ def restore(content: bytes) -> State:
     kept = msgspec.msgpack.decode(content, type=StateSnapshot)
     state = State()
     state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
-    state.slots, state.seen = kept.slots, kept.seen
+    state.slots, state.seen, state.outputs = kept.slots, kept.seen, kept.outputs
     state.results = Results(kept.turns, kept.inputs, kept.open_turn)
     state.transcript = Transcript(kept.transcript)
     return state

@@ -3,9 +3,9 @@
 import msgspec
 
 from holdfast.logic.open_calls import OpenCall
-from holdfast.logic.permissions import fingerprint
 from holdfast.ports import Answer, Question
 from holdfast.runtime.barrier import Fault
+from holdfast.runtime.hearing import told
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import PermissionAnswered, PermissionAsked
@@ -27,6 +27,7 @@ class AskHuman:
             return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
         call = next(call for call in self._world.state.progress.calls if call.id == self._asked.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
+        told(self._world, "Notification", call.id, word="permission_prompt")
         question = Question(
             session=self._world.session,
             call=call.id,
@@ -46,14 +47,13 @@ class AskHuman:
         grant, message = answer.grant, answer.message
         if allowed and grant in ("project", "person") and self._world.keep_rules is not None and rules:
             message = await self._world.keep_rules(rules, grant) or message
-        args = "" if answer.args is None else msgspec.json.encode(answer.args, order="deterministic").decode()
-        same = answer.args is None or fingerprint(call.name, args) == fingerprint(call.name, call.args)
+        changed = answer.args is not None and answer.args != msgspec.json.decode(call.args)
         return PermissionAnswered(
             call=call.id,
             allowed=allowed,
             grant=grant,
             rules=rules,
-            args="" if same or not allowed else args,
+            args=msgspec.json.encode(answer.args).decode() if changed and allowed else "",
             nobody=answer.nobody,
             message=message,
         )

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import anyio
+import msgspec
 
 from holdfast.logic.state import State
 from holdfast.runtime.barrier import Fault, guarded
@@ -16,8 +17,16 @@ from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Recorded
-from holdfast.vocab.events import FaultCaught, ModelAsked, ModelReplied, ToolFinished, ToolStarted, TurnCompleted
-from holdfast.vocab.messages import ServerBlock
+from holdfast.vocab.events import (
+    FaultCaught,
+    ModelAsked,
+    ModelReplied,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    calls_of,
+)
+from holdfast.vocab.messages import ServerBlock, ToolCall, text_of
 from holdfast.wire.names import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]
@@ -40,6 +49,30 @@ NAMES: Final = frozenset(
 )
 
 
+SHOWN: Final = 2_000
+"""Characters of a tool's result that a callback is given; the log has the whole."""
+
+
+class ToolStart(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool begins."""
+
+    call: str
+    tool: str
+    args: dict[str, object]
+
+
+class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """A call is over: it went well, failed, or was not allowed to run."""
+
+    call: str
+    tool: str
+    args: dict[str, object]
+    success: bool
+    denied: bool = False
+    result: str = ""
+    """The beginning of what it gave back."""
+
+
 class Callbacks:
     """The callbacks of one session."""
 
@@ -49,6 +82,8 @@ class Callbacks:
         self._seen = 0
         self._subscription: Subscription | None = None
         self._moved = anyio.Event()
+        self._calls: dict[str, ToolCall] = {}
+        """The calls of the newest reply."""
         self.running = False
 
     def add(self, name: str, callback: Callback) -> Callable[[], None]:
@@ -109,14 +144,15 @@ class Callbacks:
 
     def _events(self, record: Recorded) -> Iterator[tuple[str, object]]:
         match record.event:
-            case ToolStarted():
-                yield "tool_start", record.event
+            case ToolStarted(call=call, name=name):
+                yield "tool_start", ToolStart(call=call, tool=name, args=self._args(call))
             case ToolFinished():
-                yield "tool_end", record.event
+                yield "tool_end", self._end(record.event)
             case ModelAsked():
                 yield "thinking", True
                 yield "context_update", self._context()
             case ModelReplied(parts=parts):
+                self._calls = {call.id: call for call in calls_of(record.event)}
                 yield "thinking", False
                 yield from (("server_tool", part) for part in parts if isinstance(part, ServerBlock))
                 yield "context_update", self._context()
@@ -125,3 +161,23 @@ class Callbacks:
                 yield name, self._state.results.turns.get(turn)
             case _:
                 pass
+
+    def _end(self, event: ToolFinished) -> ToolEnd:
+        call = self._calls.get(event.call)
+        text = text_of(event.content)
+        return ToolEnd(
+            call=event.call,
+            tool=call.name if call is not None else "",
+            args=self._args(event.call),
+            success=event.outcome == "ok",
+            denied=event.outcome == "denied",
+            result=text if len(text) <= SHOWN else f"{text[:SHOWN]}\n[{len(text) - SHOWN} characters more]",
+        )
+
+    def _args(self, call: str) -> dict[str, object]:
+        """The arguments as the model wrote them; empty when they cannot be read."""
+        found = self._calls.get(call)
+        try:
+            return msgspec.json.decode(found.args, type=dict[str, object]) if found is not None else {}
+        except msgspec.DecodeError:
+            return {}

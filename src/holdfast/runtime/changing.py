@@ -12,6 +12,7 @@ from holdfast.logic.pricing import check_priced
 from holdfast.logic.transcript import Transcript, transcript_of
 from holdfast.runtime.bus import Subscription
 from holdfast.runtime.following import follow
+from holdfast.runtime.hearing import heard, told
 from holdfast.runtime.reading import Reading
 from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import IllegalTransition, UserError
@@ -47,8 +48,12 @@ class Changing(Reading):
         found = await self._world.model(model)
         if self._world.state.progress.purse.limit is not None and not self._runner.policy.allow_unpriced:
             check_priced({model: found.facts})
+        verdict = await heard(self._world, "PreModelSwitch", model)
+        if verdict is not None and verdict.blocked:
+            raise UserError(f"A hook refused the model {model!r}: {verdict.reason or 'it gave no reason'}")
         self._runner.learn(model, found.facts)
         await self._deliver(Draft(event=ModelChanged(model=model), by="user"), goes_on=False)
+        told(self._world, "PostModelSwitch", model)
 
     async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
         """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""

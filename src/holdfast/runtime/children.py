@@ -1,6 +1,7 @@
 """Performs `ChildStarted`: a child session with a log of its own answers a prompt."""
 
 from holdfast.runtime.barrier import Fault
+from holdfast.runtime.hearing import heard
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused
@@ -23,7 +24,10 @@ class RunChild:
         """Run the child to its end."""
         if self._world.open_child is None:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
-        return self._finish(await self._world.open_child(self._started, self._tell))
+        await heard(self._world, "SubagentStart", self._started.child)
+        finished = await self._world.open_child(self._started, self._tell)
+        await heard(self._world, "SubagentStop", self._started.child)
+        return self._finish(finished)
 
     def stopped(self) -> Outcome:
         """The child was stopped with its parent."""

@@ -28,6 +28,7 @@ from holdfast.logic.usage import add
 from holdfast.logic.words import counted
 from holdfast.ports import Model, ModelRequest
 from holdfast.runtime.barrier import Fault
+from holdfast.runtime.hearing import heard
 from holdfast.runtime.stream_model import stream_model
 from holdfast.runtime.texts import whole_text
 from holdfast.runtime.world import Outcome, World
@@ -62,6 +63,9 @@ class Compact:
 
     async def run(self) -> Outcome:
         """Shorten the conversation, or say why it stays as it is."""
+        verdict = await heard(self._world, "PreCompact", self._id, word=self._started.trigger)
+        if verdict is not None and verdict.blocked:
+            return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
         chosen = self._chosen = self._plan()
         if chosen is None:
             return self._fail("There is nothing that could be shortened.")
@@ -187,6 +191,9 @@ class Compact:
         blobs: dict[str, bytes] = {}
         if chosen.forgone:
             text = f"{text}\n({counted(chosen.forgone, 'text')} that the person gave can be found in the log only.)"
+        if text and (todos := self._world.state.transcript.todos):
+            listed = "\n".join(f"- [{todo.status}] {todo.content}" for todo in todos)
+            text = f"{text}\n\nThe list of things to do, as it stands:\n{listed}"
         if text:
             summary, blobs = shorten(text)
         event = state_after(chosen, summary, started.trigger)

@@ -8,9 +8,10 @@ from holdfast.logic.usage_snapshot import UsageSnapshot, usage_snapshot
 from holdfast.ports import EventStore
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
+from holdfast.vocab.event_tools import Todo
 from holdfast.vocab.events import ModelChanged, SlotWritten
 from holdfast.vocab.messages import SessionMessage
-from holdfast.vocab.specs import Mode, ModelFacts, Usage
+from holdfast.vocab.specs import Mode, ModelFacts, Taint, Usage
 
 
 class Reading:
@@ -145,6 +146,21 @@ class Reading:
     def approved_tools(self) -> tuple[str, ...]:
         """The tools with a call that is allowed for the whole session."""
         return tuple(sorted({grant.partition("#")[0] for grant in self._world.state.progress.consent.grants}))
+
+    @property
+    def taint(self) -> tuple[Taint, ...]:
+        """What the session has met: words of strangers, private data, a way out."""
+        return tuple(sorted(self._world.state.progress.consent.taint))
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools, in the order in which the model is told of them."""
+        return tuple(spec.name for spec in self._world.tools.specs())
+
+    @property
+    def todos(self) -> tuple[Todo, ...]:
+        """What is to be done."""
+        return self._world.state.transcript.todos
 
     def slot(self, owner: str) -> SlotWritten | None:
         """The state that an extension put away."""

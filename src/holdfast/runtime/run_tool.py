@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import anyio
+import anyio.to_thread
 
 from holdfast.logic.parts import clean, make_durable
 from holdfast.ports import Confinement, Tool, ToolOutput
@@ -28,6 +29,7 @@ class RunTool:
         self._shown: list[str] = []
         self._size = 0
         self._checking = False
+        self._walls: Confinement | None = None
         self._open = next(call for call in world.state.progress.calls if call.id == record.event.call)
 
     # --- what the tool sees
@@ -56,7 +58,7 @@ class RunTool:
     @property
     def confinement(self) -> Confinement | None:
         """What programs are started behind."""
-        return self._world.confinement
+        return self._walls
 
     def seen(self, path: str) -> str:
         """The version of a file when the session last read or wrote it."""
@@ -87,6 +89,8 @@ class RunTool:
                 "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
             )
         _, _, args = self._world.tools.inspect(self._open.name, self._open.args)
+        if tool.spec.touches == "runs" and self._world.raise_walls is not None:
+            self._walls = await anyio.to_thread.run_sync(self._world.raise_walls)
         patience = self._world.tool_timeout_s
         with anyio.move_on_after(patience) as limit:
             output = await self._output(tool, args)

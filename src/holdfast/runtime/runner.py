@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
+from holdfast.logic.hooking import SESSION
 from holdfast.logic.lifecycle import Lifecycle, move
 from holdfast.logic.policy import Policy
 from holdfast.logic.step import Step, settle
@@ -19,12 +20,14 @@ from holdfast.ports import Trace
 from holdfast.runtime.admission import admit
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Bus, Item
+from holdfast.runtime.hearing import all_heard, heard
 from holdfast.runtime.inbox import Post
 from holdfast.runtime.performers import PERFORMERS
 from holdfast.runtime.world import Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import (
     ChildFinished,
     Closed,
@@ -79,6 +82,7 @@ class Runner:
         self._taken: list[Post] = []
         """What the step under way writes."""
         world.stream = self.stream
+        world.policy = lambda: self.policy
         world.tap = self._tap
 
     async def drive(self) -> None:
@@ -137,6 +141,8 @@ class Runner:
     async def close(self, reason: str) -> None:
         """Say that the session is closed, in the log too when anything was written at all, and end the loop."""
         if self.alive and self.wrote:
+            await all_heard(self.world)
+            await heard(self.world, "SessionEnd", SESSION, word=reason)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
@@ -226,11 +232,18 @@ class Runner:
             items.extend(self._announced(record, state.follow(record)))
             if isinstance(record.event, Opened):
                 self.opening = ()
+            elif isinstance(record.event, HookFinished):
+                self._heard(record.event)
         self.wrote = True
         self._deltas = 0
         self._streamed.clear()
         self._trace.position(self.world.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
+
+    def _heard(self, event: HookFinished) -> None:
+        waiting = self.world.hearing.get((event.event, event.subject))
+        if waiting is not None:
+            waiting.set()
 
     @staticmethod
     def _announced(record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:

@@ -4,7 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import anyio
+
 from holdfast.logic.outgoing import Outgoing
+from holdfast.logic.policy import Policy
 from holdfast.logic.state import State
 from holdfast.ports import Asker, Clock, Confinement, EventStore, Model, Tap, Tool
 from holdfast.runtime.barrier import Fault
@@ -12,8 +15,8 @@ from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Draft, Grant, Recorded
 from holdfast.vocab.event_limits import ChildPaused
-from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import CallFacts, ChildFinished, ChildStarted
+from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
+from holdfast.vocab.events import ChildFinished, ChildStarted
 from holdfast.vocab.specs import ToolSpec, Usage
 
 Tell = Callable[[Usage, int], None]
@@ -81,7 +84,12 @@ class World:
     look: Look = _look_at_nothing
     keep_rules: KeepRules | None = None
     hear_hooks: HearHooks | None = None
-    confinement: Confinement | None = None
+    raise_walls: Callable[[], Confinement | None] | None = None
+    """Gives what programs are started behind; may take a moment."""
+    policy: Callable[[], Policy] = Policy
+    """What is in force now."""
+    hearing: dict[tuple[str, str], anyio.Event] = field(default_factory=dict)
+    """Who waits for the handlers of a hook event about a subject."""
     open_child: OpenChild | None = None
     idle_timeout_s: float | None = 120.0
     """How long a model may stay silent."""

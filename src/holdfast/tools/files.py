@@ -1,15 +1,18 @@
-"""Files as the file tools see them: paths of the session, failures in words, replacement in one step."""
+"""Files as the file tools see them: which file a call means, failures in words, versions."""
 
-import contextlib
+import errno
 import os
-import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from holdfast.ports import ToolOutput
 
 PROBE: Final = 8192
 """Bytes at the beginning of a file that are searched for a NUL, the sign of a binary file."""
+LARGEST: Final = 32 * 1024 * 1024
+"""Bytes of a file that is taken into memory."""
 
 
 class Refused(Exception):
@@ -22,7 +25,31 @@ class Refused(Exception):
     @property
     def output(self) -> ToolOutput:
         """The failed result."""
-        return ToolOutput(text=str(self), failed=True, code=self.code)
+        return ToolOutput(text=str(self).encode("utf-8", "replace").decode(), failed=True, code=self.code)
+
+
+class Located(Protocol):
+    """The part of a tool's context that says where its paths lead."""
+
+    @property
+    def cwd(self) -> str:
+        """The working folder of the session."""
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """The absolute paths of the call as written, and where each led when the call was judged."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A file that a call names."""
+
+    shown: str
+    """What messages call it."""
+    place: str
+    """Where it is, every link followed."""
+    judged: bool = False
+    """Whether the call was allowed for this very place: then nothing on the way may be a link now."""
 
 
 def locate(cwd: str, file_path: str) -> Path:
@@ -30,93 +57,64 @@ def locate(cwd: str, file_path: str) -> Path:
     if "\0" in file_path or not file_path:
         raise Refused("bad_path", f"{file_path!r} cannot be a path.")
     try:
+        os.fsencode(file_path)
         return Path(cwd) / Path(file_path).expanduser()
-    except RuntimeError as exc:
+    except (RuntimeError, UnicodeEncodeError) as exc:
         raise Refused("bad_path", f"{file_path!r} cannot be resolved: {exc}") from exc
 
 
-def in_words(path: Path, exc: OSError) -> Refused:
+def target_of(context: Located, file_path: str) -> Target:
+    """The file that `file_path` means in this call: where it led when the call was judged, or where it leads now."""
+    path = locate(context.cwd, file_path)
+    shown = str(path)
+    if file_path.endswith("/"):
+        raise Refused("is_folder", f"{file_path!r} names a folder, not a file.")
+    if not context.links:
+        return Target(shown, os.path.realpath(path))
+    home = file_path.startswith("~")
+    keys = (
+        os.path.join(context.cwd, os.path.expanduser(file_path)),
+        shown,
+        "" if home else f"{context.cwd}/{file_path}",
+    )
+    place = next((context.links[key] for key in keys if key in context.links), None)
+    if place is None:
+        raise Refused("not_judged", f"{shown!r} was not looked at when this call was judged. Name it by its full path.")
+    if not place.startswith("/") or "\0" in place:
+        raise Refused(
+            "bad_path", f"Nobody can say where {shown!r} leads: its links form a loop, or a folder may not be searched."
+        )
+    return Target(shown, place, judged=True)
+
+
+def in_words(path: Path | str, exc: OSError) -> Refused:
     """A failure of the operating system as something that a model can act on."""
+    shown = str(path)
     match exc:
         case FileNotFoundError():
-            return Refused("not_found", f"There is no file {str(path)!r}.")
+            return Refused("not_found", f"There is no file {shown!r}.")
         case IsADirectoryError():
-            return Refused("is_folder", f"{str(path)!r} is a folder. List it with `ls`.")
+            return Refused("is_folder", f"{shown!r} is a folder. List it with Glob or `ls`.")
         case NotADirectoryError():
-            return Refused("not_found", f"There is no file {str(path)!r}: a part of its path is not a folder.")
+            return Refused("not_found", f"There is no file {shown!r}: a part of its path is not a folder.")
         case PermissionError():
-            return Refused("no_permission", f"{str(path)!r} may not be used: permission denied.")
+            return Refused("no_permission", f"{shown!r} may not be used: permission denied.")
+        case _ if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            return Refused("no_space", f"There is no space left for {shown!r}. It is as it was.")
         case _:
-            return Refused("os_error", f"{str(path)!r} cannot be used: {exc.strerror or exc}.")
+            return Refused("os_error", f"{shown!r} cannot be used: {exc.strerror or exc}.")
 
 
-def require_regular(path: Path) -> os.stat_result:
-    """The facts of a regular file. Raise `OSError` or `Refused` otherwise: a pipe could block for ever."""
-    facts = path.stat()
-    if stat.S_ISDIR(facts.st_mode):
-        raise IsADirectoryError(path)
-    if not stat.S_ISREG(facts.st_mode):
-        raise Refused("not_regular", f"{str(path)!r} is a device, a pipe or a socket, not a regular file.")
-    return facts
-
-
-def replace_content(path: Path, content: bytes, expected: os.stat_result | None = None) -> bool:
-    """Make `content` the content of a file in one step; say whether the file is new.
-
-    A link is followed to its target, which keeps its mode and owner. A reader sees the old content or the new one, also
-    after a power loss. With `expected`, raise `Refused` when the file is no longer the one that was looked at.
-    """
-    target = Path(os.path.realpath(path))
-    facts = _existing(path)
-    if facts is None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    elif not os.access(path, os.W_OK):
-        raise Refused("no_permission", f"{str(path)!r} is read-only.")
-    temporary = target.parent / f".holdfast-{os.urandom(8).hex()}.tmp"
+def require_text(name: str, text: str) -> None:
+    """Refuse what is not text: half characters that no file can hold."""
     try:
-        _write_synced(temporary, content, facts)
-        if expected is not None and _version(target.stat()) != _version(expected):
-            raise Refused("changed", f"{str(path)!r} was changed by somebody else meanwhile. Read it again.")
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_folder(target.parent)
-    return facts is None
+        text.encode()
+    except UnicodeEncodeError as exc:
+        raise Refused(
+            "bad_text", f"{name} cannot be written: {exc.reason} at character {exc.start}. Send whole characters."
+        ) from exc
 
 
-def _existing(path: Path) -> os.stat_result | None:
-    try:
-        return require_regular(path)
-    except FileNotFoundError:
-        return None
-
-
-def _version(facts: os.stat_result) -> tuple[int, int, int, int]:
-    return facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns
-
-
-def _write_synced(path: Path, content: bytes, like: os.stat_result | None) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if like is None else 0o600)
-    with open(descriptor, "wb") as file:
-        if like is not None:
-            _take_over(descriptor, like)
-        file.write(content)
-        file.flush()
-        os.fsync(descriptor)
-
-
-def _take_over(descriptor: int, like: os.stat_result) -> None:
-    mine = os.fstat(descriptor)
-    if (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
-        with contextlib.suppress(PermissionError):  # only root may give files away; the content matters more
-            os.fchown(descriptor, like.st_uid, like.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def version_of(facts: os.stat_result) -> str:
+    """What tells a file from itself before or after a change."""
+    return f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}"

@@ -38,11 +38,23 @@ class BoundedText:
     @property
     def text(self) -> str:
         """What is kept, with a note in the middle of how much is not."""
+        return self.shown()
+
+    @property
+    def left_out(self) -> int:
+        """Characters that are not kept."""
+        return self._left_out + max(0, self._tail_size - self._tail_limit)
+
+    @property
+    def next_line(self) -> int:
+        """The number of the line, counted from 1, in which the beginning ends."""
+        return 1 + sum(piece.count("\n") for piece in self._head)
+
+    def shown(self, hint: str = "") -> str:
+        """What is kept, with a note in the middle of how much is not; `hint` says where to find it."""
         tail = "".join(self._tail)
-        too_long = max(0, len(tail) - self._tail_limit)
-        left_out = self._left_out + too_long
-        note = f"\n[{left_out} characters are left out here]\n" if left_out else ""
-        return "".join(self._head) + note + tail[too_long:]
+        note = f"\n[{self.left_out} characters are left out here{hint}]\n" if self.left_out else ""
+        return "".join(self._head) + note + tail[max(0, len(tail) - self._tail_limit) :]
 
     def _drop(self, size: int) -> None:
         self._tail_size -= size

@@ -9,6 +9,7 @@ import ctypes
 import functools
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ import anyio.to_thread
 
 CALL_VARIABLE: Final = "HOLDFAST_CALL"
 """The environment variable that carries the id of the call to everything that it starts."""
+RUN_VARIABLE: Final = "HOLDFAST_RUN"
+"""The one that carries a word of its own for each command: a process that left its group is known by it."""
 GRACE_S: Final = 2.0
 """How long a process may take to end by itself after SIGTERM."""
 KILL_S: Final = 2.0
@@ -86,12 +89,18 @@ def die_with_parent() -> Callable[[], None] | None:
     return arrange
 
 
-def members(group: int) -> tuple[int, ...]:
-    """The living processes of a group, and those of the session it leads that took another group."""
+def members(group: int, run: str = "") -> tuple[int, ...]:
+    """The living processes of a group, those of the session it leads that took another group, and those that carry the word `run`."""
     if not _PROC.joinpath("self").exists():
-        return (group,) if _answers(group) else ()
+        return (group,) if group > 1 and _answers(group) else ()
     found = (look_at(int(each)) for each in os.listdir(_PROC) if each.isdigit())
-    return tuple(each.pid for each in found if each and not each.dead and group in (each.group, each.session))
+    living = (each for each in found if each and not each.dead)
+    marked = f"{RUN_VARIABLE}={run}".encode() if run else b""
+    return tuple(
+        each.pid
+        for each in living
+        if (group > 1 and group in (each.group, each.session)) or (marked and marked in _environment(each.pid))
+    )
 
 
 def survivors(group: int) -> tuple[int, ...]:
@@ -99,11 +108,40 @@ def survivors(group: int) -> tuple[int, ...]:
     return members(group) if _answers(group) else ()
 
 
-async def end_group(group: int) -> tuple[int, ...]:
-    """Stop every process of a group: SIGTERM, two seconds, SIGKILL. Return those that even the kernel could not end."""
-    if await _press(group, signal.SIGTERM, GRACE_S) or await _press(group, signal.SIGKILL, KILL_S):
+async def end_group(group: int, run: str = "") -> tuple[int, ...]:
+    """Stop every process of a group: SIGTERM, two seconds, SIGKILL. Return those that even the kernel could not end.
+
+    Those that carry the word `run` are stopped with it, in whatever group or session they hide.
+    """
+    if await _press(group, run, signal.SIGTERM, GRACE_S) or await _press(group, run, signal.SIGKILL, KILL_S):
         return ()
-    return await anyio.to_thread.run_sync(members, group)
+    return await anyio.to_thread.run_sync(members, group, run)
+
+
+async def end_run(run: str) -> tuple[int, ...]:
+    """Stop what carries the word `run`, when its group is gone and the group's number may be a stranger's. Return as `end_group` does."""
+    return await end_group(0, run)
+
+
+async def wait_for(process: "subprocess.Popen[bytes]") -> None:
+    """Wait until our child has ended; its children may go on."""
+    descriptor = watchable(process.pid)
+    try:
+        while process.poll() is None:
+            await (anyio.sleep(_POLL_S) if descriptor is None else anyio.wait_readable(descriptor))
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def watchable(pid: int) -> int | None:
+    """A descriptor that becomes readable when our child `pid` ends; None where the kernel has no such thing."""
+    if sys.platform != "linux":
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 async def stop_group(group: int, boot: str, started: int, call: str = "") -> bool:
@@ -135,11 +173,11 @@ def _find_prctl() -> Callable[[int, int], int] | None:
     return prctl
 
 
-async def _press(group: int, number: int, seconds: float) -> bool:
+async def _press(group: int, run: str, number: int, seconds: float) -> bool:
     """Signal a group and wait until it is gone; give up after `seconds`."""
     with anyio.move_on_after(seconds):
         while True:
-            if not await anyio.to_thread.run_sync(_signal, group, number):
+            if not await anyio.to_thread.run_sync(_signal, group, run, number):
                 return True
             if number == signal.SIGTERM:
                 number = 0  # a second SIGTERM often means "at once"; only look from now on
@@ -147,13 +185,14 @@ async def _press(group: int, number: int, seconds: float) -> bool:
     return False
 
 
-def _signal(group: int, number: int) -> tuple[int, ...]:
+def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
     """Send a signal to a group and to the rest of its session; return those who were there. Signal 0 only looks."""
-    found = members(group)
+    found = members(group, run)
     if number == 0:
         return found
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
+    if group > 1:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
     for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
@@ -182,12 +221,16 @@ def _groups_of(call: str) -> tuple[int, ...]:
 
 def _carries(pid: int, call: str) -> bool:
     """Whether a process was started by a call: by this one, or by any when `call` is empty."""
-    try:
-        environment = (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return False
     prefix = f"{CALL_VARIABLE}={call}".encode()
-    return any(each == prefix if call else each.startswith(prefix) for each in environment)
+    return any(each == prefix if call else each.startswith(prefix) for each in _environment(pid))
+
+
+def _environment(pid: int) -> tuple[bytes, ...]:
+    """What a process was started with; nothing when it is gone or not ours to look at."""
+    try:
+        return tuple((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
+    except OSError:
+        return ()
 
 
 def _answers(group: int) -> bool:

@@ -1,7 +1,8 @@
-"""The tool `Read`: a text file as numbered lines."""
+"""The tool `Read`: text as numbered lines, images to look at, notebooks and PDF files as text."""
 
+import os
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Annotated, BinaryIO, Final
 
 import anyio.to_thread
@@ -9,92 +10,110 @@ from msgspec import Meta
 
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.define import tool
-from holdfast.tools.files import PROBE, Refused, in_words, locate, require_regular
+from holdfast.tools.encoding import decode
+from holdfast.tools.files import LARGEST, PROBE, Refused, Target, in_words, target_of, version_of
+from holdfast.tools.images import LARGEST_IMAGE, binary_kind, image_type, medium
+from holdfast.tools.lines import ByteLines, TextLines, show
+from holdfast.tools.notebook import show_notebook
+from holdfast.tools.pdf import pdf_text
+from holdfast.tools.places import reach
+from holdfast.vocab.event_tools import FileSeen
 
 LINES: Final = 2000
 """Lines that one call shows when it does not say how many."""
-LINE_CHARS: Final = 2000
-"""Characters of a line that are shown."""
-TOTAL_CHARS: Final = 120_000
-"""Characters that one call shows at most, so that one file cannot fill a model's window."""
+
+_WIDE: Final = (b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+"""How text begins that has more than one byte for every character."""
 
 
 @tool(name="Read", effect="pure", touches="reads")
 async def read_file(
     context: ToolContext,
     file_path: Annotated[str, "The file. A relative path starts at the working folder; `~` is the home folder."],
-    offset: Annotated[int, Meta(ge=1, description="The first line to show, counted from 1.")] = 1,
-    limit: Annotated[int, Meta(ge=1, description="How many lines to show.")] = LINES,
+    offset: Annotated[
+        int, Meta(ge=1, description="The first line to show, counted from 1; of a notebook, the cell.")
+    ] = 1,
+    limit: Annotated[int, Meta(ge=1, description="How many lines, or cells, to show.")] = LINES,
+    pages: Annotated[str, "Of a PDF file, the pages to show: `3` or `1-5`. The first 20 when it is not said."] = "",
 ) -> ToolOutput:
-    """Read a text file. Lines come numbered as `cat -n` does; the number and the tab are not part of the file."""
+    """Read a text file, an image, a notebook or a PDF file. Lines come numbered as `cat -n` does; the number and the tab are not
+    part of the file.
+    """
     try:
-        path = locate(context.cwd, file_path)
-        text = await anyio.to_thread.run_sync(_read, path, offset, limit, abandon_on_cancel=True)
+        target = target_of(context, file_path)
+        work = partial(_read, target, offset, limit)
+        found = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+        output = found.output or ToolOutput(text=await pdf_text(target.shown, found.pdf, pages))
     except Refused as refused:
         return refused.output
-    return ToolOutput(text=text)
+    context.note(FileSeen(path=target.place, version=found.version))
+    return output
 
 
 @dataclass(frozen=True)
-class _Line:
-    text: str
-    cut: int
-    """Bytes left out."""
+class _Found:
+    """What a file holds, and the version that was read."""
+
+    version: str
+    output: ToolOutput | None = None
+    pdf: bytes = b""
+    """A PDF file, still to be read."""
 
 
-def _read(path: Path, offset: int, limit: int) -> str:
+def _read(target: Target, offset: int, limit: int) -> _Found:
     try:
-        require_regular(path)
-        with path.open("rb") as file:
-            return _show(path, file, offset, limit)
+        with reach(target) as place, open(place.open(), "rb") as file:
+            facts = os.fstat(file.fileno())
+            head = file.read(PROBE) or b""
+            file.seek(0)
+            version = version_of(facts)
+            if b"%PDF-" in head[:1024] and head.lstrip()[:5] == b"%PDF-":
+                return _Found(version, pdf=_whole(target, file, facts.st_size))
+            return _Found(version, _show(target, file, head, offset, limit))
     except OSError as exc:
-        raise in_words(path, exc) from exc
+        raise in_words(target.shown, exc) from exc
 
 
-def _show(path: Path, file: BinaryIO, offset: int, limit: int) -> str:
-    if b"\0" in file.read(PROBE):
-        raise Refused("binary", f"{str(path)!r} is binary. Look at it with a program, such as `file` or `xxd | head`.")
-    file.seek(0)
-    skipped = _skip(file, offset - 1)
-    shown: list[str] = []
-    size = 0
-    while len(shown) < limit and size < TOTAL_CHARS and (line := _next_line(file)) is not None:
-        text = line.text.removeprefix("\ufeff") if offset + len(shown) == 1 else line.text
-        cut = f" [{line.cut} bytes of this line are left out]" if line.cut else ""
-        shown.append(f"{offset + len(shown):>6}\t{text}{cut}")
-        size += len(shown[-1])
-    if not shown:
-        return _nothing(path, skipped, offset)
-    following = offset + len(shown)
-    more = f"\n(The file goes on: read it with offset={following}.)" if file.read(1) else ""
-    return "\n".join(shown) + more
+def _show(target: Target, file: BinaryIO, head: bytes, offset: int, limit: int) -> ToolOutput:
+    size = os.fstat(file.fileno()).st_size
+    if kind := image_type(head):
+        return _image(target, file, kind, size)
+    if head.startswith(_WIDE):
+        document = decode(target.shown, _whole(target, file, size))
+        return ToolOutput(text=show(target.shown, TextLines(document), offset, limit))
+    if b"\0" in head:
+        raise _binary(target, head, size)
+    if target.shown.endswith(".ipynb") and size <= LARGEST:
+        notebook = show_notebook(file.read(LARGEST + 1), offset, limit)
+        if notebook is not None:
+            return notebook
+        file.seek(0)
+    return ToolOutput(text=show(target.shown, ByteLines(target.shown, file), offset, limit))
 
 
-def _nothing(path: Path, lines: int, offset: int) -> str:
-    if lines == 0:
-        return f"(The file {str(path)!r} is empty.)"
-    raise Refused("past_end", f"{str(path)!r} has {lines} lines; offset={offset} is past its end.")
+def _image(target: Target, file: BinaryIO, kind: str, size: int) -> ToolOutput:
+    shown = target.shown
+    if size > LARGEST_IMAGE:
+        raise Refused(
+            "too_large", f"The image {shown!r} has {size} bytes; at most {LARGEST_IMAGE} can be shown. Make it smaller."
+        )
+    picture = medium(file.read(LARGEST_IMAGE + 1), os.path.basename(shown))
+    if picture is None:
+        raise Refused("changed", f"{shown!r} changed while it was read. Read it again.")
+    return ToolOutput(text=f"(The image {shown!r}: {kind}, {len(picture.content)} bytes.)", media=(picture,))
 
 
-def _skip(file: BinaryIO, lines: int) -> int:
-    """Pass over `lines` lines; return how many there were."""
-    passed = 0
-    while passed < lines and (piece := file.readline(PROBE)):
-        while not piece.endswith(b"\n") and (more := file.readline(PROBE)):
-            piece = more
-        passed += 1
-    return passed
+def _whole(target: Target, file: BinaryIO, size: int) -> bytes:
+    content = file.read(LARGEST + 1) if size <= LARGEST else b""
+    if size > LARGEST or len(content) > LARGEST:
+        raise Refused("too_large", f"{target.shown!r} has more than {LARGEST} bytes. Use a program to look at parts.")
+    return content
 
 
-def _next_line(file: BinaryIO) -> _Line | None:
-    """The next line without its end; of a very long one only the beginning, so that memory stays bounded."""
-    piece = file.readline(LINE_CHARS * 4)
-    if not piece:
-        return None
-    rest = 0
-    last = piece
-    while not last.endswith(b"\n") and (more := file.readline(PROBE)):
-        last = more
-        rest += len(more.rstrip(b"\r\n"))
-    text = piece.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-    return _Line(text[:LINE_CHARS], rest + len(text[LINE_CHARS:].encode("utf-8", "replace")))
+def _binary(target: Target, head: bytes, size: int) -> Refused:
+    kind = binary_kind(head)
+    guess = f", probably {kind}" if kind else ""
+    return Refused(
+        "binary",
+        f"{target.shown!r} is binary{guess} ({size} bytes). Look at it with a program, such as `file` or `xxd | head`.",
+    )

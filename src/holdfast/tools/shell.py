@@ -1,23 +1,21 @@
 """The tool `Bash`: a command in the session's folder, with all of its processes under control."""
 
-import codecs
 import os
-import shutil
-import signal
-import subprocess
-import sys
-from typing import Annotated, Final
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, cast
 
 import anyio
 import anyio.to_thread
 from msgspec import Meta
 
-from holdfast.ports import ToolContext, ToolOutput
+from holdfast.ports import Tool, ToolContext, ToolOutput
+from holdfast.tools.commands import Started, ending, note_start, problem_of, start
 from holdfast.tools.define import tool
 from holdfast.tools.output import BoundedText, LiveText
-from holdfast.tools.processes import CALL_VARIABLE, KILL_S, boot_id, die_with_parent, end_group, started_at, survivors
-from holdfast.vocab.events import ProcessStarted
-from holdfast.vocab.keys import without_keys
+from holdfast.tools.page import Keep, shown_in_part
+from holdfast.tools.processes import KILL_S, end_group, survivors, wait_for
+from holdfast.tools.screen import PlainText, SettledLines
+from holdfast.tools.spool import Spool
 
 TIMEOUT_MS: Final = 120_000
 """How long a command may run when the call does not say."""
@@ -26,97 +24,120 @@ LONGEST_MS: Final = 600_000
 LINGER_S: Final = 0.2
 """How long to read on after the command ended: what it left in the background may hold its output open for ever."""
 
+Begin = Callable[[str, ToolContext], ToolOutput]
+"""Starts a command in the background and says how it is known. Raises `OSError` when it cannot be started."""
+
 _PIECE: Final = 65_536
 _PIPE_HOLDS: Final = 1_048_576
 """Bytes that a pipe can hold at most: so many may still wait when the command has ended."""
-_POLL_S: Final = 0.02
 
 
-@tool(name="Bash", touches="runs")
-async def run_command(
-    context: ToolContext,
-    command: Annotated[str, "The command, as bash reads it."],
-    timeout: Annotated[int, Meta(ge=1, le=LONGEST_MS, description="Milliseconds that it may run.")] = TIMEOUT_MS,  # noqa: ASYNC109  # the model sets it
-    description: Annotated[str, "What it does, in a few words, for the person who watches."] = "",
-) -> ToolOutput:
-    """Run a shell command in the working folder. Each call is a new shell, without input: `cd` does not stay."""
-    if "\0" in command:
-        return ToolOutput(text="A command cannot contain a NUL character.", failed=True, code="bad_arguments")
-    try:
-        process = _spawn(command, context)
-    except OSError as exc:
-        return ToolOutput(
-            text=f"The command could not be started in {context.cwd!r}: {exc}", failed=True, code="not_started"
-        )
-    return await _Run(process, context).finish(timeout)
+def make_bash(
+    *,
+    environment: Mapping[str, str] | None = None,
+    keep: Keep | None = None,
+    folder: str | None = None,
+    begin: Begin | None = None,
+) -> Tool:
+    """Make the tool `Bash`.
+
+    `environment` is added to that of this process, `keep` takes whole outputs that the model sees in part only, `folder` is where they
+    are put together, and `begin` starts what is to run in the background.
+    """
+    added = dict(environment or {})
+
+    @tool(name="Bash", touches="runs")
+    async def bash(
+        context: ToolContext,
+        command: Annotated[str, "The command, as bash reads it."],
+        timeout: Annotated[  # noqa: ASYNC109  # the model sets it
+            int, Meta(ge=1, le=LONGEST_MS, description="Milliseconds that it may run; not counted in the background.")
+        ] = TIMEOUT_MS,
+        description: Annotated[str, "What it does, in a few words, for the person who watches."] = "",
+        run_in_background: Annotated[
+            bool, "Return at once with an id, and let it run as long as the session: for servers and watchers."
+        ] = False,
+    ) -> ToolOutput:
+        """Run a shell command in the working folder. Each call is a new shell, without input: `cd` and variables do not stay. Standard
+        output and errors come together; of a long output the beginning and the end are shown."""
+        if problem := problem_of(command):
+            return ToolOutput(text=problem, failed=True, code="bad_arguments")
+        if run_in_background and begin is None:
+            text = "This session cannot run commands in the background. Run it without `run_in_background`."
+            return ToolOutput(text=text, failed=True, code="no_background")
+        try:
+            if run_in_background and begin is not None:
+                return begin(command, context)
+            started = start(command, context, added)
+        except OSError as exc:
+            return not_started(context.cwd, exc)
+        return await _Run(started, context, Spool(folder)).finish(timeout, keep)
+
+    return cast("Tool", bash)
 
 
-def _spawn(command: str, context: ToolContext) -> "subprocess.Popen[bytes]":
-    """Start the command on the event loop's own thread: the kernel ends it together with the thread that forked."""
-    shell = shutil.which("bash", path="/bin:/usr/bin:/usr/local/bin") or shutil.which("bash") or "/bin/sh"
-    return subprocess.Popen(
-        [shell, "-c", command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        cwd=context.cwd,
-        env=without_keys(os.environ) | {CALL_VARIABLE: context.call},
-        start_new_session=True,
-        preexec_fn=die_with_parent(),  # noqa: PLW1509  # calls nothing but a prctl that was looked up before the fork
-    )
+def not_started(cwd: str, exc: OSError) -> ToolOutput:
+    """Say that a command could not even begin."""
+    return ToolOutput(text=f"The command could not be started in {cwd!r}: {exc}", failed=True, code="not_started")
+
+
+run_command = make_bash()
+"""`Bash` as it is without a session: nothing in the background, nothing kept of long outputs but what is shown."""
 
 
 class _Run:
     """One command while it runs."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", context: ToolContext) -> None:
-        assert process.stdout is not None
-        self._process = process
-        self._stdout = process.stdout
+    def __init__(self, started: Started, context: ToolContext, spool: Spool) -> None:
+        assert started.process.stdout is not None
+        self._started = started
+        self._process = started.process
+        self._stdout = started.process.stdout
         self._context = context
+        self._spool = spool
+        self._plain = PlainText()
+        self._settled = SettledLines()
         self._output = BoundedText()
         self._live = LiveText(context.show)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._drained = anyio.Event()
         os.set_blocking(self._stdout.fileno(), False)
 
-    async def finish(self, timeout_ms: int) -> ToolOutput:
+    async def finish(self, timeout_ms: int, keep: Keep | None) -> ToolOutput:
         """Wait for the end. A command that takes too long or is cancelled is stopped with all of its processes."""
-        group = self._process.pid
         try:
-            self._note(group)
+            note_start(self._started, self._context)
             timed_out = await self._watch(timeout_ms / 1000)
+            left = await anyio.to_thread.run_sync(survivors, self._started.group)
+            text = await shown_in_part(self._output, self._spool.whole, keep)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await end_group(group)
-                await self._reap()
+                await self._stop()
             raise
         finally:
             self._stdout.close()
-        left = await anyio.to_thread.run_sync(survivors, group)
-        return _report(self._output.text, self._process.poll(), timeout_ms if timed_out else None, left)
-
-    def _note(self, group: int) -> None:
-        """Write down what a resume needs to find the processes if this one dies."""
-        started = started_at(group)
-        self._context.note(ProcessStarted(call=self._context.call, group=group, boot=boot_id(), started=started))
+            self._spool.close()
+        return self._report(text, timeout_ms if timed_out else None, left)
 
     async def _watch(self, timeout_s: float) -> bool:
         """Read until the command has ended; say whether it had to be stopped."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._pump)
             with anyio.move_on_after(timeout_s) as limit:
-                await self._exit()
+                await wait_for(self._process)
             if limit.cancelled_caught:
-                await end_group(self._process.pid)
-                await self._reap()
+                await self._stop()
             with anyio.move_on_after(LINGER_S):
                 await self._drained.wait()
             tasks.cancel_scope.cancel()
         self._read(_PIPE_HOLDS)  # a busy event loop may have let the time pass without reading
-        self._take(self._decoder.decode(b"", final=True))
+        self._take(b"", final=True)
         self._live.close()
         return limit.cancelled_caught
+
+    async def _stop(self) -> None:
+        await end_group(self._started.group, self._started.run)
+        with anyio.move_on_after(KILL_S):
+            await wait_for(self._process)
 
     async def _pump(self) -> None:
         while not self._drained.is_set():
@@ -133,67 +154,25 @@ class _Run:
             size -= len(piece)
             if not piece:
                 self._drained.set()
-            self._take(self._decoder.decode(piece))
+            self._take(piece)
 
-    def _take(self, text: str) -> None:
+    def _take(self, piece: bytes, *, final: bool = False) -> None:
+        self._spool.add(piece)
+        text = self._plain.add(piece, final=final)
         if text:
-            self._output.add(text)
             self._live.add(text, anyio.current_time())
+        if settled := self._settled.add(text, final=final):
+            self._output.add(settled)
 
-    async def _exit(self) -> None:
-        """Wait until the shell itself has ended."""
-        descriptor = _watchable(self._process.pid)
-        try:
-            while self._process.poll() is None:
-                await (anyio.sleep(_POLL_S) if descriptor is None else anyio.wait_readable(descriptor))
-        finally:
-            if descriptor is not None:
-                os.close(descriptor)
-
-    async def _reap(self) -> None:
-        with anyio.move_on_after(KILL_S):
-            await self._exit()
-
-
-def _watchable(pid: int) -> int | None:
-    """A descriptor that becomes readable when our child `pid` ends; None where the kernel has no such thing."""
-    if sys.platform != "linux":
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError:
-        return None
-
-
-def _report(output: str, status: int | None, timeout_ms: int | None, left: tuple[int, ...]) -> ToolOutput:
-    code, ending = _ending(status, timeout_ms)
-    notes = [ending] if ending else []
-    if left:
-        what = (
-            "still running in the background, its output no longer read"
-            if timeout_ms is None
-            else "could not be stopped"
-        )
-        notes.append(f"({what}: {', '.join(map(str, left))})")
-    separator = "\n" if notes and output and not output.endswith("\n") else ""
-    return ToolOutput(text=output + separator + "\n".join(notes) or "(no output)", failed=bool(code), code=code)
-
-
-def _ending(status: int | None, timeout_ms: int | None) -> tuple[str, str]:
-    """How a command ended: a code, empty when it went well, and the words for it."""
-    if timeout_ms is not None:
-        return "timeout", f"timed out after {timeout_ms} ms; the command was stopped"
-    match status:
-        case 0:
-            return "", ""
-        case int() if status < 0:
-            return "signal", f"killed by signal {-status} ({_signal_name(-status)})"
-        case _:
-            return "exit", f"exit {status}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
+    def _report(self, output: str, timeout_ms: int | None, left: tuple[int, ...]) -> ToolOutput:
+        code, words = ending(self._process.poll(), timeout_ms)
+        notes = [words] if words else []
+        if self._plain.replaced:
+            notes.insert(0, f"[binary output: {self._plain.replaced} bytes that are not text are shown as \ufffd]")
+        if left:
+            what = "still running in the background, its output no longer read"
+            notes.append(f"({what if timeout_ms is None else 'could not be stopped'}: {', '.join(map(str, left))})")
+        if code and self._context.confinement is not None and self._context.confinement.words:
+            notes.append(f"[{self._context.confinement.words}]")
+        separator = "\n" if notes and output and not output.endswith("\n") else ""
+        return ToolOutput(text=output + separator + "\n".join(notes) or "(no output)", failed=bool(code), code=code)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+from msgspec.structs import replace
 
 from holdfast.ports import Answer, Question
 
@@ -12,11 +13,6 @@ Input = dict[str, object]
 """The arguments of a call."""
 
 NOBODY: Final = Answer(allowed=False, nobody=True)
-CHANGED: Final = Answer(
-    allowed=False,
-    message="the answer allows it with another input (updatedInput), and a call's input cannot be changed yet",
-)
-"""Nobody allowed the call as it is, and it cannot be made into the one that was allowed."""
 
 
 @dataclass(eq=False, slots=True)
@@ -54,7 +50,7 @@ class Desk:
     def answer(self, call: str, answer: Answer, changed: Input | None = None) -> bool:
         """Answer the question about `call`, or the oldest one; tell whether there is or may come such a question.
 
-        An answer that allows `changed` arguments, other than those that were asked about, allows nothing.
+        An answer that allows `changed` arguments, other than those that were asked about, allows those, if the policy does.
         """
         found = next((one for one in self._waiting if call in ("", one.question.call)), None)
         if found is not None:
@@ -72,7 +68,9 @@ class Desk:
 
 
 def _about(question: Question, answer: Answer, changed: Input | None) -> Answer:
-    return answer if not answer.allowed or changed is None or _same(changed, question.args) else CHANGED
+    if not answer.allowed or changed is None or _same(changed, question.args):
+        return answer
+    return replace(answer, args=changed)
 
 
 def _same(one: object, other: object) -> bool:

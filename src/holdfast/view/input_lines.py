@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.ports import Answer
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import Delivery
+from holdfast.vocab.event import Delivery, Grant
 from holdfast.vocab.messages import InFlightPart, InlineMedia, Text
 from holdfast.vocab.specs import MODES, Mode
 
@@ -118,7 +118,8 @@ class _Answered(msgspec.Struct, tag="answer"):
     allow: bool
     call: str = ""
     updated: dict[str, object] | None = msgspec.field(default=None, name="updatedInput")
-    grant: Literal["once", "session"] = "once"
+    grant: Grant = "once"
+    rules: tuple[str, ...] = ()
     message: str = ""
 
 
@@ -136,9 +137,25 @@ class _ControlRequest(msgspec.Struct, tag="control_request"):
     request: _Request
 
 
+class _RuleText(msgspec.Struct):
+    tool: str = msgspec.field(name="toolName")
+    content: str | None = msgspec.field(default=None, name="ruleContent")
+
+    def __str__(self) -> str:
+        return self.tool if self.content is None else f"{self.tool}({self.content})"
+
+
+class _Update(msgspec.Struct):
+    type: str = ""
+    rules: tuple[_RuleText, ...] = ()
+    behavior: str = ""
+    destination: str = "session"
+
+
 class _Behavior(msgspec.Struct):
     behavior: Literal["allow", "deny"]
     message: str = ""
+    permissions: tuple[_Update, ...] = msgspec.field(default=(), name="updatedPermissions")
     updated: dict[str, object] | None = msgspec.field(default=None, name="updatedInput")
 
 
@@ -153,6 +170,13 @@ class _ControlResponse(msgspec.Struct, tag="control_response"):
 
 
 _Line = _User | _Answered | _Interrupt | _ControlRequest | _ControlResponse
+_DESTINATIONS: Final[dict[str, Grant]] = {
+    "session": "session",
+    "localSettings": "project",
+    "projectSettings": "project",
+    "userSettings": "person",
+}
+"""Where the convention keeps rules, and for how long that is."""
 _KNOWN: Final = frozenset(kind.__struct_config__.tag for kind in get_args(_Line))
 
 
@@ -161,7 +185,7 @@ def _read(line: _Line) -> Spoken:
         case _User():
             return Say(parts=_parts(line.message.content), input_id=line.input_id, delivery=line.delivery)
         case _Answered():
-            answer = Answer(allowed=line.allow, grant=line.grant, message=line.message)
+            answer = Answer(allowed=line.allow, grant=line.grant, rules=line.rules, message=line.message)
             return Decide(call=line.call, answer=answer, changed=line.updated)
         case _Interrupt():
             return Stop(request=line.request_id)
@@ -172,8 +196,19 @@ def _read(line: _Line) -> Spoken:
             allowed = found is not None and found.behavior == "allow"
             message = found.message if found else response.error
             changed = found.updated if found else None
-            answer = Answer(allowed=allowed, message=message)
+            grant, rules = _granted(found.permissions if found else ())
+            answer = Answer(allowed=allowed, grant=grant, rules=rules, message=message)
             return Decide(call=response.request_id, answer=answer, changed=changed)
+
+
+def _granted(updates: tuple[_Update, ...]) -> tuple[Grant, tuple[str, ...]]:
+    """What an answer allows beyond its call: rules that allow, for as long as the shortest of their places keeps them."""
+    adding = [each for each in updates if each.type == "addRules" and each.behavior == "allow" and each.rules]
+    if not adding:
+        return "once", ()
+    grants = {_DESTINATIONS.get(each.destination, "session") for each in adding}
+    shortest = next(grant for grant in ("session", "project", "person") if grant in grants)
+    return shortest, tuple(str(rule) for each in adding for rule in each.rules)
 
 
 def _control(name: str, request: _Request) -> Spoken:

@@ -40,7 +40,7 @@ from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, Text
 from holdfast.vocab.specs import Usage
 
 Line = dict[str, object]
-_REASONS: Final = {"rule": "rule", "mode": "mode"}
+_REASONS: Final = {"rule": "rule", "mode": "mode", "hook": "hook", "shell": "subcommandResults"}
 """Our kinds of reasons in the convention's words; those that it does not know are `other`."""
 
 
@@ -62,8 +62,8 @@ class StreamJson:
         self._partials = Partials() if partial else None
         self._answerable = answerable
         self._waiting: list[str] = []
-        self._reasons: dict[str, str] = {}
-        """Why each call is asked about: the kind of the reason."""
+        self._judged: dict[str, CallJudged] = {}
+        """Why each call is asked about."""
         self._money: Line = {}
         """What the newest question about money was about."""
 
@@ -121,7 +121,7 @@ class StreamJson:
             case ChildFinished():
                 return self._tool_result(record, event.call, event.text, failed=event.outcome != "completed")
             case CallJudged(decision="ask") if self._answerable:
-                self._reasons[event.call] = event.reason
+                self._judged[event.call] = event
                 return []
             case PermissionAsked() if self._answerable:
                 return self._question(record, event)
@@ -197,13 +197,15 @@ class StreamJson:
         """The question that an answer line may answer; its request id is the call's id."""
         self._waiting.append(event.call)
         call = self._find_call(event.call)
+        judged = self._judged.pop(event.call, None)
         request: Line = {
             "subtype": "can_use_tool",
             "tool_name": call.name if call else "",
             "input": arguments(call.args) if call else {},
             "tool_use_id": event.call,
             "decision_reason": event.detail,
-            "decision_reason_type": _REASONS.get(self._reasons.pop(event.call, ""), "other"),
+            "decision_reason_type": _REASONS.get(judged.reason if judged else "", "other"),
+            "permission_suggestions": _suggestions(judged.offers if judged else ()),
         }
         return [self._line({"type": "control_request", "request_id": event.call, "request": request}, record.id)]
 
@@ -228,6 +230,18 @@ class StreamJson:
     def _line(self, line: Line, *names: str) -> bytes:
         identity = {"session_id": self._session, "uuid": stable_uuid(self._session, *names)}
         return msgspec.json.encode(line | identity)
+
+
+def _suggestions(offers: Sequence[str]) -> list[Line]:
+    """What an answer may grant besides, as the convention writes it."""
+    rules = [_rule_object(offer) for offer in offers]
+    added: Line = {"type": "addRules", "rules": rules, "behavior": "allow"}
+    return [added | {"destination": place} for place in ("session", "localSettings")] if rules else []
+
+
+def _rule_object(text: str) -> Line:
+    tool, bracket, rest = text.partition("(")
+    return {"toolName": tool, "ruleContent": rest.removesuffix(")")} if bracket else {"toolName": tool}
 
 
 def limit_line(record: Recorded) -> Line:

@@ -11,7 +11,6 @@ from holdfast.runtime.bus import Item
 from holdfast.runtime.following import follow
 from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
-from holdfast.tools.toolset import default_tools
 from holdfast.view import account as codes
 from holdfast.view.account import About, Account, Ended, denial_in_words, exit_code, records_of_turn
 from holdfast.view.desk import Desk
@@ -64,6 +63,8 @@ class Talk:
             check_model(options, session.model)
             for words in unknown_models(session.model_facts):
                 self._complain(words)
+        for words in session.warnings:
+            self._complain(words)
         about = await self._about()
         for words in rule_notes(options.rules, about.tools):
             self._complain(words)
@@ -224,7 +225,7 @@ class Talk:
         session, options = self._session, self._job.options
         return About(
             cwd=(await session.store.meta(session.id)).cwd,
-            tools=(*default_tools().by_name, *(tool.spec.name for tool in options.tools or ())),
+            tools=session.tools,
             model=model_name(options) or session.model,
             mode=options.permission_mode or session.permission_mode,
             seq=session.seq,

@@ -6,7 +6,8 @@ HoldfastError
 │   ├── NoSession          nothing is stored under that id           Session.NoSnapshot
 │   ├── StoreMismatch      another store wrote the session           Session.ResumeMismatch
 │   ├── IllegalTransition  the lifecycle does not allow it           Session.IllegalTransition
-│   └── InputConflict      an input id was used for another text
+│   ├── InputConflict      an input id was used for another text
+│   └── EgressRefused      an address that requests do not go to
 ├── ProviderError          retry or switch; `kind` is one of a closed set
 ├── StoreError             the place where sessions live
 │   ├── StoreUnavailable   cannot be read or written                 Session.StoreUnavailable
@@ -190,3 +191,21 @@ class Bug(HoldfastError):
     """Something that must not happen. Please report it."""
 
     code = "Holdfast.Bug"
+
+
+EgressKind = Literal["url", "scheme", "userinfo", "host", "port", "address", "redirect", "too_large", "encoding"]
+"""Why a request did not go out, or its answer was not taken."""
+
+
+class EgressRefused(UserError):
+    """A request would have gone where none may go, or its answer was not fit to be taken. No byte of it was sent to that address."""
+
+    code = "Egress.Refused"
+
+    def __init__(self, kind: EgressKind, *, host: str, why: str, address: str = "") -> None:
+        super().__init__(f"{host!r} is refused: {why}")
+        self.kind = kind
+        self.host = host
+        self.address = address
+        """The address that was found bad; empty when it did not come to that."""
+        self.why = why

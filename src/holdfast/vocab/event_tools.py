@@ -3,6 +3,16 @@
 import msgspec
 
 from holdfast.vocab.event import Decision, Event
+from holdfast.vocab.specs import FsScope
+
+
+class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """What the file system says about the paths of a call."""
+
+    links: dict[str, str] = {}
+    """Absolute paths as written, and where each leads."""
+    globs: dict[str, tuple[str, ...]] = {}
+    """Patterns, and what they match."""
 
 
 class FileSeen(Event, frozen=True, kw_only=True):
@@ -12,6 +22,21 @@ class FileSeen(Event, frozen=True, kw_only=True):
     """Absolute, every link followed."""
     version: str
     """Size, time of change and inode; empty when the file was removed."""
+
+
+class OutputKept(Event, frozen=True, kw_only=True):
+    """The whole of an output that the model saw in part was put away; it can be read page by page."""
+
+    output: str
+    """What the model calls it."""
+    sha256: str
+    size: int
+
+
+class ScopeChanged(Event, frozen=True, kw_only=True):
+    """Commands and files reach farther, or less far, from now on."""
+
+    scope: FsScope
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.vocab import event_limits, event_tools
 from holdfast.vocab.errors import ErrorKind
 from holdfast.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
+from holdfast.vocab.event_tools import CallFacts
 from holdfast.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
 
@@ -232,15 +233,6 @@ class CallProposed(Event, frozen=True, kw_only=True):
     call: str
 
 
-class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What the file system says about the paths of a call."""
-
-    links: dict[str, str] = {}
-    """Absolute paths as written, and where each leads."""
-    globs: dict[str, tuple[str, ...]] = {}
-    """Patterns, and what they match."""
-
-
 class CallInspected(Event, frozen=True, kw_only=True):
     """What the policy needs to know about a call."""
 
@@ -378,20 +370,7 @@ class Rewound(Event, frozen=True, kw_only=True):
     messages: int = 0
 
 
-def _is_event(value: object) -> bool:
-    return isinstance(value, type) and issubclass(value, Event) and value is not Event
-
-
-EVENTS: Final[tuple[type[Event], ...]] = tuple(
-    sorted(
-        (
-            cls
-            for cls in (*globals().values(), *vars(event_limits).values(), *vars(event_tools).values())
-            if _is_event(cls)
-        ),
-        key=lambda cls: cls.__name__,
-    )
-)
+EVENTS: Final[tuple[type[Event], ...]] = tuple(sorted(Event.__subclasses__(), key=lambda cls: cls.__name__))
 """Every event type."""
 
 INTENTS: Final = (

@@ -27,12 +27,31 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """The folder that a pattern beginning with `/` starts at: that of the settings file. Empty: the working folder."""
 
     @classmethod
-    def parse(cls, decision: Literal["allow", "ask", "deny"], text: str) -> "Rule":
-        """Read `Tool` or `Tool(pattern)`."""
+    def parse(
+        cls,
+        decision: Literal["allow", "ask", "deny"],
+        text: str,
+        *,
+        source: RuleSource = "flag",
+        root: str = "",
+    ) -> "Rule":
+        """Read `Tool` or `Tool(pattern)`. Raise `UserError` when it is neither.
+
+        `Tool(*)` is every call. Empty parentheses forbid every call too, and cannot allow anything.
+        """
         found = _RULE.fullmatch(text.strip())
         if not found:
             raise UserError(f"{text!r} is not a permission rule. Write a tool name, or Tool(pattern).")
-        return cls(decision=decision, tool=found[1], pattern=found[2] if found[2] not in ("", "*") else None)
+        pattern = found[2]
+        if pattern is not None and not pattern.strip():
+            if decision == "allow":
+                raise UserError(
+                    f"{text!r} allows nothing. Write {found[1]!r} to allow every call, or a pattern between the parentheses."
+                )
+            pattern = None
+        return cls(
+            decision=decision, tool=found[1], pattern=None if pattern == "*" else pattern, source=source, root=root
+        )
 
     def __str__(self) -> str:
         return self.tool if self.pattern is None else f"{self.tool}({self.pattern})"

@@ -1,29 +1,15 @@
-"""The one policy point: may this call run?
+"""The policy point of before `weigh`: by tool and mode alone.
 
-Order: deny, ask, plan's denials, what the person already granted, allow, the mode's default. Rules with a pattern cannot be weighed
-against a call's arguments yet, so they fail closed: such a deny or ask holds for every call of its tool, such an allow for none.
+Rules with a pattern are not weighed against a call's arguments here, so they fail closed: such a deny or ask holds for every call of its
+tool, such an allow for none.
 """
 
-import hashlib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
-from typing import Literal
 
-import msgspec
-
-from holdfast.vocab.event import Decision
+from holdfast.logic.permissions.verdict import Reason, Verdict
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import Mode, ToolSpec
-
-Reason = Literal["rule", "mode", "tool", "grant"]
-
-
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What the policy says about a call, and why."""
-
-    decision: Decision
-    reason: Reason
-    detail: str
 
 
 def judge(tool: ToolSpec, fingerprint: str, rules: Sequence[Rule], mode: Mode, grants: frozenset[str]) -> Verdict:
@@ -50,20 +36,6 @@ def _names(rule: Rule, name: str) -> bool:
     if rule.decision == "allow":
         return rule.tool in (name, "*")
     return fnmatchcase(name.lower(), rule.tool.lower())
-
-
-def fingerprint(name: str, args: str) -> str:
-    """What binds a grant to exactly this call: the tool's name and a digest of its arguments."""
-    try:
-        canonical = msgspec.json.encode(msgspec.json.decode(args), order="deterministic")
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        canonical = args.encode("utf-8", "surrogatepass")
-    return f"{name}#{hashlib.sha256(canonical).hexdigest()[:32]}"
-
-
-def rules_digest(rules: Sequence[Rule]) -> str:
-    """A short name for a set of rules."""
-    return hashlib.sha256(msgspec.json.encode(tuple(rules))).hexdigest()[:12] if rules else ""
 
 
 def _by_mode(tool: ToolSpec, mode: Mode) -> Verdict:

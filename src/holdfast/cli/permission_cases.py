@@ -1,0 +1,309 @@
+"""Cases for the policy, a JSON object a line: what would be decided about a call, under these rules, at that place."""
+
+import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from time import perf_counter
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.hooks.answers import read_answer
+from holdfast.logic.hooks.events import EVENTS
+from holdfast.logic.hooks.spec import CommandHook, make_spec
+from holdfast.logic.hooks.verdict import HookVerdict, together
+from holdfast.logic.permissions import Call, Verdict, paths_of, spec_of, weigh
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.rules import Rule, RuleSource
+from holdfast.vocab.specs import FsScope, Mode
+
+CWD: Final = "/repo"
+HOME: Final = "/home/u"
+"""Where a line that does not say is assumed to happen."""
+
+_SOURCES: Final[Mapping[str, RuleSource]] = {
+    "managed": "managed",
+    "policy": "managed",
+    "flag": "flag",
+    "cliArg": "flag",
+    "person": "person",
+    "user": "person",
+    "project": "project",
+    "local": "local",
+    "session": "session",
+}
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a call would happen."""
+
+    cwd: str = CWD
+    home: str = HOME
+    os: Literal["linux", "darwin", "windows"] = "linux"
+    shell: str = "bash"
+    roots: tuple[str, ...] = ()
+    fixture: dict[str, object] | None = None
+    """A file system: paths, from the working folder, and what is there: a text, or `symlink:TARGET`."""
+
+
+class HookRun(msgspec.Struct, frozen=True, kw_only=True):
+    """How a hook ended."""
+
+    event: str = "PreToolUse"
+    exit: int = 0
+    stdout: object = ""
+    stderr: str = ""
+    timeout: bool = False
+    onFailure: Literal["block", "continue"] = "continue"
+
+
+class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of a line, and the mode."""
+
+    mode: Mode = "default"
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    trusted: bool = True
+    source: str = "flag"
+    scope: FsScope = "project"
+    hook: HookRun | None = None
+
+
+_NOBODY: Final = msgspec.Raw(b"null")
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One case; `ok`, `kind` and `category` are there when somebody wrote down what is right."""
+
+    tool: str
+    args: dict[str, object] = {}
+    id: msgspec.Raw = _NOBODY
+    rule_set: RuleSet = RuleSet()
+    ctx: Place | None = None
+    ok: tuple[str, ...] = ()
+    kind: str = ""
+    category: str = ""
+
+
+class _Why(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    detail: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A verdict as it is printed."""
+
+    id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    decision: str
+    reason: _Why
+    parts: tuple[object, ...] = msgspec.field(default_factory=tuple)
+    offers: tuple[str, ...] = ()
+    taints: tuple[str, ...] = ()
+    needs_person: bool = False
+
+
+class _Error(msgspec.Struct, frozen=True, kw_only=True):
+    id: msgspec.Raw
+    error: str
+
+
+class _Id(msgspec.Struct, frozen=True):
+    id: msgspec.Raw = _NOBODY
+
+
+def check_lines() -> int:
+    """Answer each line of standard input with a line, in order; tell the pace on standard error."""
+    out, count, began = sys.stdout, 0, perf_counter()
+    for line in sys.stdin.buffer:
+        if line.strip():
+            out.write(answer_line(line).decode() + "\n")
+            out.flush()  # whoever sends line by line waits for the answer
+            count += 1
+    took = max(perf_counter() - began, 1e-9)
+    print(f"{count} calls in {took:.2f} s: {count / took:,.0f} a second", file=sys.stderr)
+    return 0
+
+
+def answer_line(line: bytes) -> bytes:
+    """The verdict on one line; a line that is no case is answered too."""
+    try:
+        case = read_line(line)
+    except (ValueError, RecursionError) as exc:  # not JSON, or not what a line must have
+        return msgspec.json.encode(_Error(id=_id_of(line), error=f"This line is not a case: {exc}"))
+    try:
+        return msgspec.json.encode(printed(decide(case), case.id))
+    except UserError as exc:
+        return msgspec.json.encode(_Error(id=case.id, error=str(exc)))
+    except UnicodeEncodeError as exc:
+        return msgspec.json.encode(
+            _Error(id=case.id, error=f"The answer has text that cannot be written: {exc.reason}.")
+        )
+
+
+def read_line(line: bytes) -> Line:
+    """Read a case. Raise `ValueError` when it is none."""
+    return _lines.decode(line)
+
+
+_lines: Final = msgspec.json.Decoder(Line)
+
+
+def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> Answer:
+    """A verdict as it is printed."""
+    return Answer(
+        id=id,
+        decision=verdict.decision,
+        reason=_Why(kind=verdict.reason, detail=verdict.detail),
+        parts=verdict.parts,
+        offers=verdict.offers,
+        taints=verdict.taints,
+        needs_person=verdict.needs_person,
+    )
+
+
+def decide(case: Line) -> Verdict:
+    """Weigh a case, with what its hook wants changed."""
+    said, place = case.rule_set, case.ctx or Place()
+    rules, mode = rules_of(said, place), mode_of(said)
+    tool = spec_of(case.tool)
+
+    def weighed(args: dict[str, object], hook: HookVerdict | None = None) -> Verdict:
+        call = Call(tool, args)
+        ground = ground_of(place, call, rules, trusted=said.trusted)
+        return weigh(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
+
+    hook = _heard(said.hook) if said.hook is not None else None
+    if hook is None or said.hook is None:
+        return weighed(case.args)
+    changed = msgspec.json.decode(hook.args, type=dict[str, object]) if hook.args else case.args
+    if said.hook.event == "PermissionRequest":
+        first = weighed(case.args)
+        return weighed(changed, hook) if first.decision == "ask" else first
+    return weighed(changed, hook)
+
+
+def _heard(run: HookRun) -> HookVerdict | None:
+    """What a hook said; one of another moment says nothing about a call."""
+    if run.event not in EVENTS or EVENTS[run.event].decides != "call":
+        return None
+    spec = make_spec(run.event, CommandHook(command="hook"), on_failure=run.onFailure)
+    text = run.stdout if isinstance(run.stdout, str) else msgspec.json.encode(run.stdout).decode()
+    answer = read_answer(
+        run.event, spec=spec, exit_code=run.exit, stdout=text, stderr=run.stderr, timed_out=run.timeout
+    )
+    return together([answer])
+
+
+def rules_of(said: RuleSet, place: Place) -> tuple[Rule, ...]:
+    """The rules of a line. Raise `UserError` for what is none."""
+    source = _SOURCES.get(said.source, "flag")
+    root = f"{place.home}/.claude" if source == "person" else place.cwd
+    return _rules(said.deny, said.ask, said.allow, source, root)
+
+
+@lru_cache(maxsize=512)
+def _rules(
+    deny: tuple[str, ...], ask: tuple[str, ...], allow: tuple[str, ...], source: RuleSource, root: str
+) -> tuple[Rule, ...]:
+    return (
+        *(Rule.parse("deny", text, source=source, root=root) for text in deny),
+        *(Rule.parse("ask", text, source=source, root=root) for text in ask),
+        *(Rule.parse("allow", text, source=source, root=root) for text in allow),
+    )
+
+
+def mode_of(said: RuleSet) -> Mode:
+    """The mode that holds: a repository may make things stricter, not looser."""
+    brought = said.source in ("project", "local")
+    if brought and said.mode == "bypassPermissions":
+        return "default"
+    return "default" if brought and not said.trusted and said.mode == "acceptEdits" else said.mode
+
+
+def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
+    """The ground of a call, with what its file system says about the paths of the call."""
+    ground = Ground(cwd=place.cwd, home=place.home, roots=place.roots, os=place.os, shell=place.shell, trusted=trusted)
+    if not place.fixture:
+        return ground
+    files = Fixture(place)
+    paths, globs = paths_of(call, ground, rules)
+    return msgspec.structs.replace(
+        ground,
+        links={path: files.follow(path) for path in paths},
+        globs={glob: files.match(glob) for glob in globs},
+    )
+
+
+class Fixture:
+    """A file system that is only described."""
+
+    def __init__(self, place: Place) -> None:
+        self._links: dict[str, str] = {}
+        self._paths: set[str] = set()
+        for name, content in (place.fixture or {}).items():
+            path = self._absolute(name, place)
+            if isinstance(content, str) and content.startswith("symlink:"):
+                target = content.removeprefix("symlink:")
+                self._links[path] = target.replace("~", place.home, 1) if target.startswith("~/") else target
+            parts = path.split("/")
+            self._paths.update("/".join(parts[:end]) for end in range(2, len(parts) + 1))
+
+    def follow(self, path: str) -> str:
+        """Where a path leads with every link followed; empty when links run in a circle."""
+        done: list[str] = []
+        todo = [part for part in path.split("/") if part]
+        for _ in range(2000):
+            if not todo:
+                return "/" + "/".join(done)
+            part = todo.pop(0)
+            if part == "..":
+                done = done[:-1]
+            elif part != ".":
+                here = "/" + "/".join((*done, part))
+                target = self._links.get(here)
+                if target is None:
+                    done.append(part)
+                else:
+                    done = [] if target.startswith("/") else done
+                    todo = [each for each in target.split("/") if each] + todo
+        return ""
+
+    def match(self, glob: str) -> tuple[str, ...]:
+        """The paths that a pattern matches, links followed."""
+        pattern = re.compile(
+            "/".join(_segment(part) for part in glob.split("/")).replace("(?:.*/)?/", "(?:.*/)?"), re.DOTALL
+        )
+        return tuple(sorted({self.follow(path) for path in self._paths if pattern.fullmatch(path)}))
+
+    @staticmethod
+    def _absolute(name: str, place: Place) -> str:
+        if name.startswith("~/"):
+            return place.home + name[1:]
+        path = name if name.startswith("/") else f"{place.cwd}/{name}"
+        return re.sub(r"/(\./)*/*", "/", path).rstrip("/")
+
+
+def _segment(part: str) -> str:
+    if part == "**":
+        return "(?:.*/)?"
+    out = "" if part.startswith((".", "[")) else r"(?!\.)"
+    at = 0
+    while at < len(part):
+        end = part.find("]", at + 2) if part[at] == "[" else -1
+        if end > 0:
+            out += "[" + part[at + 1 : end].replace("!", "^", 1).replace("\\", r"\\") + "]"
+            at = end
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(part[at], re.escape(part[at]))
+        at += 1
+    return out
+
+
+def _id_of(line: bytes) -> msgspec.Raw:
+    try:
+        return msgspec.json.decode(line, type=_Id).id
+    except (ValueError, RecursionError):
+        return _NOBODY

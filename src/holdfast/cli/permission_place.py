@@ -1,0 +1,102 @@
+"""The policy at a real place: its verdict on one call, and a look over the rules of settings files."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Final, Literal, cast
+
+import msgspec
+
+from holdfast.cli.permission_cases import printed
+from holdfast.config.settings import config_dir
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
+from holdfast.logic.permissions.lint import Complaint, lint_rules
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import FsScope, Mode
+from holdfast.workspaces import looking
+
+_FILES: Final = (
+    *(".holdfast/settings.json", ".holdfast/settings.local.json"),
+    *(".claude/settings.json", ".claude/settings.local.json"),
+)
+_DECISIONS: Final[tuple[Literal["deny", "ask", "allow"], ...]] = ("deny", "ask", "allow")
+_SYSTEMS: Final[dict[str, Literal["linux", "darwin", "windows"]]] = {"darwin": "darwin", "win32": "windows"}
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command line asks about."""
+
+    tool: str
+    args: str
+    mode: str
+    scope: str
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    trusted: bool = True
+
+
+def check_here(wanted: Wanted, cwd: str | None) -> int:
+    """Print the verdict on a call in a folder of this machine."""
+    try:
+        args = msgspec.json.decode(wanted.args, type=dict[str, object])
+    except ValueError as exc:
+        raise UserError(f"The arguments of {wanted.tool!r} are not a JSON object: {exc}.") from exc
+    rules = tuple(Rule.parse(decision, text) for decision in _DECISIONS for text in getattr(wanted, decision))
+    folder = os.path.realpath(cwd or ".")
+    call = Call(spec_of(wanted.tool), args)
+    ground = _look(call, rules, Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted))
+    verdict = weigh(call, ground, rules, mode=cast(Mode, wanted.mode), scope=cast(FsScope, wanted.scope))
+    print(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
+    return 0
+
+
+def _system() -> Literal["linux", "darwin", "windows"]:
+    return _SYSTEMS.get(sys.platform, "linux")
+
+
+def _look(call: Call, rules: tuple[Rule, ...], ground: Ground) -> Ground:
+    """`ground` with what the file system says about the call."""
+    paths, globs = paths_of(call, ground, rules)
+    return msgspec.structs.replace(ground, links=looking.look(paths), globs=looking.match(globs))
+
+
+def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int:
+    """Print what is wrong with the rules of each file; 1 when something is."""
+    here = Path(cwd or ".")
+    wanted = [Path(name) for name in files] or [
+        path for path in (config_dir() / "settings.json", *(here / name for name in _FILES)) if path.is_file()
+    ]
+    found = [(path, complaint) for path in wanted for complaint in _lint(path)]
+    if as_json:
+        print(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
+        return 1 if found else 0
+    for path, each in found:
+        print(f"{path}: {each.decision} {each.rule!r}: {each.words}")
+    if not wanted:
+        print("There are no settings files here.")
+    elif not found:
+        print(f"Nothing is wrong with the rules of {', '.join(map(str, wanted))}.")
+    return 1 if found else 0
+
+
+def _lint(path: Path) -> list[Complaint]:
+    try:
+        settings = msgspec.json.decode(path.read_bytes(), type=_Settings)
+    except (OSError, ValueError) as exc:
+        words = f"the file cannot be read, and its denials with it: {exc}"
+        return [Complaint(decision="", rule="", kind="unreadable", words=words)]
+    said = settings.permissions
+    return lint_rules(deny=said.deny, ask=said.ask, allow=said.allow)
+
+
+class _Rules(msgspec.Struct, frozen=True):
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    permissions: _Rules = _Rules()

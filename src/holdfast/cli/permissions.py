@@ -1,0 +1,72 @@
+"""`holdfast permissions`: what would be decided about a call, and why; and what is wrong with the rules."""
+
+import click
+
+from holdfast.vocab.specs import MODES
+
+_SCOPES = ("sandboxed", "project", "full")
+
+
+@click.group("permissions")
+def command() -> None:
+    """Ask what the policy says about a call, and look over the rules."""
+
+
+@command.command()
+@click.argument("tool")
+@click.argument("json_args", required=False)
+@click.option("--mode", type=click.Choice(MODES), default="default", show_default=True)
+@click.option("--allow", multiple=True, metavar="RULE", help="A rule that allows. Repeatable.")
+@click.option("--ask", multiple=True, metavar="RULE", help="A rule that asks. Repeatable.")
+@click.option("--deny", multiple=True, metavar="RULE", help="A rule that denies. Repeatable.")
+@click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="The working folder.")
+@click.option("--scope", type=click.Choice(_SCOPES), default="project", show_default=True)
+@click.option("--untrusted", is_flag=True, help="As in a workspace that nobody trusts.")
+@click.option("--expect", is_flag=True, help="With -: compare with what each line says is right, and print the score.")
+@click.pass_context
+def check(
+    ctx: click.Context,
+    tool: str,
+    json_args: str | None,
+    mode: str,
+    allow: tuple[str, ...],
+    ask: tuple[str, ...],
+    deny: tuple[str, ...],
+    cwd: str | None,
+    scope: str,
+    untrusted: bool,
+    expect: bool,
+) -> int:
+    """Print the verdict on a call of TOOL with JSON_ARGS. Nothing is run.
+
+    \b
+    holdfast permissions check Bash '{"command": "git status && npm test"}' --allow 'Bash(npm test *)'
+    holdfast permissions check -      reads cases from standard input, a JSON object a line, and answers a line each:
+      {"id","tool","args","rule_set":{"mode","allow","ask","deny","trusted"?,"source"?,"hook"?},
+       "ctx"?:{"cwd","home","os","shell","fixture"}}
+    """
+    if tool == "-":
+        if json_args is not None:
+            raise click.UsageError("With - the calls come from standard input, not as an argument.", ctx)
+        from holdfast.cli import permission_cases, permission_scores
+
+        return permission_scores.score_lines() if expect else permission_cases.check_lines()
+    if json_args is None:
+        raise click.UsageError("Give the call's arguments as JSON, or - to read cases from standard input.", ctx)
+    from holdfast.cli import permission_place
+
+    wanted = permission_place.Wanted(
+        tool=tool, args=json_args, mode=mode, allow=allow, ask=ask, deny=deny, scope=scope, trusted=not untrusted
+    )
+    return permission_place.check_here(wanted, cwd or ctx.obj.cwd)
+
+
+@command.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def lint(ctx: click.Context, files: tuple[str, ...], as_json: bool) -> int:
+    """Look over the permission rules of settings FILES, or of those that hold here. Exit 1 when something is wrong."""
+    from holdfast.cli import permission_place
+
+    return permission_place.lint_files(files, ctx.obj.cwd, as_json=as_json)

@@ -1,0 +1,286 @@
+"""Settings in layers: which file says what, what of it counts, and what waits until the workspace is trusted.
+
+Lists (rules, hooks, folders, environment) are gathered from all layers, so no file can take away what another denies. Of everything else
+the highest layer's word counts. What comes with a workspace that is not trusted can only deny and ask.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+
+from holdfast.config.json_text import is_missing
+from holdfast.config.last_good import LastGood
+from holdfast.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
+from holdfast.config.permissions_section import looser
+from holdfast.config.places import MANAGED, Place, data_folder, home_dir, places
+from holdfast.config.settings import Settings, settings_over
+from holdfast.config.survey import Survey, survey
+from holdfast.config.trust import TrustBook, WorkspaceTrust
+from holdfast.config.wariness import exposed, left_out_words, odd_root
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.rules import Rule, RuleSource
+from holdfast.vocab.specs import Mode
+from holdfast.workspaces.project import project_root
+
+
+@dataclass(frozen=True, kw_only=True)
+class HookLayer:
+    """The hooks of one file that may run."""
+
+    section: HooksSection
+    """The `hooks` object as it stands in the file."""
+    source: RuleSource
+    root: str
+    file: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layered:
+    """What all the settings files of a run come to."""
+
+    settings: Settings
+    rules: tuple[Rule, ...]
+    """Every rule that counts, highest layer first; a list, not an order: deny beats ask beats allow."""
+    hooks: tuple[HookLayer, ...]
+    env: Mapping[str, str]
+    """For the programs that tools and hooks start; never for Holdfast itself."""
+    mode: Mode | None
+    """The mode that a new session begins in; None when no file says one."""
+    mode_source: RuleSource | None
+    """Whose word `mode` is. One of `managed` goes before the command line."""
+    bypass_forbidden: str
+    """The file that forbids `bypassPermissions`; empty when none does."""
+    folders: tuple[str, ...]
+    """Folders beside the working folder, absolute."""
+    trust: WorkspaceTrust
+    files: tuple[LayerFile, ...]
+    """The files that are there, highest first, counted or not: each value's source."""
+    origins: Mapping[str, str]
+    """Where a value that only one file can decide comes from: `mode`, `env.NAME`, `chat.KEY` ..."""
+    warnings: tuple[str, ...]
+
+    @property
+    def notice(self) -> str:
+        """One line about what was left out because the workspace is not trusted; empty when nothing was."""
+        return left_out_words(self.trust)
+
+
+async def load_layers(
+    cwd: str | Path,
+    *,
+    given: str | Path | None = None,
+    trust: bool | None = None,
+    bare: bool = False,
+    environment: Mapping[str, str] = os.environ,
+) -> Layered:
+    """Read the settings of a run in `cwd`; `given` is the file of `--settings`. See `read_layers`."""
+    work = partial(read_layers, Path(cwd), given=given, trust=trust, bare=bare, environment=environment)
+    return await anyio.to_thread.run_sync(work)
+
+
+def read_layers(
+    cwd: Path,
+    *,
+    given: str | Path | None = None,
+    trust: bool | None = None,
+    bare: bool = False,
+    environment: Mapping[str, str] = os.environ,
+    managed: Path = MANAGED,
+) -> Layered:
+    """Read the settings of a run in `cwd`, each file once: what is judged is what is used.
+
+    `trust`: True trusts the workspace for this run, False does not, None does what was recorded. `bare` reads only what is managed.
+    Raise `UserError` for a broken file whose denials nobody remembers, and for a wrong value in a file that counts.
+    """
+    cwd = cwd.expanduser().absolute()
+    root, data = project_root(cwd), data_folder(environment)
+    wanted = places(
+        root, given=None if given is None else Path(given), bare=bare, environment=environment, managed=managed
+    )
+    notes: list[str] = []
+    files = tuple(_read(wanted, LastGood(data), notes))
+    own = tuple(file for file in files if not file.place.of_project)
+    brought = tuple(file for file in files if file.place.of_project)
+    seen = survey(root, cwd, brought, home=home_dir(environment), mode=_mode(own, "default")[0] or "default", bare=bare)
+    judged = _trust(TrustBook(data), seen, trust, bare=bare, notes=notes)
+    if brought or judged.survey.claims:
+        notes += odd_root(Path(seen.root), home_dir(environment))
+    return _merged(files, judged, cwd, notes)
+
+
+def _read(wanted: Sequence[Place], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
+    """The files that are there. One that is the same file as another counts once, as the person's."""
+    found: list[LayerFile] = []
+    for place in wanted:
+        if place.source != "flag" and is_missing(place.path):
+            continue
+        file = _read_one(place, last_good)
+        if file.text is not None and place.source != "flag":
+            notes += filter(None, (last_good.remember(file),))
+        found.append(file)
+    own = {file.text.inode for file in found if file.text is not None and not file.place.of_project}
+    yield from (each for each in found if not (each.place.of_project and each.text and each.text.inode in own))
+
+
+def _read_one(place: Place, last_good: LastGood) -> LayerFile:
+    try:
+        return read_layer(place)
+    except UserError as exc:
+        if place.source == "flag":
+            raise
+        kept = last_good.recall(place, str(exc))
+        if kept is not None:
+            return kept
+        raise UserError(
+            f"{exc} What this file denied before is not known, so nothing is started. "
+            "Mend it, move it away, or run without settings: --bare."
+        ) from exc
+
+
+def _trust(book: TrustBook, seen: Survey, wanted: bool | None, *, bare: bool, notes: list[str]) -> WorkspaceTrust:
+    if wanted is not None:
+        return WorkspaceTrust(state="trusted" if wanted else "untrusted", survey=seen)
+    try:
+        return book.look_up(seen, bare=bare)
+    except UserError as exc:
+        notes.append(f"{exc} Until then no workspace is trusted.")
+        return WorkspaceTrust(state="untrusted", survey=seen)
+
+
+# --- putting together ----------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Merge:
+    """What is gathered while the layers are gone through."""
+
+    notes: list[str]
+    origins: dict[str, str] = field(default_factory=dict)
+
+
+def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, notes: list[str]) -> Layered:
+    counted = tuple(file for file in files if trust.trusted or not file.place.of_project)
+    merge = _Merge(notes=notes)
+    for file in files:
+        if file in counted or file.broken:  # the rest of an untrusted workspace's file is nobody's concern
+            merge.notes += (*file.warnings, *exposed(file))
+    settings = _settings(counted, merge)
+    mode, mode_file = _mode_of_all(files, trust, merge)
+    forbidden = next((file.path for file in files if file.permissions.no_bypass), "")
+    if mode == "bypassPermissions" and forbidden:
+        merge.notes.append(f"{forbidden} forbids bypassPermissions, so the mode is default.")
+        mode = "default"
+    if mode_file is not None:
+        merge.origins["mode"] = mode_file.path
+    return Layered(
+        settings=settings,
+        rules=tuple(dict.fromkeys(_rules(files, trust))),
+        hooks=tuple(_hooks(counted)),
+        env=_env(counted, merge),
+        mode=mode,
+        mode_source=None if mode_file is None else mode_file.place.source,
+        bypass_forbidden=forbidden,
+        folders=tuple(dict.fromkeys(_folders(counted, cwd, merge))),
+        trust=trust,
+        files=files,
+        origins=merge.origins,
+        warnings=tuple(dict.fromkeys((*merge.notes, *settings.warnings))),
+    )
+
+
+def _settings(counted: Sequence[LayerFile], merge: _Merge) -> Settings:
+    found = Settings()
+    for file in reversed(counted):
+        if file.text is None or file.place.family != "holdfast":
+            continue
+        before, found = found, settings_over(found, file.text)
+        merge.origins.update(dict.fromkeys(_differences(before, found), file.path))
+    return found
+
+
+def _differences(before: Settings, after: Settings) -> Iterator[str]:
+    """The names of what the second settings have otherwise."""
+    for section in ("fallback", "auto_compact", "retries"):
+        if getattr(before, section) != getattr(after, section):
+            yield section
+    for name in after.chat.__struct_fields__:
+        if getattr(before.chat, name) != getattr(after.chat, name):
+            yield f"chat.{name}"
+    for name, override in after.models.items():
+        if before.models.get(name) != override:
+            yield f"models.{name}"
+    for name, profile in after.providers.items():
+        if before.providers.get(name) != profile:
+            yield f"providers.{name}"
+
+
+def _rules(files: Sequence[LayerFile], trust: WorkspaceTrust) -> Iterator[Rule]:
+    for file in files:
+        for rule in file.permissions.rules:
+            if rule.decision != "allow" or trust.trusted or not file.place.of_project:
+                yield rule
+
+
+def _mode(files: Sequence[LayerFile], usual: Mode | None) -> tuple[Mode | None, LayerFile | None]:
+    for file in files:
+        if file.permissions.mode is not None:
+            return file.permissions.mode, file
+    return usual, None
+
+
+def _mode_of_all(
+    files: Sequence[LayerFile], trust: WorkspaceTrust, merge: _Merge
+) -> tuple[Mode | None, LayerFile | None]:
+    """The highest layer's mode. One that comes with the workspace never asks nobody, and before trust only makes stricter."""
+    own, _ = _mode([file for file in files if not file.place.of_project], "default")
+    able: list[LayerFile] = []
+    for file in files:
+        wanted = file.permissions.mode
+        if file.place.of_project and wanted == "bypassPermissions":
+            if trust.trusted:
+                merge.notes.append(f"{file.path}: bypassPermissions cannot come with a workspace; it is left out.")
+        elif not (file.place.of_project and wanted and not trust.trusted and looser(wanted, own or "default")):
+            able.append(file)
+    return _mode(able, None)
+
+
+def _hooks(counted: Sequence[LayerFile]) -> Iterator[HookLayer]:
+    """The hooks that may run. A file may switch off its own and those of layers that it stands for, never the person's or managed ones."""
+    off = [file for file in counted if file.hooks_off]
+    for file in counted:
+        if file.hooks and not any(_switches_off(each.place, file.place) for each in off):
+            yield HookLayer(section=file.hooks, source=file.place.source, root=file.place.root, file=file.path)
+
+
+def _switches_off(switch: Place, hooks: Place) -> bool:
+    if switch.path == hooks.path or switch.source == "managed":
+        return True
+    if switch.of_project:
+        return hooks.of_project
+    if switch.family == "claude":
+        return hooks.family == "claude"
+    return hooks.source != "managed" and (switch.source == "flag" or hooks.source != "flag")
+
+
+def _env(counted: Sequence[LayerFile], merge: _Merge) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for file in reversed(counted):
+        said = environment_of(file)
+        found |= said
+        merge.origins.update((f"env.{name}", file.path) for name in said)
+    return found
+
+
+def _folders(counted: Sequence[LayerFile], cwd: Path, merge: _Merge) -> Iterator[str]:
+    for file in counted:
+        base = Path(file.place.root) if file.place.of_project else cwd
+        for written in file.permissions.folders:
+            path = os.path.abspath(base / os.path.expanduser(written)) if "\0" not in written else ""
+            if path and os.path.isdir(path):
+                yield path
+            else:
+                merge.notes.append(f"{file.path}: additionalDirectories has {written!r}, which is no folder.")

@@ -1,0 +1,379 @@
+"""What a workspace brings along that would run something or loosen something, and the bytes that it hangs on."""
+
+import hashlib
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal
+
+from holdfast.config.git_keys import Unclear, program_keys
+from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
+from holdfast.config.layer_file import LayerFile, changes_of, environment_of, servers_of
+from holdfast.config.mentions import mentioned
+from holdfast.config.permissions_section import looser
+from holdfast.config.private_file import writable_name
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.specs import Mode
+
+ClaimKind = Literal["hook", "server", "allow", "folder", "mode", "env", "setting", "extension", "git"]
+FAMILIES: Final = (".holdfast", ".claude", ".agents")
+EXTENSIONS: Final = ("agents", "commands", "hooks", "output-styles", "plugins", "skills", "workflows")
+"""Folders of those families whose files shape what runs. A file that is not in the survey must not be loaded."""
+SERVERS: Final = ".mcp.json"
+MOST_FILES: Final = 5_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+MOST_GIT_KEYS: Final = 200
+LONGEST_COMMAND: Final = 16 * 1024
+"""Characters of a command in which files are looked for."""
+_GIT_HOOK: Final = "post-index-change"
+"""The one hook that git may run for commands that only look."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """One thing that a workspace would run or loosen."""
+
+    kind: ClaimKind
+    text: str
+    """In the workspace's own words: not to be shown on a terminal as it is."""
+    file: str
+    """Below the project's root."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What was found in a project."""
+
+    root: str
+    """The project's root, without links."""
+    claims: tuple[Claim, ...] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
+    """Everything that was looked at, as `kind:name`, and the digest of it."""
+    problem: str = ""
+    """Why not everything could be looked at: then it cannot be trusted for good."""
+
+    @property
+    def digest(self) -> str:
+        """One digest over everything that was looked at."""
+        lines = "".join(f"{name}\0{digest}\0" for name, digest in sorted(self.seen.items()))
+        return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def survey(
+    root: Path,
+    cwd: Path,
+    files: Sequence[LayerFile],
+    *,
+    home: Path,
+    mode: Mode = "default",
+    bare: bool = False,
+    most_files: int = MOST_FILES,
+    most_bytes: int = MOST_BYTES,
+) -> Survey:
+    """Look at what the project `root` brings along. `files` are its settings, already read: those very bytes are looked at.
+
+    Nothing is run, no link of an extension is followed, and what is looked at is bounded. `mode` is the one that
+    holds without the project. `bare`: only what git would run.
+    """
+    look = _Look(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
+    if not bare:
+        for file in files:
+            look.settings(file, mode)
+        look.servers()
+        look.extensions()
+    look.git()
+    return Survey(root=str(look.root), claims=tuple(dict.fromkeys(look.claims)), seen=look.seen, problem=look.problem)
+
+
+def drifted(before: Survey) -> tuple[str, ...]:
+    """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
+    look = _Look(Path(before.root), Path(before.root), Path(before.root))
+    changed = []
+    for known, digest in before.seen.items():
+        kind, _, name = known.partition(":")
+        if kind in ("script", "file") and look.content(_path(before.root, name), follow=kind == "script") != digest:
+            changed.append(name)
+    return tuple(changed)
+
+
+def _path(root: str, name: str) -> Path:
+    return Path(root, os.fsdecode(bytes.fromhex(name[2:])) if name.startswith("//") else name)
+
+
+class _Look:
+    """One look at a project, as far as its bounds go."""
+
+    def __init__(
+        self, root: Path, cwd: Path, home: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self.root = root
+        self.claims: list[Claim] = []
+        self.seen: dict[str, str] = {}
+        self.problem = ""
+        self._bases = (root,) if cwd == root else (root, cwd)
+        self._home = home
+        self._files_left = most_files
+        self._bytes_left = most_bytes
+
+    # --- settings --------------------------------------------------------------------------------------------------------------------
+
+    def settings(self, file: LayerFile, mode: Mode) -> None:
+        name = writable_name(os.path.relpath(file.path, file.place.root))
+        self.seen[f"settings:{name}"] = file.text.digest if file.text is not None else _sha(file.broken.encode())
+        if file.broken:
+            self.problem = self.problem or f"{name} is broken"
+        self._claim("hook", name, () if file.hooks_off else _hook_words(file.hooks))
+        self._claim("server", name, _server_words(servers_of(file)))
+        self._claim("allow", name, map(str, file.permissions.decided("allow")))
+        self._claim("folder", name, file.permissions.folders)
+        wanted = file.permissions.mode
+        possible = wanted is not None and wanted != "bypassPermissions" and looser(wanted, mode)
+        self._claim("mode", name, (wanted,) if wanted is not None and possible else ())
+        self._claim("env", name, _env_words(file))
+        self._claim("setting", name, _setting_words(changes_of(file)))
+        self._scripts(_texts((file.hooks, servers_of(file))))
+
+    def servers(self) -> None:
+        path = self.root / SERVERS
+        if is_missing(path):
+            return
+        try:
+            text = JsonText.read(path)
+        except UserError as exc:
+            self.seen[f"servers:{SERVERS}"] = _sha(str(exc).encode("utf-8", "replace"))
+            self._claim("server", SERVERS, ("it cannot be read",))
+            return
+        self.seen[f"servers:{SERVERS}"] = text.digest
+        said = _decoded(text)
+        self._claim("server", SERVERS, _server_words(said.get("mcpServers", said)))
+        self._scripts(_texts(said))
+
+    def _scripts(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            for path in self._mentioned(text):
+                self.seen[f"script:{self._name(path)}"] = self.content(path, follow=True)
+
+    def _mentioned(self, text: str) -> Iterator[Path]:
+        self._count(0)
+        if len(text) > LONGEST_COMMAND:
+            self.problem = self.problem or f"a command of {len(text):,} characters is too long to look at"
+        elif not self.problem:
+            yield from mentioned(text, self._bases, self._home)
+
+    def _claim(self, kind: ClaimKind, file: str, texts: Iterable[str]) -> None:
+        self.claims += (Claim(kind=kind, text=text, file=file) for text in texts)
+
+    # --- extensions ------------------------------------------------------------------------------------------------------------------
+
+    def extensions(self) -> None:
+        for family in FAMILIES:
+            if (self.root / family).is_symlink():
+                where = os.readlink(self.root / family)
+                self.seen[f"link:{family}"] = _sha(os.fsencode(where))
+                continue  # settings are read through it; nothing else is
+            for folder in EXTENSIONS:
+                self._folder(self.root / family / folder)
+
+    def _folder(self, top: Path) -> None:
+        waiting = [top]
+        while waiting and not self.problem:
+            folder = waiting.pop()
+            if folder.is_symlink() or not folder.is_dir():
+                if not is_missing(folder):
+                    self._extension(folder)
+                continue
+            try:
+                with os.scandir(folder) as listing:
+                    entries = sorted(islice(listing, self._files_left + 1), key=lambda entry: entry.name)
+            except OSError as exc:
+                self.problem = f"{str(folder)!r} cannot be looked into: {exc.strerror}"
+                return
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    self._count(0)
+                    waiting.append(Path(entry.path))
+                else:
+                    self._extension(Path(entry.path))
+
+    def _extension(self, path: Path) -> None:
+        name = self._name(path)
+        self.seen[f"file:{name}"] = self.content(path, follow=False)
+        if "hooks" not in name.split(os.sep)[1:2]:  # a script there does nothing until a hook names it
+            self._claim("extension", name, (name,))
+
+    # --- git -------------------------------------------------------------------------------------------------------------------------
+
+    def git(self) -> None:
+        for folder in _git_folders(self.root, self._bases[-1]):
+            for name in ("config", "config.worktree"):
+                self._git_config(folder, folder / name)
+            hook = folder / "hooks" / _GIT_HOOK
+            if os.access(hook, os.X_OK):
+                self._git_item("", "", self.content(hook, follow=True), hook)
+
+    def _git_config(self, folder: Path, path: Path) -> None:
+        if is_missing(path):
+            return
+        try:
+            content, _ = read_regular(path, LARGEST)
+            found = program_keys(content.decode("utf-8", "surrogateescape"))
+        except (OSError, Unclear) as exc:
+            self._git_item("", f"cannot be read: {getattr(exc, 'strerror', None) or exc}", "", path)
+            return
+        if len(found) > MOST_GIT_KEYS:
+            self.problem = self.problem or f"{path} names more than {MOST_GIT_KEYS} programs"
+        count: Counter[str] = Counter()
+        for key, value in found[:MOST_GIT_KEYS]:
+            if key == "core.worktree" and os.path.realpath(folder / value) == str(self.root):
+                continue  # a submodule's own
+            inner = "".join(self._git_value(folder, key, value))
+            count[key] += 1
+            self._git_item(f"{key} {count[key]}" if count[key] > 1 else key, f"{key} = {value}", inner, path)
+
+    def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
+        """The digests of the files that a value leads to, so that a change of them is noticed."""
+        for path in self._mentioned(value):
+            yield self.content(path, follow=True)
+        target = Path(os.path.expanduser(value))
+        if key.startswith("include") and (target := folder / target).is_file():
+            yield self.content(target, follow=True)
+        if key == "core.hookspath" and (hook := self.root / target / _GIT_HOOK).exists():
+            yield self.content(hook, follow=True)
+
+    def _git_item(self, key: str, text: str, inner: str, path: Path) -> None:
+        name = self._name(path)
+        self.seen[f"git:{name} {key}".rstrip()] = _sha(f"{text}\0{inner}".encode("utf-8", "surrogateescape"))
+        self._claim("git", name, (text or name,))
+
+    # --- bytes -----------------------------------------------------------------------------------------------------------------------
+
+    def content(self, path: Path, *, follow: bool) -> str:
+        """The digest of a file; of a link its target, and with `follow` also what it leads to."""
+        self._count(0)
+        try:
+            kind = stat.S_IFMT(path.lstat().st_mode)
+            if kind == stat.S_IFLNK:
+                inner = self.content(Path(os.path.realpath(path)), follow=False) if follow else ""
+                return _sha(os.fsencode(f"link {os.readlink(path)}\0{inner}"))
+            if kind != stat.S_IFREG:
+                return "not a regular file"
+            content, found = read_regular(path, self._bytes_left)
+        except OSError as exc:
+            self.problem = self.problem or f"{str(path)!r} cannot be looked at: {exc.strerror}"
+            return "cannot be read"
+        self._count(len(content))
+        return f"{'x' if found.st_mode & stat.S_IXUSR else '-'}{_sha(content)}"
+
+    def _name(self, path: Path) -> str:
+        text, top = str(path), f"{self.root}{os.sep}"
+        return writable_name(text.removeprefix(top) if text.startswith(top) else os.path.relpath(path, self.root))
+
+    def _count(self, size: int) -> None:
+        self._files_left -= not size
+        self._bytes_left -= size
+        if self._files_left < 0:
+            self.problem = self.problem or "there are too many files to look at"
+
+
+def _sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _decoded(text: JsonText) -> dict[str, object]:
+    import json  # noqa: PLC0415 - only for a project that names servers
+
+    found = json.loads(text.content)
+    return found if isinstance(found, dict) else {}
+
+
+def _git_folders(root: Path, cwd: Path) -> Iterator[Path]:
+    """Where git would find its configuration: the project's own folder, and a bare repository that lies around the working folder."""
+    own = root / ".git"
+    if own.is_dir():
+        yield own
+    elif not is_missing(own):
+        yield from _pointed_to(own)
+    for folder in (cwd, *cwd.parents):
+        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            yield folder
+        if folder == root:
+            return
+
+
+def _pointed_to(file: Path) -> Iterator[Path]:
+    """The folders of a worktree or a submodule, whose `.git` is a file that names them."""
+    try:
+        content, _ = read_regular(file, LARGEST)
+        folder = file.parent / os.fsdecode(content.replace(b"\0", b"")).removeprefix("gitdir:").strip()
+        yield folder
+        shared, _ = read_regular(folder / "commondir", LARGEST)
+    except OSError:
+        return
+    yield folder / os.fsdecode(shared.replace(b"\0", b"")).strip()
+
+
+# --- words ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _hook_words(hooks: Mapping[str, object]) -> Iterator[str]:
+    for event, groups in hooks.items():
+        for group in groups if isinstance(groups, list) else (groups,):
+            handlers = group.get("hooks", group) if isinstance(group, dict) else group
+            for each in handlers if isinstance(handlers, list) else (handlers,):
+                yield f"{event}: {' '.join(_texts(_said_by(each)))}"
+
+
+def _said_by(handler: object) -> object:
+    """What a handler runs or asks, without the keys that only say when and how."""
+    if not isinstance(handler, dict):
+        return handler
+    quiet = ("type", "timeout", "statusMessage", "matcher", "shell", "async", "asyncRewake", "onFailure", "once")
+    return {key: value for key, value in handler.items() if key not in quiet}
+
+
+def _server_words(servers: object) -> Iterator[str]:
+    for name, server in servers.items() if isinstance(servers, dict) else ():
+        yield f"{name}: {' '.join(_texts(server))}"
+
+
+def _env_words(file: LayerFile) -> tuple[str, ...]:
+    try:
+        return tuple(f"{name}={value}" for name, value in environment_of(file).items())
+    except UserError:
+        return ("it cannot be read",)
+
+
+def _setting_words(changes: Mapping[str, object]) -> Iterator[str]:
+    for section, value in changes.items():
+        for name, each in value.items() if isinstance(value, dict) else (("", value),):
+            words = " ".join(_texts(_discreet(each)))
+            yield f"{section}.{name}: {words}" if name else f"{section}: {words}"
+
+
+def _discreet(value: object) -> object:
+    """A profile without the keys that stand in it as they are; the name of a variable stays, for it says what would be sent."""
+    if not isinstance(value, dict):
+        return value
+    hidden = {
+        key: [text if text.startswith("$ENV:") else "(a secret)" for text in _texts(value[key])]
+        for key in ("api_key", "headers")
+        if key in value
+    }
+    return {**value, **hidden}
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value, in order, names of objects' members left out."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            waiting += reversed(tuple(each.values()))
+        elif isinstance(each, list | tuple):
+            waiting += reversed(each)
+        elif each is not None:
+            yield str(each)

@@ -1,0 +1,131 @@
+"""Whether the person trusts what a workspace brings along: recorded by its folder, and by the content that was shown.
+
+A workspace that brings nothing along that would run or loosen anything is as good as trusted. Any other is untrusted until somebody
+says so, and again when anything that it would run has changed.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.config.private_file import alone, read_private, writable_name, write_private
+from holdfast.config.survey import Survey
+from holdfast.vocab.errors import UserError
+
+TrustState = Literal["trusted", "untrusted", "changed"]
+_SCRIPT: Final = "script:"
+"""Scripts are found from the working folder too, so those of another working folder stay in the record."""
+_MAY_GO: Final = (_SCRIPT, "git:")
+"""What may go without a word: then less would run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkspaceTrust:
+    """How far a workspace is trusted, and why."""
+
+    state: TrustState
+    survey: Survey
+    changed: tuple[str, ...] = ()
+    """The names of what is not as it was when the workspace was trusted."""
+    since: int = 0
+    """When it was trusted, in microseconds since 1970; 0 when that is recorded nowhere."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether what it brings along may run and allow."""
+        return self.state == "trusted"
+
+    @property
+    def root(self) -> str:
+        """The project's root, without links."""
+        return self.survey.root
+
+
+class TrustBook:
+    """The workspaces that the person trusts, in one file of the data folder."""
+
+    def __init__(self, data: Path) -> None:
+        self._path = data / "trust.json"
+
+    def look_up(self, survey: Survey, *, bare: bool = False) -> WorkspaceTrust:
+        """How far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
+        if survey.problem:
+            return WorkspaceTrust(state="untrusted", survey=survey)
+        if not survey.claims:
+            return WorkspaceTrust(state="trusted", survey=survey)
+        entry = self._read().get(writable_name(survey.root))
+        if entry is None:
+            return WorkspaceTrust(state="untrusted", survey=survey)
+        changed = _changes(entry.seen, survey.seen, bare=bare)
+        state: TrustState = "changed" if changed else "trusted"
+        return WorkspaceTrust(state=state, survey=survey, changed=changed, since=entry.at)
+
+    def record(self, survey: Survey, at: int) -> WorkspaceTrust:
+        """Trust the workspace with exactly the content of `survey`. Raise `UserError` when that cannot be recorded."""
+        if survey.problem:
+            raise UserError(
+                f"{survey.root!r} cannot be trusted: {survey.problem}. Move what is too much out of the way."
+            )
+        with self._changing() as entries:
+            root = writable_name(survey.root)
+            before = entries[root].seen if root in entries else {}
+            scripts = {name: digest for name, digest in before.items() if name.startswith(_SCRIPT)}
+            entries[root] = _Entry(digest=survey.digest, at=at, seen={**scripts, **survey.seen})
+        return WorkspaceTrust(state="trusted", survey=survey, since=at)
+
+    def revoke(self, root: str) -> bool:
+        """Trust the workspace at `root` no longer; say whether it was."""
+        if writable_name(root) not in self._read():
+            return False
+        with self._changing() as entries:
+            return entries.pop(writable_name(root), None) is not None
+
+    def renew(self, trust: WorkspaceTrust, now: Survey, *, only: str, at: int) -> None:
+        """Go on trusting a workspace after we ourselves changed its file `only`, at the person's word. Anything else stays changed."""
+        if not trust.since or not trust.trusted:
+            return
+        name = f"settings:{only}"
+        if all(each == name for each in _changes(trust.survey.seen, now.seen, bare=False)):
+            self.record(now, at)
+
+    def _read(self) -> dict[str, "_Entry"]:
+        content = read_private(self._path)
+        try:
+            return {} if content is None else msgspec.json.decode(content, type=_Book).workspaces
+        except msgspec.DecodeError as exc:
+            raise UserError(
+                f"{str(self._path)!r} is damaged ({exc}). Remove it, and trust your workspaces again."
+            ) from exc
+
+    @contextmanager
+    def _changing(self) -> Iterator[dict[str, "_Entry"]]:
+        """The entries, to be changed and then written, while nobody else does that."""
+        try:
+            with alone(self._path):
+                entries = self._read()
+                yield entries
+                write_private(self._path, msgspec.json.encode(_Book(workspaces=entries)))
+        except OSError as exc:
+            raise UserError(f"{str(self._path)!r} cannot be written: {exc.strerror}.") from exc
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True):
+    digest: str
+    at: int
+    seen: dict[str, str]
+
+
+class _Book(msgspec.Struct, frozen=True, kw_only=True):
+    version: Literal[1] = 1
+    workspaces: dict[str, _Entry] = {}
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str], *, bare: bool) -> tuple[str, ...]:
+    """The names of what is new, other or gone."""
+    other = {name for name, digest in now.items() if before.get(name) != digest}
+    gone = {name for name in before if name not in now and not bare and not name.startswith(_MAY_GO)}
+    return tuple(sorted(other | gone))

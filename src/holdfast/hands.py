@@ -1,0 +1,83 @@
+"""The tools of a session, bound to where it works, what it may show, and where its long outputs are kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.parts import digest
+from holdfast.logic.permissions import hidden
+from holdfast.logic.state import State
+from holdfast.ports import EventStore, Tool
+from holdfast.runtime.inbox import Inbox
+from holdfast.tools.apply_patch import apply_patch
+from holdfast.tools.ask import ask_user
+from holdfast.tools.background import BackgroundShells
+from holdfast.tools.edit import edit_file, multi_edit
+from holdfast.tools.glob import make_glob
+from holdfast.tools.notebook_edit import notebook_edit
+from holdfast.tools.page import read_output
+from holdfast.tools.read import read_file
+from holdfast.tools.search import make_grep
+from holdfast.tools.todo import write_todos
+from holdfast.tools.write import write_file
+from holdfast.vocab.event import Draft
+from holdfast.vocab.event_tools import OutputKept
+from holdfast.vocab.rules import Rule
+
+
+@dataclass(frozen=True)
+class StoredOutputs:
+    """Whole outputs as blobs of the session's log."""
+
+    store: EventStore
+    inbox: Inbox
+    state: State
+
+    async def keep(self, content: bytes) -> str:
+        """Put an output away and return the name that the model knows it by."""
+        sha256 = digest(content)
+        name = sha256[:16]
+        event = OutputKept(output=name, sha256=sha256, size=len(content))
+        await self.inbox.deliver(Draft(event=event), blobs={sha256: content})
+        return name
+
+    async def fetch(self, output_id: str) -> bytes:
+        """Give an output back. Raise `LookupError` when the session has none of that name."""
+        return await self.store.blob(self.state.outputs[output_id])
+
+
+@dataclass
+class Hands:
+    """What a session can do, and what must be let go of when it ends."""
+
+    ground: Ground
+    rules: Sequence[Rule]
+    outputs: StoredOutputs
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._shells = BackgroundShells(environment=self.environment, keep=self.outputs.keep)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in the order in which the model is told of them."""
+        return (
+            read_file,
+            write_file,
+            edit_file,
+            multi_edit,
+            apply_patch,
+            notebook_edit,
+            make_glob(self._hidden),
+            make_grep(self._hidden),
+            *self._shells.tools,
+            read_output(self.outputs.fetch),
+            write_todos,
+            ask_user,
+        )
+
+    async def aclose(self) -> None:
+        """Stop what runs in the background."""
+        await self._shells.aclose()
+
+    def _hidden(self, path: str) -> bool:
+        return hidden(path, self.rules, self.ground)

@@ -1,0 +1,127 @@
+"""Hears hooks for a session: finds the handlers that the log names, tells them what happened, and brings their verdict home."""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from holdfast.config.survey import Survey, drifted
+from holdfast.logic.hooks.inputs import hook_input
+from holdfast.logic.hooks.matching import stands_guard
+from holdfast.logic.hooks.spec import AgentHook, HookSpec, PromptHook
+from holdfast.logic.hooks.verdict import together
+from holdfast.ports import ModelRequest
+from holdfast.runtime.hook_facts import hook_facts
+from holdfast.runtime.hooks.means import Means, PythonFunction
+from holdfast.runtime.hooks.run import run_each
+from holdfast.runtime.stream_model import stream_model
+from holdfast.runtime.world import World
+from holdfast.vocab.event_tools import HookFinished, HookStarted
+from holdfast.vocab.messages import Message, Text, text_of
+
+if TYPE_CHECKING:
+    import httpx
+
+RunAgent = Callable[[str, AgentHook], Awaitable[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """The hooks of a session and what they are run with."""
+
+    specs: Sequence[HookSpec]
+    functions: Mapping[str, PythonFunction]
+    project: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+    survey: Survey | None = None
+    """What the workspace brought along when it was trusted."""
+    run_agent: RunAgent | None = None
+
+    async def hear(self, started: HookStarted, world: World) -> HookFinished:
+        """Run the handlers that `started` names, and put their answers together."""
+        known = {spec.id: spec for spec in self.specs}
+        chosen = [known[each] for each in started.handlers if each in known]
+        if changed := await self._changed(chosen):
+            return _refused(started, f"{changed} is not what it was when the workspace was trusted")
+        told = hook_input(started.event, await hook_facts(started, world))
+        runs = await run_each(chosen, told, self._means(world, started))
+        for run in runs:
+            told_of = {"event": started.event, "hook": run.spec.label, "seconds": round(run.seconds, 3)}
+            world.tap("hook", {**told_of, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
+        verdict = together([run.answer for run in runs])
+        gone = tuple(f"The hook {each!r} is not there any more." for each in started.handlers if each not in known)
+        return (
+            _refused(started, gone[0])
+            if gone and stands_guard(started.event)
+            else HookFinished(
+                event=started.event,
+                subject=started.subject,
+                decision=verdict.decision,
+                blocked=verdict.blocked,
+                reason=verdict.reason,
+                args=verdict.args,
+                context=verdict.context,
+                output=verdict.output,
+                notes=(*verdict.notes, *gone),
+                stops=verdict.stops,
+                agent=started.agent,
+            )
+        )
+
+    async def _changed(self, chosen: Sequence[HookSpec]) -> str:
+        """A file that a hook of the workspace runs and that is no longer what was trusted."""
+        if self.survey is None or not any(spec.source in ("project", "local") for spec in chosen):
+            return ""
+        changed = await anyio.to_thread.run_sync(drifted, self.survey)
+        return changed[0] if changed else ""
+
+    def _means(self, world: World, started: HookStarted) -> Means:
+        return Means(
+            cwd=world.cwd,
+            environment={**os.environ, **self.environment},
+            project=self.project,
+            run_prompt=lambda prompt, hook: _ask_once(prompt, hook, world),
+            run_agent=self.run_agent,
+            http_client=_guarded,
+            python=self.functions,
+            mark=mark_of(world.session, started.event, started.subject),
+        )
+
+
+async def _ask_once(prompt: str, hook: PromptHook, world: World) -> str:
+    model = await world.model(hook.model or world.state.progress.model)
+    request = ModelRequest(
+        model=model.name,
+        messages=(Message(role="user", parts=(Text(text=prompt),)),),
+        position=world.state.progress.replies,
+        purpose="summary",
+    )
+    reply = await stream_model(model, request, idle_s=world.idle_timeout_s, show=lambda delta: None)
+    return text_of(reply.parts)
+
+
+def _guarded(spec: HookSpec) -> "httpx.AsyncClient":
+    from holdfast.runtime.hooks.clients import guarded_client  # noqa: PLC0415 - it loads the HTTP client
+
+    return guarded_client(spec)
+
+
+def mark_of(session: str, event: str, subject: str) -> str:
+    """What tells the programs of one hearing from all others."""
+    return f"{session}.{event}.{subject}"
+
+
+def _refused(started: HookStarted, why: str) -> HookFinished:
+    """The verdict when handlers could not be heard as they were meant to be: what they stand guard over does not happen."""
+    decides = started.event in ("PreToolUse", "PermissionRequest")
+    return HookFinished(
+        event=started.event,
+        subject=started.subject,
+        decision="deny" if decides else None,
+        blocked=stands_guard(started.event),
+        reason=why,
+        notes=(why,),
+        agent=started.agent,
+    )

@@ -1,0 +1,22 @@
+"""The one policy point: may this call run?"""
+
+from holdfast.logic.permissions.calls import Call, spec_of
+from holdfast.logic.permissions.grants import fingerprint, rules_digest
+from holdfast.logic.permissions.legacy import judge
+from holdfast.logic.permissions.looking import hidden, paths_of
+from holdfast.logic.permissions.verdict import Part, Reason, Verdict
+from holdfast.logic.permissions.weigh import weigh
+
+__all__ = [
+    "Call",
+    "Part",
+    "Reason",
+    "Verdict",
+    "fingerprint",
+    "hidden",
+    "judge",
+    "paths_of",
+    "rules_digest",
+    "spec_of",
+    "weigh",
+]

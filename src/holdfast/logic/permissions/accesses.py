@@ -1,0 +1,313 @@
+"""Files that a call would touch: may it?
+
+Every access is judged, whoever makes it: a file tool, a redirect, an operand of a program. Allowing a command does not allow what it
+writes to.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.logic.acts import Access, Command
+from holdfast.logic.permissions.book import Side
+from holdfast.logic.permissions.case import Case
+from holdfast.logic.permissions.command_rules import Vouch
+from holdfast.logic.permissions.offers import path_offers
+from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, literal_end, path_pattern
+from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot, plain
+from holdfast.logic.permissions.places import critical, device, glob_meets, protected, sensitive
+from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
+from holdfast.vocab.rules import Rule
+
+_DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
+_CHANGES: Final = ("write", "remove")
+_FILTERS: Final = frozenset(
+    f"-{test}"
+    for test in ("name", "iname", "path", "ipath", "wholename", "regex", "iregex", "empty", "newer", "mtime", "size")
+)
+"""Tests of `find` that keep a removal from taking everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """An access and the command that makes it, if it is one of a shell script."""
+
+    access: Access
+    command: Command | None = None
+    vouch: Vouch = "no"
+    """What the rules say for the command."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether it changes something."""
+        return self.access.kind in _CHANGES
+
+    @property
+    def by_tool(self) -> bool:
+        """Whether a file tool makes it."""
+        return self.command is None
+
+    @property
+    def what(self) -> str:
+        """In words."""
+        return f"{_DOES[self.access.kind]} {self.access.written or self.access.path or 'a file that is not known yet'}"
+
+
+def weigh_touch(case: Case, touch: Touch) -> Finding:
+    """What the policy says about one access."""
+    access = touch.access
+    if not access.known:
+        return _unknown(case, touch)
+    if access.glob:
+        return _expanded(case, touch)
+    spot = case.locate(access.path)
+    if spot.lexical in (FREE if touch.changes else FREE_TO_READ) and "\x00" not in access.path:
+        return _allow(touch, "path", f"{spot.lexical} may be used by anybody")
+    return _placed(case, touch, spot)
+
+
+def is_deep(access: Access) -> bool:
+    """Whether everything below a folder is touched too."""
+    return bool(getattr(access, "deep", False))
+
+
+def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
+    """Deny, ask, what is critical, protected, sensitive or odd, plan, allow, the mode: in this order."""
+    if "\x00" in touch.access.path:
+        return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file")
+    if denied := _ruled(case.book.deny, case, touch, spot):
+        return Finding(touch.what, "deny", "rule", f"{spot.lexical!r} is denied by the rule {str(denied)!r}")
+    if touch.access.kind == "remove" and (lost := critical(spot, case.ground)) and not _filtered(touch, spot, case):
+        return Finding(touch.what, "deny", "critical", f"this would remove {lost}, {spot.lexical!r}")
+    if touch.changes and device(spot):
+        return Finding(touch.what, "deny", "critical", f"{spot.lexical!r} is a disk or memory, not a file")
+    if asked := _ruled(case.book.ask, case, touch, spot):
+        return Finding(touch.what, "ask", "rule", f"the rule {str(asked)!r} asks about {spot.lexical!r}", "hard")
+    return _special(case, touch, spot) or _usual(case, touch, spot)
+
+
+def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
+    if case.mode == "plan" and touch.changes:
+        return Finding(touch.what, "deny", "mode", f"the mode is plan: {spot.lexical!r} is not changed")
+    if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
+        return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
+    if touch.changes and (place := protected(spot, case.ground)):
+        return Finding(
+            touch.what, "ask", "protected", f"{spot.lexical!r} is protected ({place}): it decides what runs", "firm"
+        )
+    if spot.odd:
+        return Finding(touch.what, "ask", "path", f"{touch.access.path!r} cannot be judged: {spot.odd}", "firm")
+    if hit := _reaches_denied(case, touch, spot):
+        return hit
+    return None
+
+
+def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
+    side = case.book.allow
+    rule = allows(side.edits if touch.changes else (*side.reads, *side.edits), spot, case.ground)
+    if rule is None and spot.inside and touch.by_tool:
+        rule = _own_rule(case, touch)
+    if rule is not None:
+        return _allow(touch, "rule", f"{spot.lexical!r} is allowed by the rule {str(rule)!r}")
+    if not spot.inside:
+        return _outside(case, touch, spot)
+    if not touch.changes:
+        return _allow(touch, "mode", f"{spot.lexical!r} is in the workspace")
+    if case.mode in ("acceptEdits", "bypassPermissions"):
+        return _allow(touch, "mode", f"the mode accepts edits, and {spot.lexical!r} is in the workspace")
+    if touch.vouch == "whole" or (touch.vouch != "no" and not touch.access.redirect):
+        return _allow(touch, "rule", "the rule that allows the command covers files of the workspace")
+    if touch.command is not None and touch.command.does == "edits" and not touch.access.redirect:
+        return _allow(touch, "mode", "the command is asked for")
+    return Finding(
+        touch.what, "ask", "mode", f"{spot.lexical!r} would be changed", "soft", path_offers("Edit", spot, case.ground)
+    )
+
+
+def _outside(case: Case, touch: Touch, spot: Spot) -> Finding:
+    if not touch.changes:
+        if case.scope == "full":
+            return _allow(touch, "mode", "the scope is full: reading is free")
+        runs = touch.command is not None and touch.command.does == "runs" and not touch.access.redirect
+        if touch.vouch in ("whole", "bare") or (touch.vouch == "rule" and runs):
+            return _allow(touch, "rule", "the rule that allows the command covers what it reads")
+    away = spot.lexical if spot.lexical == spot.real else f"{spot.lexical} (which leads to {spot.real})"
+    name = "Edit" if touch.changes else "Read"
+    return Finding(
+        touch.what, "ask", "path", f"{away!r} is outside the workspace", "soft", path_offers(name, spot, case.ground)
+    )
+
+
+def _unknown(case: Case, touch: Touch) -> Finding:
+    access, command = touch.access, touch.command
+    guarded = _path_rules(case)
+    if access.kind == "remove":
+        detail = "what it removes is not known before it runs: it may be everything"
+        return Finding(touch.what, "ask", "critical", detail, "hard")
+    if touch.changes and case.mode == "plan":
+        return Finding(touch.what, "deny", "mode", "the mode is plan: nothing is changed")
+    runs = command is not None and command.does == "runs" and not access.redirect
+    if not touch.changes and (runs or touch.vouch in ("whole", "bare")) and not guarded:
+        return _allow(touch, "rule", "which file it reads is up to the command")
+    if not touch.changes and touch.vouch != "no" and (runs or (_is_fed(touch) and not guarded)):
+        return _allow(touch, "rule", "which file it reads is up to the command")
+    held: Hold = "hard" if guarded else "soft"
+    return Finding(touch.what, "ask", "path", f"{touch.what}: which one is not known before it runs", held)
+
+
+def _is_fed(touch: Touch) -> bool:
+    """Whether `xargs` gives the program its operands: a rule for the program is a rule for whatever it is fed."""
+    return touch.command is not None and any((layer.words[0] or "").endswith("xargs") for layer in touch.command.layers)
+
+
+def _expanded(case: Case, touch: Touch) -> Finding:
+    """A pattern that the shell expands: every file that it matched, or what it could match."""
+    access = touch.access
+    found = case.ground.globs.get(access.path, ())
+    if access.redirect and touch.changes:
+        return Finding(touch.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
+    if access.kind == "remove" and (lost := _lost_by(case, access.path)):
+        return Finding(touch.what, "deny", "critical", f"this would remove {lost}")
+    if found:
+        return strictest([_placed(case, touch, case.locate(path)) for path in found])
+    return _could_match(case, touch)
+
+
+def _could_match(case: Case, touch: Touch) -> Finding:
+    path = touch.access.path
+    for side, name in ((case.book.deny, "denies"), (case.book.ask, "asks about")):
+        for rule in _about(side, touch):
+            if rule.pattern is not None and path_pattern(rule, case.ground).may_cover(path):
+                detail = f"{touch.access.written!r} could stand for a file that the rule {str(rule)!r} {name}"
+                return Finding(touch.what, "ask", "rule", detail, "hard")
+    if touch.access.kind != "list" and glob_meets("sensitive", path, case.ground):
+        return Finding(
+            touch.what, "ask", "sensitive", f"{touch.access.written!r} could stand for a file with secrets", "firm"
+        )
+    if touch.changes and glob_meets("protected", path, case.ground):
+        return Finding(
+            touch.what, "ask", "protected", f"{touch.access.written!r} could stand for a protected file", "firm"
+        )
+    start = _literal_folder(path)
+    if ".." in path[len(start) :].split("/"):
+        return Finding(touch.what, "ask", "path", f"{touch.access.written!r} leads nobody knows where", "firm")
+    return _placed(case, touch, case.locate(f"{start}/_"))
+
+
+def _literal_folder(glob: str) -> str:
+    parts = glob.split("/")
+    wild = next((number for number, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
+    return "/".join(parts[:wild])
+
+
+def _lost_by(case: Case, glob: str) -> str:
+    """What a removal of all that a pattern stands for would take: the contents of a dear folder, or folders of the root."""
+    start = _literal_folder(glob)
+    spot = case.locate(start or "/")
+    if spot.lexical == "/":
+        return "folders of the root"
+    first = glob[len(start) + 1 :].split("/", maxsplit=1)[0]
+    lost = critical(spot, case.ground) if set(first) <= set("*.?") else ""
+    return f"all that is in {lost}" if lost else ""
+
+
+def _filtered(touch: Touch, spot: Spot, case: Case) -> bool:
+    """Whether `find` removes only what some test picks, in the working folder or one above it that is no system's."""
+    command = touch.command
+    if command is None or not command.layers:
+        return False
+    words = command.layers[-1].words
+    own = spot.lexical == plain(case.ground.cwd, case.ground.os)
+    return own and "find" in (words[0] or "") and bool(_FILTERS & set(words))
+
+
+def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
+    """A command that reads all of a folder in which something is denied; the search tools leave that out by themselves."""
+    if touch.by_tool or not is_deep(touch.access) or touch.access.kind == "list":
+        return None
+    for rule in _about(case.book.deny, touch):
+        if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
+            continue
+        facts = {glob: case.ground.globs.get(glob) for glob in deep_globs(rule, spot.lexical, case.ground)}
+        there = [
+            path for glob, fact in facts.items() for path in fact or () if _is_met(case, touch, spot, rule, path, glob)
+        ]
+        if there or None in facts.values():
+            known = f": {there[0]!r}" if there else ""
+            detail = f"it goes through {spot.lexical!r}, where the rule {str(rule)!r} denies something{known}"
+            return Finding(touch.what, "ask", "rule", detail, "hard")
+    return None
+
+
+def _is_met(case: Case, touch: Touch, spot: Spot, rule: Rule, path: str, glob: str) -> bool:
+    """Whether a path that was found is one that a rule is about, and that the command does not leave out by itself."""
+    if path == glob or (_skips_hidden(touch) and _is_hidden(path, spot)):
+        return False
+    return path_pattern(rule, case.ground).covers(plain(path, case.ground.os)) or not path.startswith(spot.lexical)
+
+
+def _skips_hidden(touch: Touch) -> bool:
+    command = touch.command
+    words = command.layers[-1].words if command is not None and command.layers else ()
+    if not words or words[0] is None or words[0].rpartition("/")[2] != "rg":
+        return False
+    return not any(
+        word is None or word.startswith(("-u", "-.", "--hidden", "--unrestricted", "-g", "--glob")) for word in words
+    )
+
+
+def _is_hidden(path: str, spot: Spot) -> bool:
+    return any(part.startswith(".") for part in path.removeprefix(spot.lexical).strip("/").split("/"))
+
+
+def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:
+    """The rule that forbids an access or asks about it. One about reading a file is about writing it too."""
+    found = forbids(_about(side, touch), spot, case.ground)
+    if found is not None or touch.by_tool or touch.access.kind == "list":
+        return found
+    return side.edit_all if touch.changes and side.edit_all else side.read_all
+
+
+def _about(side: Side, touch: Touch) -> tuple[Rule, ...]:
+    rules = (*side.reads, *side.edits) if touch.changes else side.reads
+    program = touch.command.layers[-1].words[:1] if touch.command is not None and touch.command.layers else ()
+    return (*rules, *side.cd) if program in (("cd",), ("pushd",)) else rules
+
+
+def _path_rules(case: Case) -> bool:
+    sides = (case.book.deny, case.book.ask)
+    return any(side.reads or side.edits or side.read_all or side.edit_all for side in sides)
+
+
+def _own_rule(case: Case, touch: Touch) -> Rule | None:
+    side = case.book.allow
+    names = case.form.names
+    bare = side.edit_all if touch.changes else side.read_all
+    return bare or next((rule for rule in side.every if rule.pattern is None and rule.tool in (*names, "*")), None)
+
+
+def _named(case: Case, touch: Touch, spot: Spot) -> bool:
+    """Whether the person's own rules allow a sensitive file by naming it; a wide pattern does not."""
+    side = case.book.allow
+    rules = side.edits if touch.changes else (*side.reads, *side.edits)
+    naming = [rule for rule in rules if rule.source != "project" and _names_secret(rule, case)]
+    if not naming:
+        return False
+    wide = [rule for rule in rules if rule not in naming]
+    return all(
+        allows(naming, _only(path, spot), case.ground)
+        or (not sensitive((path,), case.ground) and (allows(wide, _only(path, spot), case.ground) or spot.inside))
+        for path in spot.both
+    )
+
+
+def _names_secret(rule: Rule, case: Case) -> bool:
+    named = literal_end(rule, case.ground)
+    return bool(named) and bool(sensitive((named,), case.ground))
+
+
+def _only(path: str, spot: Spot) -> Spot:
+    return Spot(spot.written, path, path, (path,), spot.inside)
+
+
+def _allow(touch: Touch, reason: Reason, detail: str) -> Finding:
+    return Finding(touch.what, "allow", reason, detail)

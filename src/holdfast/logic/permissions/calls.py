@@ -1,0 +1,185 @@
+"""Calls as the policy knows them: what kind of thing a tool does, and which of its arguments are paths, commands or addresses."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from holdfast.logic.acts import Access, AccessKind, Ground
+from holdfast.logic.patch import patch_paths
+from holdfast.logic.permissions.paths import absolute
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.specs import Effect, Taint, ToolSpec, Touches
+
+Kind = Literal[
+    "shell", "read", "search", "edit", "patch", "fetch", "lookup", "agent", "skill", "person", "notes", "mcp", "other"
+]
+"""What a tool does, as far as the policy can look into its calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One use of a tool."""
+
+    tool: ToolSpec
+    args: dict[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How to read the calls of a tool."""
+
+    kind: Kind
+    names: tuple[str, ...]
+    """The names that rules may use for it; the first is the usual one."""
+    main: str = ""
+    """The argument that a rule's pattern is about."""
+
+
+ALIASES: Final = {
+    "Bash": ("Bash", "Shell", "BackgroundProcess"),
+    "Agent": ("Agent", "Task"),
+    "LS": ("LS", "List"),
+    "apply_patch": ("apply_patch", "ApplyPatch"),
+}
+"""Names of one and the same tool: a rule by any of them holds for all."""
+
+READERS: Final = ("Read", "Grep", "Glob", "LS", "NotebookRead")
+EDITORS: Final = ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch")
+
+_KNOWN: Final[dict[str, tuple[Kind, str, Touches, Effect]]] = {
+    "Bash": ("shell", "command", "runs", "once"),
+    "Read": ("read", "file_path", "reads", "pure"),
+    "NotebookRead": ("read", "notebook_path", "reads", "pure"),
+    "Grep": ("search", "path", "reads", "pure"),
+    "Glob": ("search", "path", "reads", "pure"),
+    "LS": ("search", "path", "reads", "pure"),
+    "Write": ("edit", "file_path", "edits", "once"),
+    "Edit": ("edit", "file_path", "edits", "once"),
+    "MultiEdit": ("edit", "file_path", "edits", "once"),
+    "NotebookEdit": ("edit", "notebook_path", "edits", "once"),
+    "apply_patch": ("patch", "patch", "edits", "once"),
+    "WebFetch": ("fetch", "url", "web", "pure"),
+    "WebSearch": ("lookup", "query", "web", "pure"),
+    "AskUserQuestion": ("person", "", "person", "idempotent"),
+    "TodoWrite": ("notes", "", "notes", "idempotent"),
+    "Agent": ("agent", "subagent_type", "notes", "idempotent"),
+    "Skill": ("skill", "skill", "notes", "pure"),
+}
+_BY_ALIAS: Final = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
+_BY_TOUCH: Final[dict[Touches, tuple[Kind, tuple[str, ...]]]] = {
+    "runs": ("shell", ("command",)),
+    "reads": ("read", ("file_path", "path", "notebook_path")),
+    "edits": ("edit", ("file_path", "path", "notebook_path")),
+    "web": ("fetch", ("url",)),
+    "person": ("person", ()),
+    "notes": ("notes", ()),
+}
+_USUAL: Final = ("command", "file_path", "path", "url", "query", "pattern", "name")
+"""Arguments that a pattern is likely to be about, for tools that nobody knows."""
+
+
+def usual_name(name: str) -> str:
+    """The usual name of a tool that has several."""
+    return _BY_ALIAS.get(name, name)
+
+
+def is_known(name: str) -> bool:
+    """Whether a name is one that rules and hooks know."""
+    return usual_name(name) in _KNOWN or name in ("Cd", "*") or name.startswith("mcp__")
+
+
+def spec_of(name: str) -> ToolSpec:
+    """The usual declaration of a well-known tool; for any other, that of one that always asks."""
+    if usual_name(name) not in _KNOWN:
+        return ToolSpec(name=name, description="", schema={}, asks=True)
+    kind, _, touches, effect = _KNOWN[usual_name(name)]
+    taints: tuple[Taint, ...] = ("untrusted", "outside") if kind in ("fetch", "lookup") else ()
+    return ToolSpec(name=name, description="", schema={}, effect=effect, touches=touches, taints=taints)
+
+
+def form_of(call: Call) -> Form:
+    """How to read a call: by the tool's name when it is well known, else by what the tool says it touches."""
+    tool = call.tool
+    usual = usual_name(tool.name)
+    names = ALIASES.get(usual, (tool.name,))
+    if tool.name.startswith("mcp__"):
+        return Form("mcp", names)
+    if usual in _KNOWN and tool.touches != "host":
+        kind, main, _, _ = _KNOWN[usual]
+        return Form(kind, names, main)
+    if tool.child:
+        return Form("agent", (*ALIASES["Agent"], tool.name), "prompt")
+    kind, keys = _BY_TOUCH.get(tool.touches, ("other", ()))
+    main = next((key for key in keys if key in call.args), "")
+    if main or not keys:
+        return Form(kind, names, main or _likely(call.args))
+    return Form("other", names, _likely(call.args))
+
+
+def text_of(call: Call, form: Form) -> str | None:
+    """The main argument, when it is a text."""
+    found = call.args.get(form.main)
+    if form.kind == "patch" and found is None:
+        found = call.args.get("input")
+    if form.kind == "skill" and found is None:
+        found = call.args.get("name", call.args.get("command"))
+    return found if isinstance(found, str) else None
+
+
+def file_accesses(call: Call, form: Form, ground: Ground) -> tuple[Access, ...] | None:
+    """The files that a call of a file tool names; None when its arguments do not say."""
+    text = text_of(call, form)
+    match form.kind:
+        case "read" | "edit":
+            kind: AccessKind = "read" if form.kind == "read" else "write"
+            return (_access(kind, text, ground),) if text else None
+        case "patch":
+            return _patched(text, ground) if text else None
+        case "search":
+            return _searched(call, text, ground)
+        case _:
+            return ()
+
+
+def _access(kind: AccessKind, path: str, ground: Ground) -> Access:
+    return Access(kind=kind, path=absolute(path, ground), written=path)
+
+
+def _searched(call: Call, text: str | None, ground: Ground) -> tuple[Access, ...] | None:
+    if call.args.get("path") is not None and text is None:
+        return None
+    root = text or ground.cwd
+    name = usual_name(call.tool.name)
+    if name == "LS":
+        return (_access("list", root, ground),)
+    found = [_access("list" if name == "Glob" else "read", root, ground)]
+    for key in ("pattern",) if name == "Glob" else ("glob",):
+        wanted = call.args.get(key)
+        if isinstance(wanted, str) and wanted:
+            found += _named_by(wanted, root, ground)
+    return tuple(found)
+
+
+def _named_by(pattern: str, root: str, ground: Ground) -> list[Access]:
+    """What a search pattern names by itself: the folder that it starts at, and a file without wildcards."""
+    literal = re.split(r"[*?\[{]", pattern.removeprefix("!"), maxsplit=1)[0]
+    whole = literal == pattern
+    named = literal if whole else literal.rpartition("/")[0] + "/" * (literal.startswith("/") or "/" in literal)
+    if not named:
+        return []
+    there = absolute(named, ground)
+    if not named.startswith(("/", "~", "$")):
+        there = f"{absolute(root, ground).rstrip('/')}/{named}"
+    return [Access(kind="list", path=there, written=pattern)]
+
+
+def _patched(text: str, ground: Ground) -> tuple[Access, ...] | None:
+    try:
+        return tuple(_access(kind, path, ground) for kind, path in patch_paths(text))
+    except UserError:
+        return None
+
+
+def _likely(args: dict[str, object]) -> str:
+    texts = [key for key, content in args.items() if isinstance(content, str)]
+    return next((key for key in _USUAL if key in texts), texts[0] if len(texts) == 1 else "")

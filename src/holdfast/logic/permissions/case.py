@@ -1,0 +1,29 @@
+"""A call before the policy: what is asked for, where, and under which rules."""
+
+from dataclasses import dataclass, field
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions.book import Book
+from holdfast.logic.permissions.calls import Call, Form
+from holdfast.logic.permissions.paths import Spot, locate
+from holdfast.vocab.specs import FsScope, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """All that the parts of the policy look at."""
+
+    call: Call
+    form: Form
+    ground: Ground
+    book: Book
+    mode: Mode
+    scope: FsScope
+    spots: dict[str, Spot] = field(default_factory=dict)
+
+    def locate(self, path: str) -> Spot:
+        """Where a path of the call is; found once."""
+        spot = self.spots.get(path)
+        if spot is None:
+            spot = self.spots[path] = locate(path, self.ground)
+        return spot

@@ -1,0 +1,167 @@
+"""Addresses of the web: which host a URL really goes to, and which rules are about it."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from holdfast.vocab.rules import Rule
+
+_STRICT: Final = re.compile(r"(?i:https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?")
+_SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
+_NUMBER: Final = re.compile(r"0[xX][0-9A-Fa-f]*|\d+")
+_METADATA: Final = frozenset(
+    (
+        "169.254.169.254",
+        "169.254.170.2",
+        "fd00:ec2::254",
+        "100.100.100.200",
+        "192.0.0.192",
+        "metadata.google.internal",
+        "metadata",
+    )
+)
+_LOCAL_NAMES: Final = ("localhost", "local", "internal", "lan", "home", "corp", "intranet", "home.arpa", "localdomain")
+
+Standing = Literal["public", "private", "metadata"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a URL goes."""
+
+    host: str
+    """In lower case without a final dot, numbers as four of them; empty when there is none."""
+    standing: Standing = "public"
+    odd: str = ""
+    """Why it cannot be taken at its word."""
+    scheme: str = "https"
+    readings: tuple[str, ...] = ()
+    """Every host that somebody could take it for."""
+
+
+def read_url(url: str) -> Target:
+    """Read a URL as strictly as rules that allow need it, and as loosely as rules that forbid do."""
+    found = _SCHEME.match(url)
+    scheme = found[1].lower() if found else ""
+    readings = tuple(dict.fromkeys(map(_canonical, _loose_hosts(url))))
+    strict = _STRICT.fullmatch(url)
+    if strict is None:
+        host = readings[0] if readings else ""
+        return Target(host, _standing(host), "it is not written as a plain address", scheme, readings)
+    written = strict[1].lower()
+    host = _canonical(written)
+    odd = ""
+    if ".." in host or host.startswith(".") or written.endswith("..") or not host:
+        odd = "its host has an empty part"
+    elif _is_number(host) and host != written.rstrip(".").strip("[]"):
+        odd = "its host is a number in disguise"
+    elif any(label.startswith("xn--") for label in host.split(".")):
+        odd = "its host is written in another script"
+    return Target(host, _standing(host), odd, scheme, tuple(dict.fromkeys((host, *readings))))
+
+
+def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
+    """Whether a rule allows a host: by naming it, or among any others."""
+    if rule.pattern is None:
+        return "any"
+    pattern = _domain(rule.pattern)
+    if pattern is None:
+        return "no"
+    if pattern == target.host:
+        return "name"
+    return "any" if pattern == "*" or _host_pattern(pattern).fullmatch(target.host) else "no"
+
+
+def forbids_host(rule: Rule, url: str, target: Target) -> bool:
+    """Whether a rule is about any host that the URL could be taken for, or about the URL as written."""
+    if rule.pattern is None:
+        return True
+    pattern = _domain(rule.pattern)
+    if pattern is not None:
+        expression = _host_pattern(pattern)
+        return pattern == "*" or any(expression.fullmatch(host) for host in target.readings)
+    loose = "".join(".*" if char == "*" else re.escape(char) for char in rule.pattern)
+    hosts = [_canonical(host) for host in _loose_hosts(rule.pattern)]
+    return re.fullmatch(loose, url, re.DOTALL | re.IGNORECASE) is not None or any(
+        host in target.readings for host in hosts
+    )
+
+
+def _domain(pattern: str) -> str | None:
+    return pattern[7:].strip().lower().rstrip(".") if pattern.startswith("domain:") else None
+
+
+def _host_pattern(pattern: str) -> re.Pattern[str]:
+    """`*.x` stands for any depth below x; a `*` anywhere else for one label or a part of it."""
+    head, rest = (r"(?:[^.]+\.)+", pattern[2:]) if pattern.startswith("*.") else ("", pattern)
+    return re.compile(head + "".join("[^.]+" if char == "*" else re.escape(char) for char in rest))
+
+
+def _loose_hosts(url: str) -> list[str]:
+    """Every host that some reader would find."""
+    text = re.sub(r"[\t\r\n]", "", url.strip()).replace("\uff0e", ".").replace("\u3002", ".").replace("\uff61", ".")
+    found = re.match(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?[/\\]*([^/?#]*)", text)
+    hosts = []
+    for authority in {found[1], re.split(r"[\\]", found[1])[0]} if found else ():
+        for piece in (authority.rpartition("@")[2], *authority.split("@")):
+            host = piece if piece.startswith("[") else piece.partition(":")[0]
+            hosts.append(host.partition("]")[0] + "]" if host.startswith("[") else host)
+    return [host for host in dict.fromkeys(hosts) if host]
+
+
+def _canonical(host: str) -> str:
+    """A host as rules compare it: lower case, no final dot, numbers spelled out."""
+    name = host.lower().strip()
+    name = name[:-1] if name.endswith(".") and not name.endswith("..") else name
+    if name.startswith("["):
+        return _address(name.strip("[]"))
+    parts = name.split(".")
+    if 1 <= len(parts) <= 4 and all(_NUMBER.fullmatch(part) for part in parts):
+        return _dotted(parts) or name
+    return name
+
+
+def _dotted(parts: list[str]) -> str:
+    """What the old ways to write an IPv4 address mean: hexadecimal, octal, fewer than four numbers."""
+    try:
+        numbers = [
+            int(p, 16) if p[:2] in ("0x", "0X") else int(p, 8) if p[:1] == "0" and len(p) > 1 else int(p) for p in parts
+        ]
+        *heads, last = numbers
+        if any(number > 255 for number in heads) or last >= 256 ** (4 - len(heads)):
+            return ""
+        return str(ipaddress.IPv4Address(sum(n << (24 - 8 * i) for i, n in enumerate(heads)) + last))
+    except ValueError:
+        return ""
+
+
+def _address(text: str) -> str:
+    try:
+        address = ipaddress.IPv6Address(text)
+    except ValueError:
+        return text
+    inner = address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+    if inner is None and int(address) >> 32 in (0, 0x64FF9B << 64):
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if int(address) > 1 else None
+    return str(inner) if inner is not None else str(address)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return all(_NUMBER.fullmatch(part) for part in host.split(".")) if host else False
+    return True
+
+
+def _standing(host: str) -> Standing:
+    if host in _METADATA:
+        return "metadata"
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        last_two = ".".join(host.split(".")[-2:])
+        local = "." not in host or host.rpartition(".")[2] in _LOCAL_NAMES or last_two in _LOCAL_NAMES
+        return "private" if local or _is_number(host) else "public"
+    return "public" if address.is_global and not address.is_multicast else "private"

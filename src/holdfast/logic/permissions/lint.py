@@ -1,0 +1,205 @@
+"""Looks over permission rules for what does not mean what it seems to mean."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+from holdfast.logic.permissions.calls import EDITORS, READERS, is_known, usual_name
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.rules import Rule
+
+_ROOTS: Final = frozenset(
+    ("etc", "usr", "home", "var", "tmp", "opt", "root", "Users", "bin", "sbin", "lib", "dev", "proc", "mnt", "private")
+)
+_WRAPPERS: Final = frozenset(
+    (
+        *(
+            "bash",
+            "sh",
+            "zsh",
+            "dash",
+            "fish",
+            "ksh",
+            "pwsh",
+            "powershell",
+            "cmd",
+            "env",
+            "sudo",
+            "doas",
+            "su",
+            "eval",
+            "exec",
+            "xargs",
+            "find",
+        ),
+        *(
+            "python",
+            "python3",
+            "node",
+            "deno",
+            "bun",
+            "ruby",
+            "perl",
+            "php",
+            "lua",
+            "awk",
+            "npx",
+            "bunx",
+            "pnpx",
+            "uvx",
+            "pipx",
+            "watch",
+            "ssh",
+        ),
+        *(
+            "nohup",
+            "timeout",
+            "time",
+            "nice",
+            "setsid",
+            "flock",
+            "parallel",
+            "docker exec",
+            "docker run",
+            "devbox run",
+            "mise exec",
+            "direnv exec",
+        ),
+        *("npm exec", "pnpm exec", "pnpm dlx", "yarn dlx", "uv run", "poetry run", "make", "git", "curl", "wget", "rm"),
+    )
+)
+_PATHS: Final = frozenset((*READERS, *EDITORS, "Cd"))
+_PARAMETER: Final = re.compile(r"[a-z_]+:")
+
+
+class Complaint(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about a rule that its writer should know."""
+
+    decision: Literal["allow", "ask", "deny", ""]
+    rule: str
+    kind: str
+    """A short name: `syntax`, `unknown-tool`, `absolute`, `never-consulted`, `server`, `unreachable`, `wide`, `pattern`."""
+    words: str
+
+
+def lint_rules(*, deny: Sequence[str] = (), ask: Sequence[str] = (), allow: Sequence[str] = ()) -> list[Complaint]:
+    """Say what is wrong with rules, in their order."""
+    found: list[Complaint] = []
+    given: tuple[tuple[Literal["deny", "ask", "allow"], Sequence[str]], ...] = (
+        ("deny", deny),
+        ("ask", ask),
+        ("allow", allow),
+    )
+    shut = _shut(deny)
+    for decision, texts in given:
+        for text in texts:
+            try:
+                rule = Rule.parse(decision, text)
+            except UserError as exc:
+                found.append(Complaint(decision=decision, rule=text, kind="syntax", words=str(exc)))
+                continue
+            found += [
+                Complaint(decision=decision, rule=text, kind=kind, words=words)
+                for kind, words in _look(rule, text, shut)
+            ]
+    return found
+
+
+def _look(rule: Rule, text: str, shut: frozenset[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+    yield from _names(rule)
+    if rule.pattern is not None:
+        yield from _patterns(rule, rule.pattern)
+    if rule.decision == "allow":
+        if shut & {(usual_name(rule.tool), rule.pattern), (usual_name(rule.tool), None), ("*", None)}:
+            yield "unreachable", "the same is denied, and a denial always wins: this rule allows nothing"
+        yield from _wide(rule)
+    if text.strip().endswith("()"):
+        yield "pattern", "nothing stands between the parentheses, so it holds for every call"
+
+
+def _shut(deny: Sequence[str]) -> frozenset[tuple[str, str | None]]:
+    found = set()
+    for text in deny:
+        try:
+            rule = Rule.parse("deny", text)
+        except UserError:
+            continue
+        found.add((usual_name(rule.tool), rule.pattern))
+    return frozenset(found)
+
+
+def _names(rule: Rule) -> Iterator[tuple[str, str]]:
+    tool = rule.tool
+    if tool.startswith("mcp__"):
+        server = tool.removeprefix("mcp__").partition("__")[0]
+        if rule.decision == "allow" and "*" in server:
+            yield "server", "a server's name is never a pattern in a rule that allows: write mcp__SERVER__*"
+        if not server:
+            yield "server", "it names no server: write mcp__SERVER or mcp__SERVER__TOOL"
+        if rule.pattern is not None and rule.decision == "allow":
+            yield "never-consulted", "a rule that allows a server's tool has no pattern: this one allows nothing"
+    elif "*" in tool and tool != "*":
+        if rule.decision == "allow":
+            yield "unknown-tool", "a rule that allows names one tool: this one allows nothing"
+    elif not is_known(tool):
+        near = next((name for name in (*_PATHS, "Bash", "WebFetch", "Agent") if name.casefold() == tool.casefold()), "")
+        yield (
+            "unknown-tool",
+            f"there is no tool {tool!r}" + (f"; did you mean {near!r}?" if near else " that comes with holdfast"),
+        )
+
+
+def _patterns(rule: Rule, pattern: str) -> Iterator[tuple[str, str]]:
+    tool = usual_name(rule.tool)
+    if tool in _PATHS and not (rule.decision != "allow" and _PARAMETER.match(pattern)):
+        yield from _path(rule, tool, pattern)
+    if tool == "Bash":
+        if pattern.count('"') % 2 or pattern.count("'") % 2:
+            yield "pattern", "a quote is not closed: only the text as written is compared"
+        if ":*" in pattern[:-2]:
+            yield "pattern", "`:*` means something at the end of a pattern only"
+    if tool == "WebFetch" and not pattern.startswith("domain:"):
+        yield "never-consulted" if rule.decision == "allow" else "pattern", "write WebFetch(domain:HOST)"
+    if pattern.count("(") != pattern.count(")"):
+        yield "syntax", "the parentheses do not match"
+
+
+def _path(rule: Rule, tool: str, pattern: str) -> Iterator[tuple[str, str]]:
+    head = pattern.lstrip("/").partition("/")[0]
+    if pattern.startswith("/") and not pattern.startswith("//") and head in _ROOTS:
+        yield (
+            "absolute",
+            f"one slash means the folder of the settings file; for the file system's root write {rule.tool}(/{pattern})",
+        )
+    covering = {
+        "Write": "Edit",
+        "MultiEdit": "Edit",
+        "NotebookEdit": "Edit",
+        "apply_patch": "Edit",
+        "Glob": "Read",
+        "Grep": "Read",
+        "LS": "Read",
+    }
+    if tool in covering and rule.decision == "allow":
+        yield "never-consulted", f"{tool} with a path allows nothing: write {covering[tool]}({pattern})"
+    if pattern.startswith("!"):
+        yield "pattern", "a pattern cannot take anything back"
+    if "\\" in pattern:
+        yield "pattern", "a backslash makes the next character literal; write paths with slashes"
+
+
+def _wide(rule: Rule) -> Iterator[tuple[str, str]]:
+    if usual_name(rule.tool) != "Bash" or rule.pattern is None:
+        return
+    prefix = rule.pattern.removesuffix(" *").removesuffix(":*")
+    if prefix != rule.pattern and prefix in _WRAPPERS:
+        yield (
+            "wide",
+            f"{prefix!r} can run or reach anything: name what it may do, such as {rule.tool}({prefix} ARGUMENTS)",
+        )
+    elif set(rule.pattern) <= set("* :"):
+        yield "wide", "it allows every command"
+    elif rule.pattern.startswith("*"):
+        yield "wide", "it begins with a wildcard, so it allows any program"

@@ -1,0 +1,46 @@
+"""What must be looked at before a call can be weighed, and what the search tools must not show."""
+
+from collections.abc import Sequence
+
+from holdfast.logic.acts import Access, Ground
+from holdfast.logic.permissions.accesses import is_deep
+from holdfast.logic.permissions.book import open_book
+from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
+from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
+from holdfast.logic.permissions.paths import locate, plain
+from holdfast.vocab.rules import Rule
+
+
+def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
+
+    With `rules`, also the patterns that tell whether a command that goes through a whole folder would meet something that is denied.
+    """
+    accesses = [access for access in _accesses(call, ground) if access.known]
+    paths = dict.fromkeys(access.path for access in accesses if not access.glob)
+    globs = dict.fromkeys(access.path for access in accesses if access.glob)
+    denied = open_book(tuple(rules), trusted=ground.trusted).deny.reads if rules else ()
+    for access in accesses:
+        if is_deep(access) and not access.glob:
+            folder = plain(access.path, ground.os)
+            for rule in denied:
+                if path_pattern(rule, ground).may_reach_below(folder):
+                    globs.update(dict.fromkeys(deep_globs(rule, folder, ground)))
+    return tuple(paths), tuple(globs)
+
+
+def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:
+    """Whether a file may not be read by any tool: the search tools leave it out of what they find. `path` is absolute."""
+    return forbids(open_book(tuple(rules), trusted=ground.trusted).deny.reads, locate(path, ground), ground) is not None
+
+
+def _accesses(call: Call, ground: Ground) -> Sequence[Access]:
+    form = form_of(call)
+    if form.kind != "shell":
+        return file_accesses(call, form, ground) or ()
+    text = text_of(call, form)
+    if text is None:
+        return ()
+    from holdfast.logic.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
+
+    return [access for command in read_command(text, ground).commands for access in command.accesses]

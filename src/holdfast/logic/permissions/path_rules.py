@@ -1,0 +1,220 @@
+"""Rules about files: gitignore patterns with an anchor, compared with paths.
+
+`//x` starts at the root of the file system, `~/x` at the home, `/x` at the folder of the settings file, `x/y` and `./x` at the working
+folder. A name without a slash holds at any depth. What forbids is read widely: a pattern covers what is below it, `x/**` holds at any
+depth, `/x` is taken as absolute too; what allows is read to the letter.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions.paths import Spot, fold, plain
+from holdfast.logic.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, expression, meets
+from holdfast.vocab.rules import Rule
+
+_WILD: Final = frozenset("*?[")
+
+
+@dataclass(frozen=True, slots=True)
+class PathPattern:
+    """A pattern, ready to be compared."""
+
+    patterns: tuple[re.Pattern[str], ...]
+    tokens: tuple[Tokens, ...]
+
+    def covers(self, path: str) -> bool:
+        """Whether it is about this path."""
+        return any(pattern.fullmatch(path) for pattern in self.patterns)
+
+    def may_cover(self, glob: str) -> bool:
+        """Whether it could be about a path that this shell pattern stands for."""
+        theirs = shell_tokens(glob)
+        return any(meets(mine, theirs) for mine in self.tokens)
+
+    def may_reach_below(self, folder: str) -> bool:
+        """Whether it could be about something below this folder."""
+        below = (*folder.rstrip("/"), "/", DEEP)
+        return any(meets(mine, below) for mine in self.tokens)
+
+
+def path_pattern(rule: Rule, ground: Ground) -> PathPattern:
+    """The pattern of a rule that has one, at this place."""
+    wide = rule.decision != "allow"
+    return _compile(rule.pattern or "", wide, rule.root or ground.cwd, ground.cwd, ground.home, ground.os)
+
+
+def allows(rules: Iterable[Rule], spot: Spot, ground: Ground) -> Rule | None:
+    """The first rule that allows a path: every spelling must be covered, by that rule or by others."""
+    rules = tuple(rules)
+    first = _first(rules, spot.lexical, ground)
+    if first is None or spot.lexical == spot.real:
+        return first
+    return first if _first(rules, spot.real, ground) else None
+
+
+def forbids(rules: Iterable[Rule], spot: Spot, ground: Ground) -> Rule | None:
+    """The first rule that any spelling of a path falls under."""
+    return next((rule for rule in rules for path in spot.all if path_pattern(rule, ground).covers(path)), None)
+
+
+def literal_end(rule: Rule, ground: Ground) -> str:
+    """The path that a pattern names by itself, its last wildcards left out; empty when it names none.
+
+    `Read(~/.ssh/**)` names the folder, `Read(**/.env)` a file, `Read(**)` and `Read(*.py)` nothing.
+    """
+    text = (rule.pattern or "").rstrip("/")
+    while text.endswith(("/**", "/*")):
+        text = text.rpartition("/")[0]
+    name = text.rpartition("/")[2]
+    if not name or _WILD & set(name):
+        return ""
+    anchored = _anchored(text, False, rule.root or ground.cwd, ground.cwd, ground.home, ground.os)[0]
+    base, rest = anchored
+    return plain(f"{base}/{rest.replace('**/', '').replace('*', '_')}", ground.os)
+
+
+def deep_globs(rule: Rule, folder: str, ground: Ground) -> tuple[str, ...]:
+    """Patterns that would find what a rule is about below a folder: to be looked up before a call that goes through all of it."""
+    wide = rule.decision != "allow"
+    found = []
+    for base, rest in _anchored(rule.pattern or "", wide, rule.root or ground.cwd, ground.cwd, ground.home, ground.os):
+        body = rest.rstrip("/").removesuffix("/**")
+        start = folder.rstrip("/") if body.startswith("**/") else plain(base, ground.os).rstrip("/")
+        # a wildcard at the end, since a pattern without any says nothing about what is really there
+        found.append(f"{start}/{body}" if "*" in f"{start}/{body}" else f"{start}/{body}*")
+    return tuple(found)
+
+
+def _first(rules: Iterable[Rule], path: str, ground: Ground) -> Rule | None:
+    return next((rule for rule in rules if path_pattern(rule, ground).covers(path)), None)
+
+
+@lru_cache(maxsize=4096)
+def _compile(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> PathPattern:
+    tokens = []
+    for base, rest in _anchored(pattern, wide, root, cwd, home, os):
+        here = tuple(plain(base, os).rstrip("/"))
+        tokens.append((*here, *_tail(_relative(rest), wide, os)))
+    return PathPattern(tuple(re.compile(expression(each), re.DOTALL) for each in tokens), tuple(tokens))
+
+
+def _anchored(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> list[tuple[str, str]]:
+    """Where a pattern starts, and the rest of it."""
+    text = pattern.replace("\\", "/") if os == "windows" else pattern
+    if text.startswith("//"):
+        return [("/", text.lstrip("/"))]
+    if text == "~" or text.startswith("~/"):
+        return [(home, text[2:])]
+    if text.startswith("/"):
+        return [(root, text[1:]), *([("/", text[1:])] if wide else [])]
+    if os == "windows" and re.match(r"[A-Za-z]:(/|$)", text):
+        return [(text[:2] + "/", text[3:])]
+    if text.startswith(("./", "../")):
+        return _climbed(text, cwd)
+    everywhere = "/" if wide else cwd
+    body = text[:-3] if text.endswith("/**") else text.rstrip("/")
+    if "/" not in text.rstrip("/"):
+        return [(everywhere, f"**/{text}")]
+    if text.startswith("**/"):
+        return [(everywhere, text)]
+    if wide and "/" not in body:
+        return [("/", f"**/{text}")]
+    return [(cwd, text)]
+
+
+def _climbed(text: str, cwd: str) -> list[tuple[str, str]]:
+    base = cwd
+    while text.startswith(("./", "../")) or text in (".", ".."):
+        head, _, text = text.partition("/")
+        if head == "..":
+            base = base.rstrip("/").rpartition("/")[0] or "/"
+    return [(base, text)]
+
+
+def _relative(rest: str) -> str:
+    """The pattern without `.` and `..` between its parts: nobody can say what they mean after a wildcard."""
+    parts: list[str] = []
+    for part in rest.split("/")[:-1]:
+        if part == ".." and parts and "*" not in parts[-1]:
+            parts.pop()
+        elif part not in ("", ".", ".."):
+            parts.append(part)
+    last = rest.rpartition("/")[2]
+    return "/".join((*parts, last))
+
+
+def _tail(rest: str, wide: bool, os: str) -> Tokens:
+    segments = [segment for segment in rest.split("/") if segment]
+    tokens: list[str] = []
+    for segment in segments:
+        tokens += [BELOW] if segment == "**" else ["/", *_segment(fold(segment, os))]
+    if (wide or rest.endswith("/")) and segments[-1:] != ["**"]:
+        tokens.append(BELOW)
+    return tuple(tokens)
+
+
+def _segment(text: str) -> list[str]:
+    tokens: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        end = text.find("]", at + 2) if char == "[" else -1
+        if char == "*":
+            if not tokens or tokens[-1] != MANY:
+                tokens.append(MANY)
+        elif char == "?":
+            tokens.append(ONE)
+        elif char == "[" and end > 0 and (found := _class(text[at + 1 : end])):
+            tokens.append(found)
+            at = end
+        elif char == "\\" and at + 1 < len(text):
+            at += 1
+            tokens.append(text[at])
+        else:
+            tokens.append(char)
+        at += 1
+    return tokens
+
+
+def _class(body: str) -> str:
+    negated = body[0] in "!^"
+    inner = body[1:] if negated else body
+    if not inner:
+        return ""
+    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner)
+    text = f"[{'^' if negated else ''}{escaped}]"
+    try:
+        re.compile(text)
+    except re.error:
+        return ""
+    return CLASS + text
+
+
+def name_tokens(name: str) -> Tokens:
+    """A name, or several with slashes between them, in which `*` stands for a part of one name."""
+    tokens: list[str] = []
+    for segment in name.split("/"):
+        tokens += [*_segment(segment), "/"]
+    return tuple(tokens[:-1])
+
+
+@lru_cache(maxsize=2048)
+def shell_tokens(glob: str) -> Tokens:
+    """A pattern that the shell expands: `*` and `*.x` do not stand for names that begin with a dot."""
+    tokens: list[str] = []
+    for segment in glob.split("/"):
+        if segment == "**":
+            mine = [DEEP]
+        elif segment == "*" or segment.startswith("*."):
+            mine = [_NO_DOT, *_segment(segment)]
+        else:
+            mine = _segment(segment)
+        tokens += [*mine, "/"]
+    return tuple(tokens[:-1])
+
+
+_NO_DOT: Final = CLASS + "[^./]"

@@ -1,0 +1,128 @@
+"""Places with a meaning of their own: what runs when it is opened, what is secret, what nobody removes by accident."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from importlib import resources
+from typing import Final, Literal
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions.path_rules import name_tokens, shell_tokens
+from holdfast.logic.permissions.paths import Spot, fold, plain, within, workspace
+from holdfast.logic.permissions.wildcards import Tokens, expression, meets
+
+_SYSTEM: Final = frozenset(
+    ("usr", "var", "home", "users", "system", "library", "opt", "boot", "windows", "program files", "mnt", "media"),
+)
+"""Folders of the root whose own folders are as dear as they are."""
+_DEVICE: Final = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|md|dm-|mapper|mem|kmem|port|rdisk)")
+_DRIVE_ROOT: Final = re.compile(r"[a-z]:(/[^/]*)?")
+
+
+def protected(spot: Spot, ground: Ground) -> str:
+    """The protected place that a path lies in; empty when it may be written like any other."""
+    return _place("protected", spot.all, ground)
+
+
+def sensitive(paths: Sequence[str], ground: Ground) -> str:
+    """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
+    return _place("sensitive", paths, ground)
+
+
+def glob_meets(kind: Literal["protected", "sensitive"], glob: str, ground: Ground) -> bool:
+    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless."""
+    table = _table(kind, ground.os)
+    seen = _below_root(fold(glob, ground.os), workspace(ground))
+    folder, _, name = seen.rpartition("/")
+    return bool(table.find(folder or "/")) if set(name) <= {"*"} else table.meets(seen)
+
+
+def _place(kind: str, paths: Sequence[str], ground: Ground) -> str:
+    table, roots = _table(kind, ground.os), workspace(ground)
+    return next((found for path in paths if (found := table.find(_below_root(path, roots)))), "")
+
+
+def _below_root(path: str, roots: tuple[str, ...]) -> str:
+    """A path as seen from the workspace: where the person put the workspace says nothing about what is in it."""
+    root = max((root for root in roots if within(path, (root,))), key=len, default="/")
+    return path if root == "/" else path[len(root) :] or "/"
+
+
+def critical(spot: Spot, ground: Ground) -> str:
+    """What a removal of this path would destroy; empty when it is nothing special."""
+    homes = tuple(plain(each, ground.os) for each in (ground.home,) if each)
+    kept = (*workspace(ground), plain(ground.cwd, ground.os), *homes)
+    for path in spot.all:
+        if path == "/":
+            return "the whole file system"
+        if path in homes:
+            return "the home folder"
+        if any(within(each, (path,)) for each in kept):
+            return "the working folder or one that it lies in"
+        parts = path.strip("/").split("/")
+        if len(parts) == 1 or (len(parts) == 2 and parts[0] in _SYSTEM):
+            return "a folder of the system"
+        if ground.os == "windows" and (_DRIVE_ROOT.fullmatch(path) or (len(parts) == 3 and parts[1] in _SYSTEM)):
+            return "a drive or a folder of the system"
+    return ""
+
+
+def device(spot: Spot) -> bool:
+    """Whether a write would go straight to a disk or to memory."""
+    return any(_DEVICE.match(path) for path in spot.all)
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # there is one for each list and system: told apart by identity, at once
+class _Table:
+    """The names of one list, ready to be compared."""
+
+    pattern: re.Pattern[str]
+    excepted: re.Pattern[str]
+    """Matches up to and with an excepted name; what follows is looked at for itself."""
+    names: tuple[tuple[Tokens, ...], ...]
+    """Each name as its segments."""
+
+    def find(self, path: str) -> str:
+        """The part of a path that is in the list."""
+        return _find(self, path)
+
+    def meets(self, glob: str) -> bool:
+        """Whether a shell pattern could be about something in the list."""
+        return _met(self, glob)
+
+
+@lru_cache(maxsize=1024)
+def _met(table: _Table, glob: str) -> bool:
+    segments = [shell_tokens(part) for part in glob.strip("/").split("/") if part != "**"]
+    return any(
+        all(meets(mine, theirs) for mine, theirs in zip(name, segments[at:], strict=False))
+        for name in table.names
+        for at in range(len(segments) - len(name) + 1)
+    )
+
+
+@lru_cache(maxsize=8192)
+def _find(table: _Table, path: str) -> str:
+    past = table.excepted.match(path)
+    hit = table.pattern.match(path[past.end() :] or "/" if past else path)
+    return (hit[1] or hit[2]) if hit else ""
+
+
+@cache
+def _table(kind: str, os: str) -> _Table:
+    text = resources.files("holdfast.logic.permissions").joinpath(f"{kind}.toml").read_text(encoding="utf-8")
+    lists: dict[str, list[str]] = tomllib.loads(text)
+    listed = [fold(name, os) for name in (*lists["folders"], *lists["files"])]
+    fixed = [fold(name.lstrip("/"), os) for name in lists.get("absolute", ())]
+    spared = [fold(name, os) for name in lists["excepted"]]
+    return _Table(
+        re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", re.DOTALL),
+        re.compile(rf".*/(?:{_any(spared)})(?=/|$)", re.DOTALL),
+        tuple(tuple(name_tokens(part) for part in name.split("/")) for name in (*listed, *fixed)),
+    )
+
+
+def _any(names: Sequence[str]) -> str:
+    return "|".join(expression(name_tokens(name)) for name in names) or "(?!)"

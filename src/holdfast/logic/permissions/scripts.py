@@ -1,0 +1,115 @@
+"""Shell commands: every one of a script must be allowed, by a rule or because it only reads; every file that it touches too."""
+
+from typing import Final
+
+from holdfast.logic.acts import Command, Script
+from holdfast.logic.permissions.accesses import Touch, weigh_touch
+from holdfast.logic.permissions.case import Case
+from holdfast.logic.permissions.command_rules import Vouch, allowed, forbidden
+from holdfast.logic.permissions.offers import command_offers
+from holdfast.logic.permissions.verdict import Finding, Hold
+from holdfast.vocab.rules import Rule
+
+_SHOWN: Final = 200
+_ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
+
+
+def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
+    """What the policy says about each command and each access of a script."""
+    findings = [*_ruled(case, text, script), *_unread(case, text, script)]
+    for command in script.commands:
+        rule, vouch = _vouched(case, command, script, text)
+        findings.append(_weigh_command(case, command, rule, vouch))
+        findings += [weigh_touch(case, Touch(access, command, vouch)) for access in command.accesses]
+    return findings
+
+
+def _ruled(case: Case, text: str, script: Script) -> list[Finding]:
+    """Rules that deny or ask, looked for at every layer."""
+    findings = []
+    folds = case.ground.os != "linux"
+    for rule in case.book.deny.shell:
+        match forbidden(rule, script, text, folds=folds):
+            case "yes":
+                findings.append(Finding(_short(text), "deny", "rule", f"denied by the rule {str(rule)!r}"))
+            case "maybe":
+                detail = f"a part that is not known before it runs may be what the rule {str(rule)!r} denies"
+                findings.append(Finding(_short(text), "ask", "rule", detail, "hard"))
+    for rule in case.book.ask.shell:
+        if forbidden(rule, script, text, folds=folds) != "no":
+            findings.append(Finding(_short(text), "ask", "rule", f"the rule {str(rule)!r} asks", "hard"))
+    return findings
+
+
+def _unread(case: Case, text: str, script: Script) -> list[Finding]:
+    """A script that cannot be read with certainty may hold anything that is denied."""
+    if not script.problem or (_is_spelled_out(case, text) and not case.book.guards):
+        return []
+    held: Hold = "hard" if case.book.guards else "soft"
+    return [Finding(_short(text), "ask", "shell", f"the command cannot be read with certainty: {script.problem}", held)]
+
+
+def _is_spelled_out(case: Case, text: str) -> bool:
+    return any(rule.pattern is not None and rule.pattern.strip() == text.strip() for rule in case.book.allow.shell)
+
+
+def _vouched(case: Case, command: Command, script: Script, text: str) -> tuple[Rule | None, Vouch]:
+    best: tuple[Rule | None, Vouch] = (None, "no")
+    for rule in case.book.allow.shell:
+        vouch = allowed(rule, command, script, text)
+        if _ORDER.index(vouch) > _ORDER.index(best[1]):
+            best = (rule, vouch)
+    return best
+
+
+def _weigh_command(case: Case, command: Command, rule: Rule | None, vouch: Vouch) -> Finding:
+    what = _short(command.layers[0].text) if command.layers else "an assignment or a redirect alone"
+    if command.opaque and (case.book.guards or vouch == "no"):
+        held: Hold = "hard" if case.book.guards else "soft"
+        detail = f"which program runs is not known before it runs{_why(command)}"
+        return Finding(what, "ask", "shell", detail, held, () if case.book.guards else command_offers(command))
+    if case.mode == "plan" and (command.layers or command.steers) and command.does != "reads":
+        return _planned(command, what)
+    if rule is not None:
+        return Finding(what, "allow", "rule", f"allowed by the rule {str(rule)!r}")
+    if command.steers:
+        names = ", ".join(dict.fromkeys(command.steers))
+        return Finding(what, "ask", "shell", f"{names} may change what the program does", "soft")
+    if not command.layers:
+        return Finding(what, "allow", "mode", "no program runs")
+    return _by_deed(case, command, what)
+
+
+def _by_deed(case: Case, command: Command, what: str) -> Finding:
+    offers = command_offers(command)
+    match command.does:
+        case "reads" if not case.ground.trusted and _is_git(command):
+            detail = "the configuration of a repository that is not trusted can make git run programs"
+            return Finding(what, "ask", "trust", detail, "firm")
+        case "reads":
+            return Finding(what, "allow", "mode", "it only reads")
+        case "edits" if case.mode == "acceptEdits":
+            return Finding(what, "allow", "mode", "the mode accepts edits")
+        case "edits":
+            return Finding(what, "ask", "mode", "it changes files", "soft", offers)
+        case _:
+            return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", offers)
+
+
+def _planned(command: Command, what: str) -> Finding:
+    if command.does == "edits":
+        return Finding(what, "deny", "mode", "it changes files, and the mode is plan")
+    return Finding(what, "ask", "mode", f"it may change things, and the mode is plan{_why(command)}", "hard")
+
+
+def _is_git(command: Command) -> bool:
+    return any((layer.words[0] or "").rpartition("/")[2] == "git" for layer in command.layers if layer.words)
+
+
+def _why(command: Command) -> str:
+    return f": {command.why}" if command.why else ""
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]} ..."

@@ -1,0 +1,140 @@
+"""The one policy point: may this call run?
+
+Every call passes here: of built-in tools, of MCP servers and plugins, of children, rewritten by a hook or by the person. Order: hooks,
+deny, ask, what plan denies, allow, the mode's default; a deny is final, whoever says it. What is found about each part of a call is
+collected first; then mode, hook and grants answer the questions that they may answer; what is left decides.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.acts import Ground, Script
+from holdfast.logic.hooks.verdict import HookVerdict
+from holdfast.logic.permissions.accesses import Touch, weigh_touch
+from holdfast.logic.permissions.book import family, is_about, open_book
+from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
+from holdfast.logic.permissions.case import Case
+from holdfast.logic.permissions.grants import fingerprint
+from holdfast.logic.permissions.hidden_text import hidden_in
+from holdfast.logic.permissions.others import weigh_other
+from holdfast.logic.permissions.scripts import weigh_script
+from holdfast.logic.permissions.settling import Consents, conclude, settle
+from holdfast.logic.permissions.taints import brought
+from holdfast.logic.permissions.texts import matches_text
+from holdfast.logic.permissions.verdict import Finding, Verdict
+from holdfast.logic.permissions.webs import weigh_fetch, weigh_lookup
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import FsScope, Mode, Taint
+
+_TRIFECTA: Final[frozenset[Taint]] = frozenset(("untrusted", "private", "outside"))
+
+
+def weigh(
+    call: Call,
+    ground: Ground,
+    rules: Sequence[Rule],
+    *,
+    mode: Mode,
+    scope: FsScope = "project",
+    grants: frozenset[str] = frozenset(),
+    granted: Sequence[Rule] = (),
+    taint: frozenset[Taint] = frozenset(),
+    hook: HookVerdict | None = None,
+    approved: str = "",
+) -> Verdict:
+    """Allow, ask or deny one call. Deny beats ask beats allow.
+
+    `grants` are fingerprints of calls that may run again, `granted` the rules of the session, `taint` what the session has met,
+    `approved` the fingerprint of the call that a person said yes to just now.
+    """
+    book = open_book((*rules, *granted), trusted=ground.trusted)
+    case = Case(call, form_of(call), ground, book, mode, scope)
+    script = _script(case)
+    findings = [*_named(case), *_looked_into(case, script), *_hidden(case), *_hooked(case, hook)]
+    own = _fingerprint(call) if grants or approved else ""
+    consents = Consents(mode, hook, granted=own in grants, approved=bool(own) and own == approved)
+    settled = settle(findings, consents)
+    taints = brought(case, script)
+    if taints and taint | taints == _TRIFECTA and not consents.approved:
+        settled.append(Finding(call.tool.name, "ask", "taint", _MEETING, "hard"))
+    return conclude(case, settled, taints)
+
+
+_MEETING: Final = "words of strangers, private data and a way out would meet in this session"
+
+
+def _fingerprint(call: Call) -> str:
+    return fingerprint(call.tool.name, msgspec.json.encode(call.args).decode("utf-8", "surrogatepass"))
+
+
+def _script(case: Case) -> Script | None:
+    text = text_of(case.call, case.form) if case.form.kind == "shell" else None
+    if text is None:
+        return None
+    from holdfast.logic.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
+
+    return read_command(text, case.ground)
+
+
+def _named(case: Case) -> list[Finding]:
+    """Rules that deny or ask about every call of a tool, or about one of its parameters."""
+    name, found = case.call.tool.name, []
+    for side in (case.book.deny, case.book.ask):
+        for rule in side.every:
+            about = is_about(rule, name) or rule.tool.casefold() == family(name).casefold()
+            if about and (rule.pattern is None or _by_parameter(rule, case)):
+                if rule.decision == "deny":
+                    found.append(Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}"))
+                else:
+                    found.append(Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard"))
+    return found
+
+
+def _by_parameter(rule: Rule, case: Case) -> bool:
+    """`Tool(param:value)`: on any argument, by its name."""
+    key, colon, wanted = (rule.pattern or "").partition(":")
+    key = key.strip()
+    if not colon or key not in case.call.args:
+        return False
+    content = case.call.args[key]
+    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    return matches_text(wanted.strip(), text, folds=True)
+
+
+def _looked_into(case: Case, script: Script | None) -> list[Finding]:
+    text = text_of(case.call, case.form)
+    match case.form.kind:
+        case "shell":
+            return weigh_script(case, text, script) if text is not None and script is not None else [_unclear(case)]
+        case "read" | "edit" | "patch" | "search":
+            accesses = file_accesses(case.call, case.form, case.ground)
+            return [weigh_touch(case, Touch(each)) for each in accesses] if accesses else [_unclear(case)]
+        case "fetch":
+            return [weigh_fetch(case, text)] if text is not None else [_unclear(case)]
+        case "lookup":
+            return [weigh_lookup(case, text)]
+        case _:
+            return weigh_other(case, text)
+
+
+def _unclear(case: Case) -> Finding:
+    detail = f"the arguments of {case.call.tool.name} do not say what it would do"
+    return Finding(case.call.tool.name, "ask", "arguments", detail, "firm")
+
+
+def _hidden(case: Case) -> list[Finding]:
+    found = hidden_in(case.call.args)
+    return [Finding(case.call.tool.name, "ask", "arguments", found, "firm")] if found else []
+
+
+def _hooked(case: Case, hook: HookVerdict | None) -> list[Finding]:
+    if hook is None:
+        return []
+    said = f": {hook.reason}" if hook.reason else ""
+    if hook.decision == "deny" or hook.blocked:
+        return [Finding(case.call.tool.name, "deny", "hook", f"a hook refused the call{said}")]
+    if hook.decision == "ask":
+        return [Finding(case.call.tool.name, "ask", "hook", f"a hook wants the call to be asked for{said}", "hard")]
+    return []

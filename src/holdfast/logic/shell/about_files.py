@@ -1,0 +1,138 @@
+"""What programs do that copy, move, pack and fetch files."""
+
+import posixpath
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.logic.shell.effects import HERE, Effect, see, suspect
+from holdfast.logic.shell.options import Line, take_apart
+from holdfast.logic.shell.scope import Field, Scope, join
+from holdfast.logic.shell.table import Program
+
+_OLD_STYLE: Final = re.compile(r"[A-Za-z]+")
+_REMOTE: Final = re.compile(r"[^/:]+:|rsync://|[a-z]+://")
+_INLINE: Final = re.compile(r"(?:^|=)[@<]([^;]+)")
+
+
+def about_copy(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `cp` and its kin do: read all but the last operand, write the last."""
+    return _placed(fields, program, scope, moves=False)
+
+
+def about_move(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `mv` does: take away all but the last operand, write the last."""
+    return _placed(fields, program, scope, moves=True)
+
+
+def _placed(fields: Sequence[Field], program: Program, scope: Scope, *, moves: bool) -> Effect:
+    effect = Effect(program.does, "" if program.does != "runs" else "not known to be harmless")
+    effect.network = program.network
+    line = take_apart(fields[1:], program.options)
+    for seen in line.seen:
+        see(seen, effect, scope)
+    suspect_copy(line, program, effect)
+    targets = line.values("-t", "--target-directory")
+    sources = line.operands if targets else line.operands[:-1]
+    target = targets[-1] if targets else (line.operands[-1] if line.operands else HERE)
+    if len(line.operands) == 1 and not targets:
+        sources, target = line.operands, HERE
+    for source in sources:
+        if program.network and source.value is not None and _REMOTE.match(source.value):
+            continue
+        effect.touch("read", source, scope)
+        if moves:
+            effect.touch("remove", source, scope)
+    if not (program.network and target.value is not None and _REMOTE.match(target.value)):
+        effect.touch("write", target, scope)
+        if not line.has("-T", "--no-target-directory"):
+            for source in sources:
+                effect.touch("write", _below(target, source), scope)
+    return effect
+
+
+def suspect_copy(line: Line, program: Program, effect: Effect) -> None:
+    """Mistrust as elsewhere, except wildcards among what is copied: they do no harm behind a folder's name."""
+    settled = Line(line.seen, [field for field in line.operands if not field.glob], line.unknown, line.unsure)
+    suspect(settled, program, effect)
+
+
+def _below(target: Field, source: Field) -> Field:
+    """Give the file that a source becomes when the target is a folder."""
+    if target.value is None or source.value is None or target.glob:
+        return Field(None, target.text)
+    name = posixpath.basename(source.value.rstrip("/"))
+    if name in ("", ".", ".."):
+        return Field(None if name == ".." else target.value, target.text)
+    return Field(join(target.value, name) if target.value else None, target.text, source.glob)
+
+
+def about_tar(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `tar` does."""
+    effect = Effect("runs", "tar writes files")
+    line = take_apart(_dashed(fields[1:], program), program.options)
+    for seen in line.seen:
+        see(seen, effect, scope)
+    flags = "".join(line.unknown) + "".join(field.text for field in fields[1:2])
+    creates = any(letter in flags for letter in "cru")
+    for field in line.values("-f", "--file"):
+        if field.value != "-":
+            effect.touch("write" if creates else "read", field, scope)
+    folders = line.values("-C", "--directory") or [HERE]
+    for field in line.operands:
+        effect.touch("read", field, scope)
+        if line.has("-C", "--directory") and field.value is not None:
+            for folder in folders:
+                effect.touch(
+                    "read", Field(join(folder.value, field.value) if folder.value else None, field.text), scope
+                )
+    if not creates and "t" not in flags:
+        for folder in folders:
+            effect.touch("write", folder, scope)
+    return effect
+
+
+def _dashed(fields: Sequence[Field], program: Program) -> list[Field]:
+    """Write the old form `czf archive` with a dash for each letter, its values in order."""
+    first = fields[0].value if fields else None
+    if first is None or not _OLD_STYLE.fullmatch(first):
+        return list(fields)
+    rest, done = list(fields[1:]), list[Field]()
+    for letter in first:
+        done.append(Field("-" + letter, fields[0].text))
+        option = program.options.short.get("-" + letter)
+        if option and option.takes and rest:
+            done.append(rest.pop(0))
+    return done + rest
+
+
+def about_assigned_files(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:
+    """Say what `dd` does."""
+    effect = Effect("runs", "dd writes files")
+    for field in fields[1:]:
+        name, _, value = (field.value or "").partition("=")
+        if field.value is None:
+            effect.touch("write", field, scope)
+        elif name == "if":
+            effect.touch("read", Field(value, field.text), scope)
+        elif name == "of":
+            effect.touch("write", Field(value, field.text), scope)
+    return effect
+
+
+def about_curl(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `curl` does."""
+    effect = Effect("runs", "curl talks to other machines")
+    effect.network = True
+    line = take_apart(fields[1:], program.options)
+    for seen in line.seen:
+        see(seen, effect, scope)
+        if seen.option.kind == "at" and seen.value is not None and seen.value.value is not None:
+            for path in _INLINE.findall(seen.value.value):
+                effect.touch("read", Field(path, seen.value.text), scope)
+        elif seen.option.kind == "at" and seen.value is not None:
+            effect.touch("read", seen.value, scope)
+    for field in (*line.operands, *line.values("--url")):
+        if field.value is not None and field.value.lower().startswith("file:"):
+            effect.touch("read", Field("/" + field.value[5:].lstrip("/").removeprefix("localhost/"), field.text), scope)
+    return effect

@@ -1,0 +1,122 @@
+"""What a `sed` script does: print and replace, or also write files and run programs."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.logic.shell.effects import Effect
+from holdfast.logic.shell.options import Options, take_apart
+from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.table import Program
+
+_OPTIONS: Final = Options(
+    "-e: --expression: -f!: --file!: -i? --in-place? -n --quiet --silent -E -r --regexp-extended -s --separate -u "
+    "--unbuffered -z --null-data -l: --line-length: --posix --debug --follow-symlinks --sandbox -b --binary -a --help --version"
+)
+_ADDRESS: Final = (
+    r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\n\\]+\])*/[IM]*"
+    r"|\\([,|#@%])(?:(?!\{n})[^\\\n\[]|\\[^\n])*\{n}[IM]*)"
+)
+_ADDRESSES: Final = re.compile(
+    rf"{_ADDRESS.replace('{n}', '1')}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS.replace('{n}', '2')}))?\s*(?:!\s*)*"
+)
+_PLAIN: Final = re.compile(r"[pPdDqQ=gGhHxnNlzF]\d*")
+_LABEL: Final = re.compile(r"[btT:]\s*[A-Za-z0-9_.-]*")
+_TEXT: Final = re.compile(r"[aic](?:\\\n|[ \t]*\\?)(?:[^\n\\]|\\.)*", re.DOTALL)
+_FLAGS: Final = re.compile(r"[gpiImM0-9]*")
+_GAP: Final = re.compile(r"(?:[\s;{}]|#[^\n]*)*")
+
+
+def about_sed(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:
+    """Say what a `sed` does."""
+    effect = Effect()
+    line = take_apart(fields[1:], _OPTIONS)
+    scripts, files = line.values("-e", "--expression"), line.operands
+    if not line.has("-e", "--expression", "-f", "--file"):
+        # BSD's -i takes a suffix of its own, often empty: then the script is the word after it.
+        taken = 2 if files and files[0].value == "" else 1
+        scripts, files = files[:taken], files[taken:]
+    if line.unknown or line.unsure:
+        effect.run(f"{line.unsure or line.unknown[0]} may be an option that is not known")
+    if line.has("-f", "--file"):
+        effect.run("its script is in a file")
+        for field in line.values("-f", "--file"):
+            effect.touch("read", field, scope)
+    if any(field.glob for field in files):
+        effect.run("a wildcard may become an option")
+    for script in scripts:
+        if script.value is None or script.glob or not is_harmless(script.value):
+            effect.run("its script may write files or run programs")
+    changes = line.has("-i", "--in-place")
+    if changes and effect.does == "reads":
+        effect.does = "edits"
+    for field in files:
+        effect.touch("read", field, scope)
+        if changes:
+            effect.touch("write", field, scope)
+    for field in line.values("-i", "--in-place"):
+        for file in files:
+            backup = (
+                None if file.value is None or field.value is None or "*" in field.value else file.value + field.value
+            )
+            effect.touch("write", Field(backup, file.text, file.glob), scope)
+    return effect
+
+
+def is_harmless(script: str) -> bool:
+    """Whether a script is made of commands that only print and change what passes through."""
+    at = 0
+    while True:
+        gap = _GAP.match(script, at)
+        at = gap.end() if gap else at
+        if at >= len(script):
+            return True
+        address = _ADDRESSES.match(script, at)
+        at = address.end() if address else at
+        if script[at : at + 1] == "{":
+            continue
+        after = _command(script, at)
+        if after < 0 or script[after : after + 1] not in ("", ";", "\n", "}", " ", "#"):
+            return False
+        at = after
+
+
+def _command(script: str, at: int) -> int:
+    """Give the place after one command, or -1 when it is not known to be harmless."""
+    letter = script[at : at + 1]
+    if letter in ("s", "y"):
+        return _substitution(script, at, flags=letter == "s")
+    for pattern in (_PLAIN, _TEXT, _LABEL):
+        found = pattern.match(script, at)
+        if found:
+            return found.end()
+    return -1
+
+
+def _substitution(script: str, at: int, *, flags: bool) -> int:
+    mark = script[at + 1 : at + 2]
+    if not mark or mark in "\\\n":
+        return -1
+    at += 2
+    for _ in range(2):
+        while at < len(script) and script[at] != mark:
+            if script[at] == "[" and mark != "[":
+                return _bracketed(script, at, mark, flags=flags)
+            at += 2 if script[at] == "\\" else 1
+        at += 1
+    if at > len(script):
+        return -1
+    return _after_flags(script, at) if flags else at
+
+
+def _bracketed(script: str, at: int, mark: str, *, flags: bool) -> int:
+    """Take a substitution with brackets only where the mark is not inside of any: whether it ends there is not plain."""
+    end = script.rfind(mark)
+    if script.count(mark) != 3 or end < at:
+        return -1
+    return _after_flags(script, end + 1) if flags else end + 1
+
+
+def _after_flags(script: str, at: int) -> int:
+    found = _FLAGS.match(script, at)
+    return found.end() if found else at

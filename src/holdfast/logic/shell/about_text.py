@@ -1,0 +1,102 @@
+"""What programs do whose operands are not just files: searching, dates, processes, interpreters."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.logic.shell.effects import HERE, Effect, from_line, guessed
+from holdfast.logic.shell.options import may_be_option, take_apart
+from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.table import Program
+
+_ALL_PROCESSES: Final = re.compile(r"-[efFlyHLjcAMZ]+")
+_PROCESS_OPTION: Final = re.compile(r"-[A-DF-Za-df-z]+|--[a-z-]+(?:=.*)?|[A-DF-Za-df-z]+|\d+(?:,\d+)*")
+_PROCESS_VALUED: Final = re.compile(
+    r"-?[A-Za-z]*[oOpuUgGtsCqk]|--(?:format|pid|ppid|user|User|group|Group|tty|sid|sort|cols|rows|columns|lines|width)"
+)
+_ENVIRONMENT: Final = re.compile(
+    r"\benv\b|\$ENV\b|\$__prog|\binput_filename\b|\bimport\b|\binclude\b|\bget_search_list\b"
+)
+
+
+def about_grep(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `grep` does: without a file, a recursive one reads the folder."""
+    line = take_apart(fields[1:], program.options, number=program.number)
+    effect = from_line(line, program, scope)
+    patterns = 0 if line.has(*program.given) else 1
+    if len(line.operands) <= patterns and line.has("-r", "-R", "--recursive", "--dereference-recursive"):
+        effect.touch("read", HERE, scope)
+    return effect
+
+
+def about_date(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `date` does: an operand that is no format sets the clock."""
+    line = take_apart(fields[1:], program.options)
+    effect = from_line(line, program, scope)
+    effect.accesses = [access for access in effect.accesses if access.kind != "read"]
+    for field in line.values("-f", "--file"):
+        effect.touch("read", field, scope)
+    for field in line.operands:
+        if not (field.value or field.start).startswith("+"):
+            effect.run(f"{field.text} may set the clock")
+    return effect
+
+
+def about_ps(fields: Sequence[Field], _program: Program, _scope: Scope) -> Effect:
+    """Say what `ps` does: it may show the environment of processes, and with it secrets."""
+    effect, at = Effect(), 1
+    while at < len(fields):
+        value = fields[at].value
+        at += 1
+        if value is None or fields[at - 1].glob:
+            effect.run("its options are not known")
+        elif _ALL_PROCESSES.fullmatch(value):
+            continue
+        elif not _PROCESS_OPTION.fullmatch(value):
+            effect.run(f"{value} may show the environment of processes")
+        elif _PROCESS_VALUED.fullmatch(value) and at < len(fields) and not may_be_option(fields[at]):
+            if "env" in (fields[at].value or ""):
+                effect.run("it shows the environment of processes")
+            at += 1
+    return effect
+
+
+def about_jq(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `jq` does: its programs run nothing, but they can read the environment and other files."""
+    line = take_apart(fields[1:], program.options)
+    effect = from_line(line, program, scope)
+    for field in (*line.values("--slurpfile", "--rawfile", "--argfile"),):
+        effect.touch("read", field, scope)
+    filters = [] if line.has("-f", "--from-file") else line.operands[:1]
+    if line.has("-f", "--from-file"):
+        effect.run("its program is in a file")
+    for field in filters:
+        if field.value is None or field.glob or _ENVIRONMENT.search(field.value):
+            effect.run("its program may read the environment or other files")
+    return effect
+
+
+def about_interpreter(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what an interpreter does: anything; it hides what it does when its program is not in view."""
+    effect = Effect("runs", "it runs a program of its own")
+    line = take_apart(fields[1:], program.options, stop=True)
+    codes = line.values("-c", "-e", "-E", "-p", "--eval", "--print")
+    if any(field.value is None for field in codes) or line.unsure:
+        effect.hide("its program is not known before it runs")
+    if not codes and not line.has("-m") and (not line.operands or line.operands[0].value in ("-", "/dev/stdin")):
+        effect.hide("its program comes from elsewhere")
+    if line.operands and line.operands[0].pipe:
+        effect.hide("its program comes from elsewhere")
+    guessed(line.operands, effect, scope)
+    if not codes and not line.has("-m") and line.operands:
+        effect.touch("read", line.operands[0], scope)
+    return effect
+
+
+def about_hidden_text(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:
+    """Say what a program does that runs text from its arguments or its input."""
+    effect = Effect()
+    effect.hide("it runs commands that are not in view")
+    effect.scripts += [field for field in fields[1:] if field.value is not None and " " in field.value]
+    guessed(fields[1:], effect, scope)
+    return effect

@@ -1,0 +1,183 @@
+"""What a program with these very arguments does: reads, edits or runs, and the files that it touches."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from holdfast.logic.acts import Access, AccessKind
+from holdfast.logic.shell.options import Line, Seen, take_apart
+from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.table import Does, Program, words
+
+_KINDS: Final[dict[str, AccessKind]] = {"read": "read", "write": "write", "remove": "remove", "list": "list"}
+_PATH: Final = re.compile(r"[/.~]")
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_VARIABLE: Final = re.compile(r"\$\{?[!#]?([A-Za-z_][A-Za-z0-9_]*)")
+_SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin/[^/]+")
+
+HERE: Final = Field(".", ".")
+
+
+class Effect:
+    """What was found out about one command; it begins as harmless and is only ever made worse."""
+
+    __slots__ = ("accesses", "does", "exact", "inner", "network", "opaque", "scripts", "why")
+
+    def __init__(self, does: Does = "reads", why: str = "") -> None:
+        self.does: Does = does
+        self.why = why
+        self.accesses: list[Access] = []
+        self.network = False
+        self.exact = False
+        self.opaque = False
+        self.scripts: list[Field] = []
+        """Texts that it gives to a shell."""
+        self.inner: list[list[Field]] = []
+        """Commands that it runs."""
+
+    def run(self, why: str) -> None:
+        """Note why it is not harmless."""
+        self.does = "runs"
+        self.why = self.why or why
+
+    def hide(self, why: str) -> None:
+        """Note that anything may run."""
+        self.run(why)
+        self.opaque = True
+
+    def touch(self, kind: AccessKind, field: Field, scope: Scope) -> None:
+        """Note that it touches the file that a word names."""
+        self.accesses += touched(kind, field, scope)
+
+
+def touched(kind: AccessKind, field: Field, scope: Scope, *, redirect: bool = False) -> Iterator[Access]:
+    """Give the accesses to the file that a word names, one for each folder that the command may be in."""
+    value = field.value
+    if field.pipe or (value == "" and not redirect):
+        return
+    if value is None:
+        yield Access(kind=kind, path="", written=field.text, redirect=redirect)
+        return
+    for path in scope.paths(value):
+        yield Access(kind=kind, path=path, written=field.text, glob=field.glob, redirect=redirect)
+
+
+def by_table(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what a program does from its row in the table alone."""
+    line = take_apart(fields[1:], program.options, number=program.number, single=program.single)
+    return from_line(line, program, scope)
+
+
+def from_line(line: Line, program: Program, scope: Scope) -> Effect:
+    """Say what a program does whose arguments were taken apart."""
+    effect = Effect(program.does)
+    effect.network = program.network
+    for seen in line.seen:
+        see(seen, effect, scope)
+    suspect(line, program, effect)
+    operands(line, program, effect, scope)
+    if effect.does == "runs":
+        effect.run("not known to be harmless")
+    return effect
+
+
+def see(seen: Seen, effect: Effect, scope: Scope) -> None:
+    """Take in one option: its danger, and the file that its value names."""
+    option = seen.option
+    if option.danger:
+        effect.run(f"{option.name} makes it write or run something")
+    kind = _KINDS.get(option.kind)
+    if seen.value is not None and kind and seen.value.value != "-":
+        effect.touch(kind, seen.value, scope)
+    elif seen.value is not None and option.kind == "script":
+        effect.scripts.append(seen.value)
+
+
+def suspect(line: Line, program: Program, effect: Effect) -> None:
+    """Mistrust options that are not known, and words that may turn out to be options."""
+    if line.unknown and not program.loose:
+        effect.run(f"{line.unknown[0]} is not a known option")
+    if not program.risky:
+        return
+    globs = next((field.text for field in line.operands if field.glob), "")
+    if line.unsure or globs:
+        effect.run(f"{line.unsure or globs} may become an option")
+
+
+def operands(line: Line, program: Program, effect: Effect, scope: Scope) -> None:
+    """Take in the operands as the files that they are."""
+    kinds = program.operands
+    if line.has(*program.given):
+        kinds = kinds[1:] or kinds
+    if not kinds:
+        guessed(line.operands, effect, scope)
+        return
+    named = False
+    for at, field in enumerate(line.operands):
+        name = kinds[min(at, len(kinds) - 1)]
+        kind = _KINDS.get(name)
+        if name == "!" or (name in ("write", "remove") and program.does == "reads"):
+            effect.run(f"{field.text} makes it change something")
+        if kind and not (field.value == "-" and kind in ("read", "write")):
+            effect.touch(kind, field, scope)
+        named = named or kind is not None
+    if program.here and not named:
+        effect.touch("list" if program.here == "list" else "read", HERE, scope)
+
+
+def guessed(fields: Sequence[Field], effect: Effect, scope: Scope) -> None:
+    """Take in every word of a program that is not known and that looks like a path, so that rules for files still hold."""
+    for field in fields:
+        value = field.value
+        if value is None or field.pipe:
+            continue
+        _, equals, after = value.partition("=")
+        for part in (value, after) if equals else (value,):
+            name = part.removeprefix("@").removeprefix("file://")
+            if name.startswith("-") or _SCHEME.match(name):
+                continue
+            if _PATH.search(name) or any(path in scope.ground.links for path in scope.paths(name)):
+                effect.touch("read", Field(name, field.text, field.glob), scope)
+
+
+def unknown_program(fields: Sequence[Field], scope: Scope) -> Effect:
+    """Say what can be said of a program that nothing is known about."""
+    effect = Effect("runs", "not a program that is known to be harmless")
+    guessed(fields[1:], effect, scope)
+    return effect
+
+
+def is_system(name: str) -> bool:
+    """Whether a program's name is bare, or leads to a folder of the system."""
+    return "/" not in name or _SYSTEM.fullmatch(name) is not None
+
+
+def base_name(name: str, os: str) -> str:
+    """Give the name that a program is known by."""
+    base = name.rpartition("/")[2]
+    if os == "linux":
+        return base
+    base = base.rpartition("\\")[2].lower() if os == "windows" else base.lower()
+    return base.removesuffix(".exe")
+
+
+def shows_secret(fields: Sequence[Field]) -> bool:
+    """Whether a word holds a variable whose name says that its value is a secret."""
+    return any(_names_secret(name) for field in fields if field.value is None for name in _VARIABLE.findall(field.text))
+
+
+def _names_secret(name: str) -> bool:
+    upper = name.upper()
+    if any(word in upper for word in words("variables", "secret")):
+        return True
+    return not words("variables", "secret_parts").isdisjoint(upper.split("_"))
+
+
+def steering(name: str, *, exported: bool) -> bool:
+    """Whether a variable may change what later programs do."""
+    if name in words("variables", "harmless") or name.startswith(tuple(words("variables", "harmless_beginnings"))):
+        return False
+    if exported or name in words("variables", "steering"):
+        return True
+    beginnings, endings = words("variables", "steering_beginnings"), words("variables", "steering_endings")
+    return name.startswith(tuple(beginnings)) or name.endswith(tuple(endings))

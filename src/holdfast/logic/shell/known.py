@@ -1,0 +1,127 @@
+"""Looking a program up: who says what it does."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from holdfast.logic.shell.about_awk import about_awk
+from holdfast.logic.shell.about_builtins import (
+    about_folder,
+    about_printf,
+    about_shell_options,
+    about_test,
+    about_variables,
+)
+from holdfast.logic.shell.about_files import about_assigned_files, about_copy, about_curl, about_move, about_tar
+from holdfast.logic.shell.about_find import about_find
+from holdfast.logic.shell.about_git import about_git
+from holdfast.logic.shell.about_sed import about_sed
+from holdfast.logic.shell.about_text import (
+    about_date,
+    about_grep,
+    about_hidden_text,
+    about_interpreter,
+    about_jq,
+    about_ps,
+)
+from holdfast.logic.shell.effects import (
+    Effect,
+    base_name,
+    by_table,
+    from_line,
+    guessed,
+    is_system,
+    see,
+    shows_secret,
+    unknown_program,
+)
+from holdfast.logic.shell.options import take_apart
+from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.table import Program, programs, words
+
+Reader: TypeAlias = Callable[[Sequence[Field], Program, Scope], Effect]
+
+_READERS: Final[Mapping[str, Reader]] = {
+    "": by_table,
+    "assigned_files": about_assigned_files,
+    "awk": about_awk,
+    "copy": about_copy,
+    "curl": about_curl,
+    "date": about_date,
+    "find": about_find,
+    "folder": about_folder,
+    "git": about_git,
+    "grep": about_grep,
+    "hidden_text": about_hidden_text,
+    "interpreter": about_interpreter,
+    "jq": about_jq,
+    "move": about_move,
+    "printf": about_printf,
+    "ps": about_ps,
+    "sed": about_sed,
+    "shell_options": about_shell_options,
+    "tar": about_tar,
+    "test": about_test,
+    "variables": about_variables,
+}
+
+
+def effect_of(fields: Sequence[Field], scope: Scope) -> Effect:
+    """Say what a command does whose program is known by its first word."""
+    head = fields[0].value or ""
+    name = base_name(head, scope.ground.os)
+    if head in scope.functions:
+        effect = unknown_program(fields, scope)
+        effect.why = "it calls a function that is defined here"
+        return effect
+    if not is_system(head):
+        effect = unknown_program(fields, scope)
+        effect.why = "a program that is not the system's"
+        return effect
+    if _asks_version(name, fields):
+        return Effect()
+    program = programs().get(name)
+    if program is None:
+        return unknown_program(fields, scope)
+    effect = (
+        _with_subcommand(fields, program, scope)
+        if program.sub and not program.by
+        else _READERS[program.by](fields, program, scope)
+    )
+    if effect.does == "reads" and shows_secret(fields[1:]):
+        effect.run("it shows a secret")
+    return effect
+
+
+def _asks_version(name: str, fields: Sequence[Field]) -> bool:
+    if len(fields) != 2 or fields[1].value is None:
+        return False
+    flag = fields[1].value
+    if flag in words("versions", "flags"):
+        return name in words("versions", "programs")
+    return flag in words("versions", "short_flags") and name in words("versions", "short")
+
+
+def _with_subcommand(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what a tool with subcommands does; one that is not in its table runs."""
+    line = take_apart(fields[1:], program.options, stop=True)
+    effect = Effect()
+    for seen in line.seen:
+        see(seen, effect, scope)
+    if line.unknown or line.unsure:
+        effect.run(f"{line.unsure or line.unknown[0]} is not a known option")
+    rest, sub = line.operands, program
+    while rest and sub.sub:
+        found = sub.sub.get(rest[0].value or "") if not rest[0].glob else None
+        if found is None:
+            break
+        sub, rest = found, rest[1:]
+    effect.network = sub.network or program.network
+    if sub is program or sub.sub or sub.does == "runs":
+        effect.run("not known to be harmless")
+        guessed(fields[1:], effect, scope)
+        return effect
+    inner = from_line(take_apart(rest, sub.options, number=sub.number), sub, scope)
+    effect.accesses += inner.accesses
+    if inner.does != "reads":
+        effect.run(inner.why)
+    return effect

@@ -1,0 +1,308 @@
+"""Programs that run other programs: what is inside of `env`, `sudo`, `xargs`, `sh -c` and their kin."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.shell.about_find import filled_in
+from holdfast.logic.shell.effects import Effect, see, steering
+from holdfast.logic.shell.options import Line, Options, take_apart
+from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.table import Wrapper, wrappers
+
+_ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_LOADER: Final = re.compile(r"ld(?:-linux[\w-]*|-musl[\w-]*|64)?\.so(?:\.\d+)?|ld-\d[\d.]*\.so")
+_SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "rbash", "yash"))
+_OTHER_SHELLS: Final = frozenset(
+    ("fish", "csh", "tcsh", "xonsh", "nu", "elvish", "pwsh", "powershell", "cmd", "rc", "es")
+)
+_TAME_FLAGS: Final = re.compile(r"-[ceuxfv]+|-[eux]*o")
+_XARGS: Final = Options(
+    "-0 --null -a:read --arg-file:read -d: --delimiter: -E: -e? --eof? -I: -i? --replace? -L: -l? --max-lines? -n: "
+    "--max-args: -P: --max-procs: -s: --max-chars: -t --verbose -p --interactive -r --no-run-if-empty -x --exit "
+    "-o --open-tty --process-slot-var: -J: -R: -S:"
+)
+_FLOCK: Final = Options(
+    "-s --shared -x -e --exclusive -u --unlock -n --nb --nonblock -w: --wait: --timeout: -E: --conflict-exit-code: "
+    "-o --close -F --no-fork -v --verbose"
+)
+_SU: Final = Options(
+    "-c:script --command:script -s: --shell: -l --login -m -p --preserve-environment -P --pty -g: --group: -G: --supp-group: -w: "
+    "--whitelist-environment: -f --fast --session-command:script"
+)
+_PARALLEL: Final = re.compile(r":{3,4}\+?")
+
+
+class Source(msgspec.Struct, frozen=True):
+    """Where a command's input comes from."""
+
+    piped: bool = False
+    text: Field | None = None
+    """What the input is, when the script says it."""
+
+
+class Step(msgspec.Struct):
+    """What was found inside of one wrapper."""
+
+    inner: list[Field] = []
+    """The program that it runs, with its arguments; empty when there is none."""
+    transparent: bool = False
+    tame: bool = False
+    """Whether what it runs stays as harmless as it is."""
+    here: bool = False
+    """Whether what it runs happens in this very shell."""
+    steers: list[str] = []
+    effect: Effect = msgspec.field(default_factory=Effect)
+    moved: bool = False
+    """Whether the folder is another one inside."""
+
+
+def peel(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step | None:
+    """Look inside of a program that runs another one; nothing when it is none."""
+    special = _SPECIAL.get(name)
+    if special:
+        return special(fields, scope, source)
+    if name in _SHELLS or name in _OTHER_SHELLS:
+        return _shell(name, fields, scope, source)
+    row = wrappers().get(name) or (wrappers()["ld.so"] if _LOADER.fullmatch(name) else None)
+    return _generic(name, fields, scope, *row) if row else None
+
+
+def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper, options: Options) -> Step | None:
+    step, rest = Step(), list(fields[1:])
+    if wrapper.sub:
+        before = next(
+            (at for at, field in enumerate(rest) if field.value is None or not field.value.startswith("-")), len(rest)
+        )
+        if before == len(rest) or rest[before].value not in wrapper.sub.split():
+            return None
+        rest = rest[before + 1 :]
+    line = take_apart(rest, options, stop=True, number=wrapper.number)
+    if name == "command" and line.has("-v", "-V"):
+        return None
+    split = line.values("-S", "--split-string") if wrapper.assigns else []
+    if name == "env" and split:
+        return _env_string(fields, split[0], line, scope)
+    for seen in line.seen:
+        see(seen, step.effect, scope)
+    operands = line.operands[wrapper.skip :]
+    if wrapper.assigns:
+        operands = _assigned(operands, step)
+    step.moved = wrapper.moves or line.has("-C", "--chdir", "-D")
+    step.effect.network, step.effect.exact = wrapper.network, wrapper.exact
+    step.inner = operands
+    step.transparent = wrapper.transparent and not step.steers and not (wrapper.strict and line.seen)
+    if line.unknown or line.unsure or any(field.many or field.value is None for field in line.operands[: wrapper.skip]):
+        step.effect.hide(f"{name} has options that are not known")
+        step.transparent = False
+    if wrapper.joins:
+        _join_arguments(name, step, line)
+    if step.effect.does == "runs":
+        step.transparent = False
+    step.tame = step.transparent
+    return step if step.inner or step.effect.scripts else None
+
+
+def _join_arguments(name: str, step: Step, line: Line) -> None:
+    """Turn the arguments into the text that a shell is given."""
+    if name == "watch" and line.has("-x", "--exec"):
+        return
+    if name == "hyperfine":
+        step.effect.scripts += step.inner
+    elif step.inner:
+        step.effect.scripts.append(joined(step.inner))
+    step.inner = []
+
+
+def joined(fields: Sequence[Field]) -> Field:
+    """Join words by blanks, as `eval` does."""
+    text = " ".join(field.text for field in fields)
+    if any(field.value is None or field.glob for field in fields):
+        return Field(None, text, hint=" ".join(field.value or field.hint or "$__" for field in fields))
+    return Field(" ".join(field.value or "" for field in fields), text)
+
+
+def _assigned(operands: list[Field], step: Step) -> list[Field]:
+    at = 0
+    while at < len(operands):
+        field = operands[at]
+        found = _ASSIGNED.match(field.value if field.value is not None else field.start)
+        if not found:
+            break
+        if steering(found[1], exported=True):
+            step.steers.append(found[1])
+        at += 1
+    return operands[at:]
+
+
+def _env_string(fields: Sequence[Field], text: Field, line: Line, scope: Scope) -> Step | None:
+    """Read `env -S 'text'`, which env splits by rules of its own."""
+    if text.value is None or re.search(r"[\\$#]", text.value):
+        step = Step(inner=[Field(None, text.text, many=True), *line.operands])
+        step.effect.hide("env splits a text that is not known")
+        step.effect.scripts.append(Field(None, text.text, hint=text.value or text.hint))
+        return step
+    try:
+        words = [Field(word, word) for word in shlex.split(text.value)]
+    except ValueError:
+        return Step(inner=[Field(None, text.text, many=True), *line.operands])
+    found = _generic("env", [fields[0], *words, *line.operands], scope, *wrappers()["env"])
+    if found is not None:
+        found.transparent = found.tame = False
+    return found
+
+
+def _shell(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step:
+    """Read a shell's own arguments: `-c text`, a script's file, or its input."""
+    step = Step(tame=name in _SHELLS)
+    at, given, tame = 1, False, True
+    while at < len(fields):
+        value = fields[at].value
+        if value is None or fields[at].glob or value in ("-", "--") or value[:1] not in ("-", "+"):
+            at += 1 if value in ("-", "--") else 0
+            break
+        tame = tame and _TAME_FLAGS.fullmatch(value) is not None
+        at += 1
+        if value.startswith("--"):
+            at += 1 if value in ("--rcfile", "--init-file") else 0
+            continue
+        given = given or "c" in value
+        at += sum(letter in "oO" for letter in value[1:])
+    step.tame = step.tame and tame
+    operand = fields[at] if at < len(fields) else None
+    if operand is not None and given:
+        step.effect.scripts.append(operand)
+        if name in _OTHER_SHELLS:
+            step.effect.hide(f"{name} reads commands in its own way")
+    elif operand is not None:
+        step.effect.run("it runs a script")
+        step.effect.touch("read", operand, scope)
+        if operand.pipe or operand.value is None or operand.value.startswith(("/dev/", "/proc/")):
+            step.effect.hide("it runs a script that is not known")
+    elif source.text is not None:
+        step.effect.scripts.append(source.text)
+    else:
+        step.effect.hide("it runs what its input says")
+    return step
+
+
+def _eval(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
+    rest = fields[2:] if len(fields) > 1 and fields[1].value == "--" else fields[1:]
+    step = Step(tame=True, here=True)
+    if rest:
+        step.effect.scripts.append(joined(rest))
+    return step if rest else None
+
+
+def _trap(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
+    rest = fields[2:] if len(fields) > 1 and fields[1].value == "--" else fields[1:]
+    if len(rest) < 2 or rest[0].value in ("-", "-l", "-p", ""):
+        return None
+    step = Step(tame=True, here=True)
+    step.effect.scripts.append(rest[0])
+    return step
+
+
+def _alias(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
+    step = Step(here=True)
+    step.effect.hide("an alias changes what later words mean")
+    for field in fields[1:]:
+        value = field.value if field.value is not None else field.hint
+        if "=" in value:
+            step.effect.scripts.append(Field(value.partition("=")[2], field.text))
+    return step
+
+
+def _source(fields: Sequence[Field], scope: Scope, _source: Source) -> Step | None:
+    step = Step(here=True)
+    step.effect.hide("it runs commands from a file")
+    for field in fields[1:2]:
+        step.effect.touch("read", field, scope)
+    return step
+
+
+def _xargs(fields: Sequence[Field], scope: Scope, _source: Source) -> Step:
+    line = take_apart(fields[1:], _XARGS, stop=True)
+    step = Step(transparent=not line.seen and not line.unknown and not line.unsure)
+    for seen in line.seen:
+        see(seen, step.effect, scope)
+    if line.unknown or line.unsure:
+        step.effect.hide("xargs has options that are not known")
+    mark = next(
+        (field.value for field in line.values("-I", "-J") if field.value), "{}" if line.has("-i", "--replace") else ""
+    )
+    operands = line.operands or [Field("echo", "echo")]
+    step.inner = [filled_in(field, mark) for field in operands] if mark else operands
+    if not mark:
+        step.inner.append(Field(None, "", many=True))
+    step.tame = step.transparent
+    return step
+
+
+def _parallel(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step:
+    step = Step()
+    step.effect.hide("parallel gives text to a shell")
+    end = next(
+        (at for at, field in enumerate(fields) if field.value is not None and _PARALLEL.fullmatch(field.value)),
+        len(fields),
+    )
+    words = list(fields[1:end])
+    while words and words[0].value is not None and words[0].value.startswith("-"):
+        # Whether an option takes a value is not known: the words after it are looked at with and without the first.
+        words = words[1:]
+        step.effect.scripts.append(joined(words[1:]))
+    step.effect.scripts.append(joined(words))
+    step.effect.scripts += fields[end + 1 :] if not words else []
+    return step
+
+
+def _flock(fields: Sequence[Field], scope: Scope, _source: Source) -> Step | None:
+    line = take_apart(fields[1:], _FLOCK, stop=True)
+    step = Step(inner=line.operands[1:])
+    step.effect.exact = True
+    for field in line.operands[:1]:
+        step.effect.touch("write", field, scope)
+    if line.unknown or line.unsure:
+        step.effect.hide("flock has options that are not known")
+    if step.inner and step.inner[0].value in ("-c", "--command"):
+        step.effect.scripts += step.inner[1:2]
+        step.inner = []
+    return step if step.inner or step.effect.scripts else None
+
+
+def _su(fields: Sequence[Field], scope: Scope, source: Source) -> Step:
+    step = Step()
+    line = take_apart(fields[1:], _SU)
+    step.effect.run("it runs as somebody else")
+    for seen in line.seen:
+        see(seen, step.effect, scope)
+    if not step.effect.scripts:
+        step.effect.hide("it starts a shell")
+        step.effect.scripts += [source.text] if source.text else []
+    return step
+
+
+def _applet(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
+    inner = list(fields[1:])
+    if not inner or (inner[0].value or "").startswith("-"):
+        return None
+    return Step(inner=inner)
+
+
+_SPECIAL: Final[Mapping[str, Callable[[Sequence[Field], Scope, Source], Step | None]]] = {
+    "eval": _eval,
+    "trap": _trap,
+    "alias": _alias,
+    "source": _source,
+    ".": _source,
+    "xargs": _xargs,
+    "gxargs": _xargs,
+    "parallel": _parallel,
+    "flock": _flock,
+    "su": _su,
+    "busybox": _applet,
+    "toybox": _applet,
+}

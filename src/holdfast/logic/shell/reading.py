@@ -1,0 +1,27 @@
+"""Reading a shell command: every program that it would start, the files it touches, and what is doubtful about it."""
+
+from holdfast.logic.acts import Ground, Script
+from holdfast.logic.shell.commands import Finder
+from holdfast.logic.shell.doubts import doubts_about
+from holdfast.logic.shell.scope import Scope
+from holdfast.logic.shell.walk import Around
+from holdfast.logic.shell.witness import read_twice
+from holdfast.logic.shell.words import Unreadable
+
+
+def read_command(text: str, ground: Ground) -> Script:
+    """Find every simple command that a shell would start for a text.
+
+    What is not certain is said: in `problem` for the text as a whole, in `opaque` for a command. It never raises.
+    """
+    finder, scope = Finder(), Scope(ground)
+    finder.doubts += doubts_about(text, ground)
+    try:
+        tree, doubts = read_twice(text)
+    except Unreadable as problem:
+        finder.doubts.append(f"it cannot be read: {problem}")
+        finder.coarse(text, scope, Around())
+    else:
+        finder.doubts += doubts
+        finder.walk(tree, scope, Around())
+    return Script(commands=tuple(finder.commands), problem="; ".join(dict.fromkeys(finder.doubts)))

@@ -1,0 +1,148 @@
+"""What is known at a place in a script: the folder, the values of variables, what was set for later commands."""
+
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.acts import Ground
+
+MOST_FOLDERS: Final = 4
+"""How many folders a command may be in before the folder counts as unknown."""
+
+UNKNOWN: Final[tuple[str | None, ...]] = (None,)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A word after expansion: what a program would see, as far as it can be told."""
+
+    value: str | None
+    """None when it is not known; the pattern when `glob`."""
+    text: str = ""
+    """As written."""
+    glob: bool = False
+    """Whether wildcards in it are expanded: the program sees names that match."""
+    start: str = ""
+    """What an unknown value begins with for certain."""
+    many: bool = False
+    """Whether it may become no word, or several."""
+    pipe: bool = False
+    """Whether it names a pipe of `<(...)`, not a file."""
+    number: bool = False
+    """Whether it is unknown but a number."""
+    hint: str = ""
+    """An unknown value as far as it is known, with `$__` for the rest: enough to find commands in it, not to trust it."""
+
+
+class Scope:
+    """What is known at one place. Copied where the shell would start a copy of itself."""
+
+    __slots__ = (
+        "exported",
+        "exports_all",
+        "failed",
+        "folders",
+        "functions",
+        "ground",
+        "stack",
+        "steers",
+        "unclear",
+        "values",
+    )
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.folders: tuple[str | None, ...] = (ground.cwd,)
+        """Where a command may be that runs after the last one succeeded; None for anywhere."""
+        self.failed: tuple[str | None, ...] = self.folders
+        """The same after the last one failed."""
+        self.values: dict[str, Field | None] = {}
+        """Variables that the script set, None for one whose value is not known. Others come from the environment."""
+        self.steers: tuple[str, ...] = ()
+        """Variables set for all later commands that are not known to be harmless."""
+        self.functions: frozenset[str] = frozenset()
+        self.unclear: frozenset[str] = frozenset()
+        """Variables whose declaration changes what an assignment stores."""
+        self.stack: tuple[tuple[str | None, ...], ...] = ()
+        self.exported: frozenset[str] = frozenset()
+        """Variables that later assignments put into the environment."""
+        self.exports_all = False
+
+    def copy(self) -> "Scope":
+        """Give a copy that changes on its own."""
+        other = Scope.__new__(Scope)
+        for name in Scope.__slots__:
+            setattr(other, name, getattr(self, name))
+        other.values = dict(self.values)
+        return other
+
+    def merge(self, other: "Scope") -> None:
+        """Take in what holds when the other way may have been gone instead."""
+        self.folders = union(self.folders, other.folders)
+        self.failed = union(self.failed, other.failed)
+        for name in set(self.values) | set(other.values):
+            if self.values.get(name) != other.values.get(name) or name not in self.values or name not in other.values:
+                self.values[name] = None
+        self.steers = tuple(dict.fromkeys(self.steers + other.steers))
+        self.functions |= other.functions
+        self.unclear |= other.unclear
+        self.stack = self.stack if self.stack == other.stack else ()
+        self.exported |= other.exported
+        self.exports_all |= other.exports_all
+
+    def settle(self) -> None:
+        """Go on to a command that runs whether the last one succeeded or not."""
+        if self.failed != self.folders:
+            self.folders = self.failed = union(self.folders, self.failed)
+
+    def move(self, folders: tuple[str | None, ...]) -> None:
+        """Note that the folder changed, unless the command that changes it fails."""
+        self.failed = union(self.folders, self.failed)
+        self.folders = folders
+
+    def forget(self) -> None:
+        """Note that anything may have happened: every variable and the folder are unknown."""
+        self.values = dict.fromkeys(self.values)
+        self.folders = self.failed = UNKNOWN
+        self.stack = ()
+
+    def value(self, name: str) -> Field | None:
+        """Look up what a variable holds, when that is certain."""
+        if name in self.values:
+            return self.values[name]
+        if name == "HOME":
+            return Field(self.ground.home)
+        if name == "PWD":
+            here = self.folders[0] if len(self.folders) == 1 else None
+            return Field(here) if here is not None else None
+        return Field(" \t\n") if name == "IFS" else None
+
+    def assign(self, name: str, value: Field | None) -> None:
+        """Note what a variable holds from here on."""
+        known = value is not None and value.value is not None and name not in self.unclear
+        self.values[name] = value if known or (value is not None and value.number) else None
+
+    def paths(self, name: str) -> tuple[str, ...]:
+        """Make a path absolute, not normalised; one for each folder that the command may be in, "" for unknown."""
+        if is_absolute(name, self.ground.os):
+            return (name,)
+        return tuple("" if folder is None else join(folder, name) for folder in self.folders)
+
+
+def union(one: tuple[str | None, ...], other: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    """Join two sets of folders, keeping the order."""
+    if one == other:
+        return one
+    joined = tuple(dict.fromkeys(one + other))
+    return joined if len(joined) <= MOST_FOLDERS else UNKNOWN
+
+
+def join(folder: str, name: str) -> str:
+    """Put a relative path below a folder."""
+    return f"{folder.rstrip('/')}/{name}" if name else folder
+
+
+def is_absolute(path: str, os: str) -> bool:
+    """Whether a path does not depend on a folder."""
+    if path.startswith("/"):
+        return True
+    return os == "windows" and (path.startswith("\\") or (path[1:2] == ":" and path[:1].isalpha()))

@@ -1,0 +1,43 @@
+"""Hooks at moments that are not decided but performed: a compaction, a child, the end of the session."""
+
+from typing import Final
+
+import anyio
+
+from holdfast.logic.hooking import due
+from holdfast.runtime.world import World
+from holdfast.vocab.event_tools import HookFinished, HookStarted
+
+PATIENCE_S: Final = 5.0
+"""How long to wait for handlers beyond their own time: their processes may have to be killed."""
+
+
+async def heard(world: World, event: str, subject: str, *, word: str = "") -> HookFinished | None:
+    """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other."""
+    draft = due(world.policy(), event, subject, word=word)
+    if draft is None:
+        return None
+    waiting = world.hearing.setdefault((event, subject), anyio.Event())
+    await world.inbox.deliver(draft)
+    assert isinstance(draft.event, HookStarted)
+    longest = max(hook.timeout for hook in world.policy().hooks if hook.id in draft.event.handlers)
+    with anyio.move_on_after(longest + PATIENCE_S):
+        await waiting.wait()
+    world.hearing.pop((event, subject), None)
+    return world.state.progress.hooks.heard(event, subject)
+
+
+async def all_heard(world: World) -> None:
+    """Wait for handlers that are still being heard, for a while."""
+    with anyio.move_on_after(PATIENCE_S):
+        while open_hooks := world.state.progress.hooks.open:
+            first = open_hooks[0]
+            await world.hearing.setdefault((first.event, first.subject), anyio.Event()).wait()
+            world.hearing.pop((first.event, first.subject), None)
+
+
+def told(world: World, event: str, subject: str, *, word: str = "") -> None:
+    """Have the handlers of `event` heard, and wait for nobody."""
+    draft = due(world.policy(), event, subject, word=word)
+    if draft is not None:
+        world.inbox.post(draft)

@@ -1,0 +1,91 @@
+"""Where the calls of a session happen: the folders they may work in, what is known of their paths, and the walls around programs."""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import anyio.to_thread
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions import Call, paths_of
+from holdfast.options import Options
+from holdfast.ports import Confinement, Tool
+from holdfast.runtime.world import Look, Tools
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.event_tools import CallFacts
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import FsScope
+from holdfast.workspaces.looking import look, match
+from holdfast.workspaces.project import project_root
+
+
+def ground_of(cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool) -> Ground:
+    """The ground of a session that works in `cwd`."""
+    home = Path.home()
+    roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
+    return Ground(
+        cwd=cwd,
+        home=str(home),
+        roots=tuple(dict.fromkeys(str(root.resolve()) for root in roots)),
+        os=_system(),
+        trusted=trusted,
+    )
+
+
+def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
+    """Looks at the paths of calls, without keeping the loop waiting."""
+
+    async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
+        tool: Tool | None = tools.get(name)
+        if tool is None:
+            return None
+        paths, globs = paths_of(Call(tool=tool.spec, args=dict(args)), ground, rules)
+        if not paths and not globs:
+            return None
+        return await anyio.to_thread.run_sync(_facts, paths, globs)
+
+    return look_at
+
+
+def walls(scope: FsScope, ground: Ground) -> Callable[[], Confinement | None]:
+    """Raises the walls around programs when the first one is started; not on the event loop."""
+
+    @functools.cache
+    def raised() -> Confinement | None:
+        from holdfast.workspaces.probe import confinement_for  # noqa: PLC0415 - only programs need it
+
+        return confinement_for(scope, ground.roots, home=ground.home)
+
+    return raised
+
+
+async def check_walls(options: Options, recorded: FsScope) -> str:
+    """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed."""
+    scope = options.fs_scope or recorded
+    if scope == "full":
+        return ""
+    from holdfast.workspaces.probe import probe  # noqa: PLC0415 - likewise
+
+    report = await anyio.to_thread.run_sync(probe, scope)
+    if report.available:
+        return ""
+    if options.fs_scope == scope:
+        raise UserError(f"Programs cannot be confined here, so the scope {scope!r} cannot be kept: {report.why}")
+    return f"Programs are not confined here: {report.why} `holdfast doctor` says more."
+
+
+def _facts(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
+    return CallFacts(links=look(paths), globs=match(globs))
+
+
+def _root(cwd: Path, scope: FsScope, home: Path) -> Path:
+    """In the scope `project`, the whole project is worked in, unless that would be a home folder or everything."""
+    root = project_root(cwd)
+    wide = root in (home, Path("/"), home.parent)
+    return root if scope == "project" and not wide else cwd
+
+
+def _system() -> Literal["linux", "darwin", "windows"]:
+    return "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"

@@ -1,0 +1,349 @@
+"""What a confined program may touch: the one plan that every kind of wall is built from.
+
+The plan is a list of places, and the deepest place above a path decides about it. The folders that may be written come from whoever opened
+the session and are resolved once: nothing that a model says or makes ever adds one.
+"""
+
+import contextlib
+import glob
+import os
+import shutil
+import stat
+import sys
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.specs import FsScope
+from holdfast.workspaces.project import project_root
+
+Access = Literal["closed", "read", "write"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A file or folder without links on the way, and what a program may do with it and all below."""
+
+    path: str
+    access: Access
+    source: str = ""
+    """The folder that stands there instead of the real one."""
+
+
+@dataclass(frozen=True)
+class Seal:
+    """Something inside a working folder that keeps its name, and when `access` is `read` its content too."""
+
+    path: str
+    access: Access
+    identity: tuple[int, int]
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is still what it was when the session began: a folder that was swapped is not built on.
+
+        A file may be a new one. Commands cannot replace it, and the person's programs write by replacing.
+        """
+        found = _identity(self.path)
+        return found == self.identity or (found is not None and os.path.isfile(self.path) and self.access == "read")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Walls:
+    """The plan of one session."""
+
+    scope: FsScope
+    roots: tuple[str, ...]
+    home: str
+    private: tuple[str, ...] = ()
+    """Folders that nothing confined may see, besides the usual ones."""
+    shown: tuple[str, ...] = ()
+    """What may be read although it lies in a closed place."""
+    caches: tuple[str, ...] = ()
+    """Folders besides the roots that may be written."""
+    scratch: "Scratch"
+    temporary: tuple[str, ...] = ("/tmp", "/var/tmp")
+    """The machine's temporary folders, which the session's own stands in for where that can be done."""
+
+    @property
+    def network(self) -> bool:
+        """Whether a program may talk to other machines."""
+        return self.scope != "sandboxed"
+
+    def places(self) -> tuple[Place, ...]:
+        """What is where now, parents first. Looked up anew for each command: a key may have appeared."""
+        closed = {*_closed(self.home), *filter(None, map(_real, self.private))}
+        writable = (*self.roots, *self.caches, self.scratch.path)
+        found = {"/": Place("/", "read")}
+        found |= {path: Place(path, "write", self.scratch.path) for path in self.temporary if _real(path) == path}
+        found |= {path: Place(path, "write") for path in writable}
+        found |= {path: Place(path, "closed") for path in closed - {"/"}}
+        for path in filter(None, map(_real, (self.home, *self.shown, *_SHOWN))):
+            if path not in closed and above(found.values(), path).access == "closed":
+                found[path] = Place(path, "read")
+        return tuple(
+            sorted(found.values(), key=lambda place: (0 if place.path == "/" else place.path.count("/"), place.path))
+        )
+
+    def words(self, more: str = "") -> str:
+        """What is kept from a program, in one line for whoever started it."""
+        network = "it has no network" if not self.network else "the network is open to it"
+        caches = " and the caches of package managers" if self.scope == "project" else ""
+        where = ", ".join(self.roots)
+        return (
+            f"This command ran confined ({self.scope}): {network}; it can write only in {where}, in $TMPDIR{caches}; keys, credentials, "
+            f"histories and other people's folders are closed to it.{more}"
+        )
+
+
+def plan(
+    scope: FsScope,
+    roots: Sequence[str],
+    *,
+    home: str,
+    private: Sequence[str] = (),
+    shown: Sequence[str] = (),
+    temporary: Sequence[str] = ("/tmp", "/var/tmp"),
+    scratch: "Scratch | None" = None,
+) -> Walls:
+    """Draw the plan of a session. Raise `UserError` when a root is no folder."""
+    resolved = sorted({_folder(root) for root in roots})
+    private = tuple(private)
+    closed = {*_closed(home), *filter(None, map(_real, private))}
+    outermost = tuple(
+        root
+        for root in resolved
+        if not any(inside(root, other) and not _between(closed, other, root) for other in resolved)
+    )
+    return Walls(
+        scope=scope,
+        roots=outermost,
+        home=home,
+        private=private,
+        shown=tuple(shown),
+        caches=_caches(home, outermost) if scope == "project" else (),
+        scratch=scratch or Scratch(),
+        temporary=tuple(each for each in temporary if each not in outermost),
+    )
+
+
+def inside(path: str, folder: str) -> bool:
+    """Whether `path` is somewhere below `folder`, and not the folder itself."""
+    return path != folder and path.startswith("/" if folder == "/" else folder + "/")
+
+
+def above(places: Iterable[Place], path: str) -> Place:
+    """The place that decides about `path`: the deepest one above it, or at it."""
+    over = [place for place in places if place.path == path or inside(path, place.path)]
+    return max(over, key=lambda place: len(place.path))
+
+
+class Scratch:
+    """A folder of the session's own for temporary files. It goes when the session does."""
+
+    def __init__(self, parent: str | None = None) -> None:
+        self._outer = os.path.realpath(tempfile.mkdtemp(prefix="holdfast-", dir=parent))
+        self.path = os.path.join(self._outer, "tmp")
+        self.beside = os.path.join(self._outer, "kept")
+        """A folder beside it, which is not shown to confined programs."""
+        self.ready()
+        self._end = weakref.finalize(self, shutil.rmtree, self._outer, ignore_errors=True)
+
+    def ready(self) -> None:
+        """See that it is there and ours: a long session outlives what cleans temporary folders."""
+        for path in (self._outer, self.path, self.beside):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, 0o700)
+            found = os.lstat(path)
+            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+                raise UserError(f"The temporary folder {path!r} is not ours any more. Open the session again.")
+
+    def close(self) -> None:
+        """Remove it now."""
+        self._end()
+
+
+# --- what keeps its name and content inside the working folders ------------------------------------------------------------------
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+SEALED: Final = _names(
+    """
+.git/hooks .git/config.worktree .git/modules/*/hooks .git/modules/*/config .holdfast .claude .codex .gemini .cursor .mcp.json .vscode
+.idea .zed .devcontainer .envrc .husky
+"""
+)
+"""What other programs obey when they open the folder: commands may read it and not change it."""
+SEALED_STRICTLY: Final = (".git/config",)
+"""What is sealed in `sandboxed` besides; in `project`, people add remotes and follow branches."""
+SEALED_AT_HOME: Final = _names(
+    """
+.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .inputrc .xprofile
+.xinitrc .xsessionrc .gitconfig .config/git .config/fish .config/autostart .config/systemd .config/environment.d .config/nvim .vimrc .vim
+.emacs .emacs.d .tmux.conf .screenrc .npmrc .cargo/config.toml .pam_environment .local/bin bin .crontab .config/direnv
+"""
+)
+"""What a person's own programs obey, when the home folder itself is worked in."""
+_OPEN: Final = (".claude/worktrees", ".git/worktrees")
+_OWN: Final = (".holdfast", ".claude")
+"""Folders whose settings Holdfast itself obeys: an empty one holds the place, so that none can be made from inside."""
+
+
+@dataclass
+class Seals:
+    """What was sealed when the session began. What a command makes later is the session's own."""
+
+    walls: Walls
+    _all: tuple[Seal, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        made = tuple(_hold_places(self.walls.roots))
+        self._end = weakref.finalize(self, _let_go, made)
+        self._all = tuple(_seals(self.walls))
+
+    @property
+    def whole(self) -> tuple[Seal, ...]:
+        """Those that still stand, parents first."""
+        return tuple(seal for seal in self._all if seal.whole)
+
+    def close(self) -> None:
+        """Remove the empty folders that held a place."""
+        self._end()
+
+
+def _seals(walls: Walls) -> Iterator[Seal]:
+    """The sealed places and, so that nobody renames a folder above one, each folder on the way."""
+    found: dict[str, Access] = {}
+    closed = [place.path for place in walls.places() if place.access == "closed"]
+    names = SEALED if walls.network else (*SEALED, *SEALED_STRICTLY)
+    for root in (*walls.roots, *walls.caches):
+        inner = list(_sealed(root, names)) if root in walls.roots else []
+        if root in walls.roots and (walls.home == root or inside(walls.home, root)):
+            inner += [os.path.join(walls.home, name) for name in SEALED_AT_HOME]
+        inner = [path for path in inner if _plain(root, path)]
+        hidden = [path for path in closed if inside(path, root)]
+        for path in (*inner, *hidden):
+            found |= {
+                str(each): "write" for each in Path(path).parents if inside(str(each), root) and str(each) not in found
+            }
+        found |= dict.fromkeys(inner, "read")
+        found |= {
+            path: "write" for name in _OPEN if _plain(root, path := os.path.join(root, name)) and os.path.isdir(path)
+        }
+    for path in sorted(found, key=lambda each: (each.count("/"), each)):
+        identity = _identity(path)
+        if identity is not None:
+            yield Seal(path, found[path], identity)
+
+
+def _sealed(root: str, names: Iterable[str]) -> Iterator[str]:
+    nested = [os.path.dirname(each) for each in glob.iglob(os.path.join(glob.escape(root), "*", ".git"))]
+    for folder in (root, *nested):
+        for name in names:
+            yield from glob.iglob(os.path.join(glob.escape(folder), name))
+        if os.path.isfile(os.path.join(folder, ".git")):  # a worktree: the file says where git looks
+            yield os.path.join(folder, ".git")
+
+
+def _plain(root: str, path: str) -> bool:
+    """Whether nothing between a root and a path is a link: what is behind one lies elsewhere."""
+    return os.path.lexists(path) and os.path.realpath(path) == path and inside(path, root)
+
+
+def _hold_places(roots: Iterable[str]) -> Iterator[str]:
+    for root in roots:
+        for name in _OWN if str(project_root(Path(root))) == root else ():
+            with contextlib.suppress(OSError):  # there already, or nobody can make it
+                os.mkdir(os.path.join(root, name), 0o700)
+                yield os.path.join(root, name)
+
+
+def _let_go(made: Iterable[str]) -> None:
+    for path in made:
+        with contextlib.suppress(OSError):  # no longer empty: the person uses it
+            os.rmdir(path)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return None if stat.S_ISLNK(found.st_mode) else (found.st_dev, found.st_ino)
+
+
+# --- where people keep what is theirs --------------------------------------------------------------------------------------------
+
+PRIVATE: Final = _names(
+    """
+.ssh .aws .azure .gnupg .kube .docker/config.json .config/gcloud .config/gh .config/hub .config/op .oci .huggingface .config/doctl
+.config/rclone .s3cfg .boto .databrickscfg .terraform.d/credentials.tfrc.json .netrc .pgpass .my.cnf .git-credentials
+.config/git/credentials .pypirc .vault-token .config/github-copilot .cargo/credentials .cargo/credentials.toml .gem/credentials
+.composer/auth.json .cache/huggingface/token .password-store .local/share/keyrings .local/share/kwalletd .config/1Password
+.config/Bitwarden .config/KeePassXC .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware
+.config/microsoft-edge .config/vivaldi .config/opera .cache/mozilla .cache/google-chrome .cache/chromium snap/firefox snap/chromium
+.var/app/org.mozilla.firefox .var/app/com.google.Chrome .config/Signal .config/Slack .bash_history .zsh_history .histfile .history
+.sh_history .local/share/fish/fish_history .python_history .node_repl_history .psql_history .mysql_history .sqlite_history
+.rediscli_history .lesshst .viminfo .claude.json .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json
+.local/share/opencode/auth.json .config/Code/User/globalStorage .electrum .bitcoin .ethereum .config/holdfast .local/share/holdfast
+"""
+)
+"""Places below a person's home that no confined program reads."""
+CACHES: Final = _names(
+    """
+.cache .npm .cargo/registry .cargo/git go/pkg .local/share/pnpm .pnpm-store .yarn/berry/cache .m2/repository .gradle/caches
+.gradle/wrapper .nuget/packages .bun/install/cache .bundle/cache .ivy2/cache
+"""
+)
+"""Places below a person's home that package managers write; open in the scope `project`."""
+_SYSTEM: Final = _names(
+    """
+/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/sudoers /etc/krb5.keytab /etc/ssl/private /run/secrets /var/lib/docker
+/var/lib/containerd /var/lib/kubelet /var/spool/cron /etc/kubernetes
+"""
+)
+_SHOWN: Final = ("/home/linuxbrew", sys.prefix, sys.base_prefix)
+"""Programs that live among people's homes, the interpreter that runs this one first of all."""
+_HOMES: Final = ("/home", "/root", "/Users", "/var/home")
+
+
+def _closed(home: str) -> set[str]:
+    """The closed places that there are, and that the person could read."""
+    own = _real(home)
+    found = [os.path.join(home, name) for name in PRIVATE]
+    found += [*_SYSTEM, *(each for each in _HOMES if _real(each) != own)]
+    if keys := glob.glob("/etc/ssh/ssh_host_*_key"):
+        found += keys
+    return {real for path in found if (real := _real(path)) and real != "/" and _reachable(real)}
+
+
+def _reachable(path: str) -> bool:
+    return os.access(path, os.R_OK) or (os.path.isdir(path) and os.access(path, os.X_OK))
+
+
+def _caches(home: str, roots: Sequence[str]) -> tuple[str, ...]:
+    found = {real for name in CACHES if (real := _real(os.path.join(home, name))) and os.path.isdir(real)}
+    return tuple(sorted(each for each in found if not any(each == root or inside(each, root) for root in roots)))
+
+
+def _real(path: str) -> str:
+    """Where a path leads; empty when nothing is there."""
+    return os.path.realpath(path) if path and os.path.lexists(path) and os.path.exists(path) else ""
+
+
+def _folder(root: str) -> str:
+    real = os.path.realpath(root)
+    if not os.path.isdir(real):
+        raise UserError(f"{root!r} is no folder that a session can work in.")
+    return real
+
+
+def _between(closed: Iterable[str], outer: str, inner: str) -> bool:
+    return any(inside(each, outer) and (each == inner or inside(inner, each)) for each in closed)

@@ -1,0 +1,192 @@
+"""Looks at the file system for the policy: where paths lead, and what patterns match. Changes nothing, raises nothing."""
+
+import os
+import re
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+NOWHERE: Final = ""
+"""Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
+
+It stands for loops of links, folders that may not be searched, names that no file can have, and the links of `/proc/PID`, which
+lead every process elsewhere.
+"""
+LINKS: Final = 40
+"""Links that are followed on one path, as the kernel does."""
+MATCHES: Final = 1000
+"""Paths that a pattern may match."""
+SECONDS: Final = 0.2
+"""Time for all patterns together."""
+LONGEST: Final = 4096
+"""Characters of a pattern."""
+
+_OF_A_PROCESS: Final = re.compile(r"/proc/\d+/")
+_UNCLEAR: Final = re.compile(r"[\\{}()]")
+"""What shells read in different ways: escapes, braces, extended patterns, qualifiers."""
+_MAGIC: Final = re.compile(r"[*?]|\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
+
+
+def look(paths: Iterable[str]) -> dict[str, str]:
+    """Say for each absolute path, as written, where it leads with every link followed. What is missing keeps its name."""
+    walk = _Walk()
+    return {path: walk.lead(path) for path in paths}
+
+
+def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Say for each absolute pattern where the paths lead that a shell would make of it.
+
+    A pattern that matches nothing stays as it is, as in a shell. One that would match too much, take too long or mean different
+    things to different shells is left out: it may match anything. Brackets count as any one character, and `**` reaches any
+    depth: rather too much than too little.
+    """
+    walk = _Walk()
+    until = time.monotonic() + SECONDS
+    found: dict[str, tuple[str, ...]] = {}
+    for pattern in globs:
+        if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
+            continue
+        try:
+            paths = _expand(pattern, until)
+        except (OSError, ValueError, _TooMuch):
+            continue
+        literal = [pattern] if not paths or "[" in pattern else []
+        found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
+    return found
+
+
+class _TooMuch(Exception):
+    """A pattern matches too many paths, or takes too long."""
+
+
+class _Walk:
+    """Follows links; a place that was looked at once is not looked at again."""
+
+    def __init__(self) -> None:
+        self._targets: dict[str, str | None] = {}
+
+    def lead(self, path: str) -> str:
+        """Where `path` leads; `NOWHERE` when that cannot be told."""
+        if not path.startswith("/"):
+            return NOWHERE
+        try:
+            return self._follow(path)
+        except (OSError, ValueError):
+            return NOWHERE
+
+    def _follow(self, path: str) -> str:
+        ahead = path.split("/")[::-1]
+        here = ""
+        links = 0
+        while ahead:
+            part = ahead.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                here = here.rpartition("/")[0]
+                continue
+            target = self._target(f"{here}/{part}")
+            if target is None:
+                here = f"{here}/{part}"
+                continue
+            links += 1
+            if links > LINKS:
+                return NOWHERE
+            here = "" if target.startswith("/") else here
+            ahead.extend(target.split("/")[::-1])
+        return here or "/"
+
+    def _target(self, path: str) -> str | None:
+        """What the link at `path` says; None when there is no link."""
+        if path not in self._targets:
+            self._targets[path] = _read_link(path)
+        target = self._targets[path]
+        if target is not None and _OF_A_PROCESS.match(path):
+            raise ValueError(path)
+        return target
+
+
+def _read_link(path: str) -> str | None:
+    try:
+        return os.readlink(path)
+    except OSError as exc:
+        if _is_link(path):
+            raise ValueError(path) from exc
+        return None
+
+
+def _is_link(path: str) -> bool:
+    """Whether there is a link. Raise `OSError` when that may not be known."""
+    try:
+        return stat.S_ISLNK(os.lstat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _expand(pattern: str, until: float) -> list[str]:
+    """The existing paths that `pattern` matches."""
+    paths = [""]
+    for part in pattern.split("/")[1:]:
+        if _MAGIC.search(part):
+            paths = _limited((f"{path}/{name}" for path in paths for name in _names(path or "/", part, until)), until)
+        else:
+            paths = [f"{path}/{part}" for path in paths]
+    return _limited((path for path in paths if os.path.lexists(path)), until)
+
+
+def _limited(paths: Iterator[str], until: float) -> list[str]:
+    kept: list[str] = []
+    for path in paths:
+        if len(kept) >= MATCHES or time.monotonic() > until:
+            raise _TooMuch
+        kept.append(path)
+    return kept
+
+
+def _names(folder: str, part: str, until: float) -> Iterator[str]:
+    """The names in `folder` that fit one part of a pattern; below it as well for `**`."""
+    if "**" in part:
+        yield "."
+        yield from _below(folder, "", until)
+        return
+    fits = re.compile(_as_regex(part), re.DOTALL)
+    hidden = part.startswith(".")
+    for name in (*((".", "..") if hidden else ()), *_entries(folder, until)):
+        if fits.fullmatch(name) and (hidden or not name.startswith(".")):
+            yield name
+
+
+def _below(folder: str, prefix: str, until: float) -> Iterator[str]:
+    for name in _entries(folder, until):
+        path = f"{folder}/{name}"
+        if not name.startswith("."):
+            yield f"{prefix}{name}"
+            if os.path.isdir(path) and not os.path.islink(path):
+                yield from _below(path, f"{prefix}{name}/", until)
+
+
+def _entries(folder: str, until: float) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return _unless_late((entry.name for entry in entries), until)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _unless_late(names: Iterator[str], until: float) -> list[str]:
+    kept: list[str] = []
+    for name in names:
+        if time.monotonic() > until:
+            raise _TooMuch
+        kept.append(name)
+    return kept
+
+
+def _as_regex(part: str) -> str:
+    ends = 0
+    regex: list[str] = []
+    for magic in _MAGIC.finditer(part):
+        regex += re.escape(part[ends : magic.start()]), ".*" if magic[0] == "*" else "."
+        ends = magic.end()
+    return "".join(regex) + re.escape(part[ends:])

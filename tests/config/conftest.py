@@ -1,0 +1,5 @@
+"""A world for each test."""
+
+from tests.config.world import world
+
+__all__ = ["world"]

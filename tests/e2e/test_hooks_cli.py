@@ -1,0 +1,185 @@
+"""`holdfast hooks`: which hooks there are, and what they would say."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.door import Door
+
+
+@pytest.fixture(autouse=True)
+def _nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Only the settings of the test count."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    monkeypatch.delenv("HOLDFAST_MANAGED_SETTINGS", raising=False)
+
+
+def person(door: Door, **settings: object) -> None:
+    """Write the person's settings."""
+    write(door.folder / "config" / "settings.json", settings)
+
+
+def write(path: Path, settings: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(settings), encoding="utf-8")
+
+
+def call(command: str, matcher: str = "Bash", **more: object) -> dict[str, object]:
+    """Settings with one hook before a call."""
+    return {"PreToolUse": [{"matcher": matcher, "hooks": [{"type": "command", "command": command, **more}]}]}
+
+
+def test_hooks_are_tried_with_a_sample_and_their_verdict_is_shown(door: Door) -> None:
+    person(door, hooks=call("cat; echo 'not here' >&2; exit 2"))
+
+    ran = door.run("hooks", "test", "PreToolUse")
+
+    assert ran.code == 0
+    for words in ("exit 2", "output: {", "errors: not here", "PreToolUse of 'Bash': deny; reason: not here"):
+        assert words in ran.out
+
+
+def test_what_is_given_is_laid_over_the_sample(door: Door) -> None:
+    person(door, hooks=call("cat", "Write"))
+
+    ran = door.run("hooks", "test", "PreToolUse", '{"tool_name": "Write", "tool_input": {"file_path": "/x"}}', "--json")
+
+    (one,) = ran.json["runs"]
+    told = json.loads(one["stdout"])
+    assert (told["tool_name"], told["tool_input"], told["hook_event_name"]) == (
+        "Write",
+        {"file_path": "/x"},
+        "PreToolUse",
+    )
+    assert told["cwd"] == str(door.work)
+    assert (one["exit_code"], one["source"], one["where"]) == (0, "person", "hooks.PreToolUse[0].hooks[0]")
+    assert ran.json["verdict"]["decision"] is None
+    assert ran.json["input"] == told
+
+
+def test_the_input_may_come_from_standard_input(door: Door) -> None:
+    person(door, hooks=call("grep -q secret && exit 2 || exit 0"))
+
+    refused, passed = (
+        door.spawn("hooks", "test", "PreToolUse", "-", "--json", text=json.dumps({"tool_input": {"command": text}}))
+        for text in ("cat secret", "ls")
+    )
+
+    assert (refused.json["verdict"]["decision"], passed.json["verdict"]["decision"]) == ("deny", None)
+
+
+def test_matching_nothing_is_said_with_the_near_misses(door: Door) -> None:
+    person(door, hooks={**call("exit 2", "bash"), "Stop": [{"hooks": [{"type": "command", "command": "x"}]}]})
+
+    shown = door.run("hooks", "test", "PreToolUse")
+    printed = door.run("hooks", "test", "PreToolUse", "--json")
+
+    assert "No hook matches PreToolUse of 'Bash'. There are 1 for PreToolUse, 1 for other events." in shown.out
+    assert "near miss: exit 2" in shown.out
+    assert "upper and lower case count" in shown.out
+    assert printed.json["runs"] == []
+    assert [each["matcher"] for each in printed.json["near_misses"]] == ["bash"]
+
+
+def test_a_failure_shows_that_it_refuses_and_how_to_let_it_pass(door: Door) -> None:
+    person(door, hooks=call("no-such-guard"))
+    closed = door.run("hooks", "test", "PreToolUse")
+    person(door, hooks=call("no-such-guard", onFailure="continue"))
+    opened = door.run("hooks", "test", "PreToolUse")
+
+    assert "PreToolUse of 'Bash': deny" in closed.out
+    assert "it was not found" in closed.out
+    assert "'onFailure': 'continue'" in closed.out
+    assert "PreToolUse of 'Bash': no objection" in opened.out
+
+
+def test_the_hooks_of_a_workspace_do_nothing_until_it_is_trusted(door: Door) -> None:
+    write(door.work / ".holdfast" / "settings.json", {"hooks": call("touch ran; exit 2")})
+
+    before = door.run("hooks", "test", "PreToolUse")
+    ran_before = (door.work / "ran").exists()
+    after = door.run("hooks", "test", "PreToolUse", "--trust")
+
+    assert "No hook matches" in before.out
+    assert "not trusted" in before.err
+    assert not ran_before
+    assert "PreToolUse of 'Bash': deny" in after.out
+    assert (door.work / "ran").exists()
+
+
+def test_a_file_can_be_tried_before_it_is_used(door: Door) -> None:
+    person(door, hooks=call("exit 0"))
+    write(door.work / "mine.json", {"hooks": call("echo mine >&2; exit 2")})
+
+    ran = door.run("hooks", "test", "PreToolUse", "--settings", "mine.json", "--json")
+
+    assert sorted(each["source"] for each in ran.json["runs"]) == ["flag", "person"]
+    assert ran.json["verdict"]["reason"] == "mine"
+
+
+def test_hooks_that_ask_a_model_are_named_and_not_run(door: Door) -> None:
+    person(door, hooks={"Stop": [{"hooks": [{"type": "prompt", "prompt": "All done?"}]}]})
+
+    ran = door.run("hooks", "test", "Stop")
+
+    assert "All done?" in ran.out
+    assert "not run here: it asks a model" in ran.out
+
+
+def test_what_a_hook_prints_cannot_move_the_cursor(door: Door) -> None:
+    person(door, hooks=call("printf '\\033[2J'; printf '\\033]0;x\\007' >&2; exit 2"))
+
+    assert "\x1b" not in door.run("hooks", "test", "PreToolUse").out
+
+
+def test_a_list_shows_every_hook_and_what_is_wrong(door: Door) -> None:
+    header = {"type": "http", "url": "https://u:pw@h.example/x?key=abc", "headers": {"X-Key": "abc"}}
+    person(
+        door,
+        hooks={**call("guard"), "Stop": [{"hooks": [header]}], "PreTool": [], "Notification": [{"hooks": [{}]}]},
+    )
+
+    shown = door.run("hooks", "list")
+    printed = door.run("hooks", "list", "--json")
+
+    assert [line.split()[0] for line in shown.out.splitlines()] == ["event", "PreToolUse", "Stop"]
+    assert "pw" not in shown.out
+    assert "'PreTool' is not an event" in shown.err
+    assert "hooks.Notification[0].hooks[0]" in shown.err
+    assert [(each["event"], each["label"]) for each in printed.json["hooks"]] == [
+        ("PreToolUse", "guard"),
+        ("Stop", "https://h.example/x"),
+    ]
+    assert printed.json["hooks"][1]["handler"]["headers"] == [["X-Key", "..."]]
+    assert len(printed.json["warnings"]) == 2
+
+
+def test_nothing_to_list_is_said(door: Door) -> None:
+    assert door.run("hooks", "list").out == "There are no hooks.\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("PreToolUsed",), "There is no event 'PreToolUsed'. Did you mean PreToolUse?"),
+        (("pretooluse",), "Did you mean PreToolUse?"),
+        (("xyz",), "Known are"),
+        (("FileChanged",), "no moment for 'FileChanged' yet"),
+        (("Stop", "{"), "is not JSON"),
+        (("Stop", "[]"), "not a JSON object"),
+    ],
+)
+def test_what_is_typed_wrong_exits_2(door: Door, arguments: tuple[str, ...], words: str) -> None:
+    ran = door.run("hooks", "test", *arguments)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert words in ran.err
+
+
+def test_a_file_that_cannot_be_read_exits_1(door: Door) -> None:
+    ran = door.run("hooks", "list", "--settings", "missing.json")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert "missing.json" in ran.err

@@ -1,0 +1,147 @@
+"""Tools that the policy cannot look into, and names that are one tool or none."""
+
+from typing import Any
+
+import pytest
+
+from holdfast.logic.permissions import spec_of
+from holdfast.vocab.specs import ToolSpec
+from tests.logic.permissions.desk import weighed
+
+CALLS = [
+    # servers
+    ("mcp__github__get_issue", {}, {}, "ask"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__github"]}, "allow"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__github__*"]}, "allow"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__github__get_issue"]}, "allow"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__github__get_*"]}, "allow"),
+    ("mcp__github__set_issue", {}, {"allow": ["mcp__github__get_*"]}, "ask"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__*"]}, "ask"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__git*__get_issue"]}, "ask"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__git*"]}, "ask"),
+    ("mcp__github__get_issue", {}, {"allow": ["*"]}, "allow"),
+    ("mcp__github__get_issue", {}, {"allow": ["github"]}, "ask"),
+    ("mcp__github_evil__get_issue", {}, {"allow": ["mcp__github"]}, "ask"),
+    ("mcp__github_evil__get_issue", {}, {"allow": ["mcp__github__*"]}, "ask"),
+    ("mcp__GitHub__get_issue", {}, {"allow": ["mcp__github__*"]}, "ask"),
+    ("mcp__evil__mcp__github__get_issue", {}, {"allow": ["mcp__github__*"]}, "ask"),
+    ("mcp__github__evil__get_issue", {}, {"allow": ["mcp__github__*"]}, "ask"),
+    ("mcp__plugin_x_github__get_issue", {}, {"allow": ["mcp__github"]}, "ask"),
+    ("mcp__github__", {}, {"allow": ["mcp__github"]}, "ask"),
+    ("mcp__github__get_issue", {}, {"deny": ["mcp__*"], "allow": ["mcp__github"]}, "deny"),
+    ("mcp__github__get_issue", {}, {"deny": ["mcp__github__*"], "allow": ["mcp__github__get_issue"]}, "deny"),
+    ("mcp__GitHub__get_issue", {}, {"deny": ["mcp__github__*"], "mode": "bypassPermissions"}, "deny"),
+    ("mcp__github__get_issue", {}, {"ask": ["mcp__*__get_issue"], "allow": ["mcp__github"]}, "ask"),
+    (
+        "mcp__github__get_issue",
+        {"repo": "a/b"},
+        {"deny": ["mcp__github__get_issue(repo:a/*)"], "allow": ["mcp__github"]},
+        "deny",
+    ),
+    (
+        "mcp__github__get_issue",
+        {"repo": "c/b"},
+        {"deny": ["mcp__github__get_issue(repo:a/*)"], "allow": ["mcp__github"]},
+        "allow",
+    ),
+    ("mcp__github__get_issue", {}, {"mode": "plan", "allow": ["mcp__github"]}, "ask"),
+    ("mcp__github__get_issue", {}, {"mode": "dontAsk"}, "deny"),
+    ("mcp__github__get_issue", {}, {"mode": "bypassPermissions"}, "allow"),
+    ("mcp__github__get_issue", {}, {"allow": ["mcp__github"], "source": "project", "trusted": False}, "ask"),
+    # children, skills
+    ("Agent", {"subagent_type": "Explore", "prompt": "p"}, {}, "allow"),
+    ("Agent", {"subagent_type": "Explore", "prompt": "p"}, {"deny": ["Agent(Explore)"]}, "deny"),
+    ("Task", {"subagent_type": "Explore", "prompt": "p"}, {"deny": ["Agent(Explore)"]}, "deny"),
+    ("Agent", {"subagent_type": "Explore", "prompt": "p"}, {"deny": ["Task(Explore)"]}, "deny"),
+    ("Agent", {"subagent_type": "Plan", "prompt": "p"}, {"deny": ["Agent(Explore)"]}, "allow"),
+    ("Agent", {"subagent_type": "x", "model": "opus", "prompt": "p"}, {"deny": ["Agent(model:opus)"]}, "deny"),
+    ("Agent", {"subagent_type": "x", "model": "Opus", "prompt": "p"}, {"deny": ["Agent(model:opus)"]}, "deny"),
+    ("Agent", {"subagent_type": "x", "model": "haiku", "prompt": "p"}, {"deny": ["Agent(model:opus)"]}, "allow"),
+    ("Agent", {"subagent_type": "x", "model": "opus-2", "prompt": "p"}, {"ask": ["Agent(model:opus*)"]}, "ask"),
+    ("Agent", {"prompt": "p"}, {"deny": ["Agent(*)"]}, "deny"),
+    ("Agent", {"prompt": "p"}, {"deny": ["Task"]}, "deny"),
+    ("Skill", {"skill": "deploy"}, {}, "ask"),
+    ("Skill", {"skill": "deploy"}, {"allow": ["Skill(deploy)"]}, "allow"),
+    ("Skill", {"skill": "deploy", "args": "prod"}, {"allow": ["Skill(deploy)"]}, "ask"),
+    ("Skill", {"skill": "deploy", "args": "prod"}, {"allow": ["Skill(deploy *)"]}, "allow"),
+    ("Skill", {"skill": "deployer"}, {"allow": ["Skill(deploy *)"]}, "ask"),
+    ("Skill", {"skill": "deploy", "args": "prod"}, {"allow": ["Skill"], "deny": ["Skill(deploy *)"]}, "deny"),
+    ("Skill", {"skill": "deploy", "args": "prod"}, {"allow": ["Skill"], "deny": ["Skill(deploy)"]}, "deny"),
+    # notes, questions, the web
+    ("TodoWrite", {"todos": []}, {"mode": "plan"}, "allow"),
+    ("AskUserQuestion", {"questions": []}, {}, "ask"),
+    ("AskUserQuestion", {"questions": []}, {"mode": "bypassPermissions"}, "ask"),
+    ("AskUserQuestion", {"questions": []}, {"mode": "dontAsk"}, "deny"),
+    ("AskUserQuestion", {"questions": []}, {"deny": ["AskUserQuestion(*)"]}, "deny"),
+    ("WebSearch", {"query": "x"}, {}, "ask"),
+    ("WebSearch", {"query": "x"}, {"allow": ["WebSearch"]}, "allow"),
+    ("WebSearch", {"query": "key 12"}, {"allow": ["WebSearch"], "deny": ["WebSearch(*key*)"]}, "deny"),
+    # nobody knows it
+    ("Frobnicate", {"x": 1}, {}, "ask"),
+    ("Frobnicate", {"x": 1}, {"allow": ["Frobnicate"]}, "allow"),
+    ("Frobnicate", {"x": 1}, {"allow": ["frobnicate"]}, "ask"),
+    ("Frobnicate", {"x": 1}, {"allow": ["Frob*"]}, "ask"),
+    ("Frobnicate", {"x": 1}, {"deny": ["Frob*"], "mode": "bypassPermissions"}, "deny"),
+    ("Frobnicate", {"x": 1}, {"mode": "plan"}, "deny"),
+    ("bash", {"command": "ls"}, {}, "ask"),
+]
+
+
+@pytest.mark.parametrize(("tool", "args", "given", "decision"), CALLS)
+def test_call(tool: str, args: dict[str, object], given: dict[str, Any], decision: str) -> None:
+    verdict = weighed(tool, args, **given)
+
+    assert verdict.decision == decision, verdict.detail
+
+
+def hosted(**fields: Any) -> ToolSpec:
+    """A tool that the program brought which opened the session."""
+    return ToolSpec(name="put", description="", schema={}, **fields)
+
+
+HOSTED = [
+    ({"effect": "once"}, {}, {}, "allow"),
+    ({"effect": "once"}, {}, {"mode": "plan"}, "deny"),
+    ({"effect": "pure"}, {}, {"mode": "plan"}, "allow"),
+    ({"effect": "once", "asks": True}, {}, {}, "ask"),
+    ({"effect": "once", "asks": True}, {}, {"mode": "bypassPermissions"}, "allow"),
+    ({"effect": "once", "asks": True}, {}, {"allow": ["put"]}, "allow"),
+    ({"effect": "once"}, {}, {"deny": ["put"]}, "deny"),
+    ({"effect": "once"}, {}, {"deny": ["put(x)"]}, "deny"),
+    ({"effect": "once"}, {"key": "x"}, {"deny": ["put(x)"]}, "deny"),
+    ({"effect": "once"}, {"key": "y"}, {"deny": ["put(x)"]}, "allow"),
+    ({"effect": "once"}, {"key": "y"}, {"deny": ["put(key:y)"]}, "deny"),
+    ({"effect": "once", "asks": True}, {"key": "a/b"}, {"allow": ["put(a/*)"]}, "allow"),
+    ({"effect": "once", "asks": True}, {"key": "b/a"}, {"allow": ["put(a/*)"]}, "ask"),
+    ({"effect": "once", "touches": "runs"}, {"command": "ls"}, {}, "allow"),
+    ({"effect": "once", "touches": "runs"}, {"command": "make x"}, {}, "ask"),
+    ({"effect": "once", "touches": "edits"}, {"path": "src/a"}, {"mode": "acceptEdits"}, "allow"),
+    ({"effect": "once", "touches": "edits"}, {"path": "../a/b"}, {"mode": "acceptEdits"}, "ask"),
+    ({"effect": "once", "touches": "edits"}, {"where": "x"}, {"mode": "acceptEdits"}, "ask"),
+    ({"effect": "pure", "touches": "reads"}, {"path": "/etc/x"}, {}, "ask"),
+    ({"effect": "once", "touches": "web"}, {"url": "https://a.test"}, {"allow": ["WebFetch(domain:a.test)"]}, "allow"),
+    ({"effect": "idempotent", "child": True}, {"prompt": "p"}, {}, "allow"),
+    ({"effect": "idempotent", "child": True}, {"prompt": "p"}, {"deny": ["Agent"]}, "allow"),
+]
+
+
+@pytest.mark.parametrize(("fields", "args", "given", "decision"), HOSTED)
+def test_a_tool_that_a_program_brought_is_judged_by_what_it_says_it_touches(
+    fields: dict[str, Any], args: dict[str, object], given: dict[str, Any], decision: str
+) -> None:
+    verdict = weighed(hosted(**fields), args, **given)
+
+    assert verdict.decision == decision, verdict.detail
+
+
+def test_a_question_needs_a_person_and_a_permission_does_not() -> None:
+    assert weighed("AskUserQuestion", {"questions": []}).needs_person
+    assert weighed("AskUserQuestion", {"questions": []}, approved=True).decision == "allow"
+    assert not weighed("Write", "a").needs_person
+
+
+def test_the_specs_of_well_known_tools_say_what_they_touch() -> None:
+    names = ("Bash", "Shell", "Read", "Edit", "WebFetch", "TodoWrite")
+
+    assert [spec_of(name).touches for name in names] == ["runs", "runs", "reads", "edits", "web", "notes"]
+    assert spec_of("Nothing").asks

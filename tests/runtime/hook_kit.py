@@ -1,0 +1,50 @@
+"""Hooks that really run, for tests."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from holdfast.logic.hooks.events import OnFailure
+from holdfast.logic.hooks.inputs import sample_input
+from holdfast.logic.hooks.spec import CommandHook, Handler, HookSpec, make_spec
+from holdfast.runtime.hooks.means import Means
+from holdfast.runtime.hooks.run import HookRun, run_each
+from holdfast.tools.processes import look_at
+
+CALL = sample_input("PreToolUse", cwd="/")
+
+
+def program(
+    text: str,
+    *args: str,
+    event: str = "PreToolUse",
+    timeout: float = 20,
+    on_failure: OnFailure | None = None,
+    background: bool = False,
+    wakes: bool = False,
+) -> HookSpec:
+    """A program as a hook: a shell's text, or with arguments, the program itself."""
+    handler = CommandHook(command=text, args=args or None, background=background, wakes=wakes)
+    return make_spec(event, handler, timeout=timeout, on_failure=on_failure)
+
+
+def hook_of(handler: Handler, *, event: str = "PreToolUse", timeout: float = 20) -> HookSpec:
+    """A handler as a hook."""
+    return make_spec(event, handler, timeout=timeout)
+
+
+def means(folder: Path | str = "/", environment: Mapping[str, str] = os.environ, **more: object) -> Means:
+    """What hooks are run with in a folder."""
+    return Means(cwd=str(folder), environment=environment, **more)  # type: ignore[arg-type]  # as each test says
+
+
+async def run(spec: HookSpec, use: Means, told: Mapping[str, object] = CALL) -> HookRun:
+    """Run one hook."""
+    (ran,) = await run_each([spec], told, use)
+    return ran
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs."""
+    found = look_at(pid)
+    return found is not None and not found.dead

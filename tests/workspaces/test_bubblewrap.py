@@ -1,0 +1,232 @@
+"""Walls of namespaces, with a program inside that wants out."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import anyio
+import pytest
+
+from holdfast.tools.processes import look_at
+from holdfast.tools.shell import run_command
+from tests.tools.context import RecordingContext, until
+from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
+
+WHY = missing("bubblewrap")
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(bool(WHY), reason=WHY)]
+
+NETWORK = {
+    *("TCP", "TCP over IPv6", "TCP with curl", "a unix socket by path", "a unix socket by path, datagrams"),
+    *("heard: tcp", "heard: tcp6", "heard: udp", "heard: stream", "heard: datagram"),
+}
+REMOTES = {"change git's configuration", "replace git's configuration"}
+
+
+@pytest.mark.contract("RV-20")
+def test_nothing_gets_out_of_the_scope_sandboxed(tmp_path: Path) -> None:
+    outcome = try_escapes("bubblewrap", "sandboxed", tmp_path)
+
+    assert (sorted(outcome.reached), outcome.failed) == ([], ())
+
+
+@pytest.mark.contract("RV-20")
+def test_only_the_network_and_remotes_are_open_in_the_scope_project(tmp_path: Path) -> None:
+    outcome = try_escapes("bubblewrap", "project", tmp_path)
+
+    assert (sorted(outcome.reached - NETWORK - REMOTES), outcome.failed) == ([], ())
+    assert "TCP" in outcome.reached
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0, reason="only the superuser can become somebody else; the other tests try an ordinary user then"
+)
+def test_nothing_gets_out_when_an_ordinary_user_runs_it() -> None:
+    outcome = as_nobody("bubblewrap", "sandboxed")
+
+    assert (sorted(outcome.reached), outcome.failed) == ([], ())
+
+
+def test_settings_cannot_be_made_from_inside_and_no_empty_folder_stays(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+
+    ran = run(wall, ["sh", "-c", "mkdir -p .claude && echo '{}' > .claude/settings.json"], yard.root)
+    held = sorted(os.listdir(yard.root / ".claude"))
+    wall.close()
+
+    assert (ran.returncode != 0, held) == (True, [])
+    assert not (yard.root / ".claude").exists()
+    assert not (yard.root / ".holdfast").exists()
+
+
+def test_a_folder_that_a_person_filled_meanwhile_stays(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+    (yard.root / ".holdfast/settings.json").write_text("{}", encoding="utf-8")
+
+    assert run(wall, ["cat", ".holdfast/settings.json"], yard.root).stdout == "{}"
+    wall.close()
+    assert (yard.root / ".holdfast/settings.json").exists()
+
+
+def test_a_working_folder_that_is_the_home_keeps_keys_and_start_files(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    (yard.home / ".bashrc").write_text(SECRET, encoding="utf-8")
+    (yard.home / ".config/gcloud").mkdir(parents=True)
+    (yard.home / ".config/gcloud/token").write_text(SECRET, encoding="utf-8")
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed", yard.home))
+
+    first = run(
+        wall, ["sh", "-c", "echo x >> .bashrc; mv .config c2; mv .ssh s2; cat .ssh/key; touch made; ls"], yard.home
+    )
+    second = run(wall, ["sh", "-c", "cat c2/gcloud/token .config/gcloud/token s2/key .ssh/key"], yard.home)
+    wall.close()
+
+    assert "made" in first.stdout.split()
+    assert SECRET not in first.stdout + second.stdout
+    assert (yard.home / ".bashrc").read_text(encoding="utf-8") == SECRET
+
+
+def test_a_link_that_a_command_puts_in_place_of_an_added_folder_opens_nothing(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    (yard.root / "added").mkdir()
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed", yard.root, yard.root / "added"))
+
+    run(wall, ["sh", "-c", f"rmdir added && ln -s {yard.outside} added"], yard.root)
+    run(wall, ["sh", "-c", "echo x >> added/file"], yard.root)
+    wall.close()
+
+    assert yard.spoiled() == set()
+
+
+def test_a_folder_outside_in_which_a_command_starts_does_not_become_writable(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+
+    ran = run(wall, ["sh", "-c", "echo x >> file"], yard.outside)
+    wall.close()
+
+    assert ran.returncode != 0
+    assert yard.spoiled() == set()
+
+
+def test_git_works_inside_and_temporary_files_last_as_long_as_the_session(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    (yard.root / ".git/config").unlink()
+    subprocess.run(["git", "init", "-q", str(yard.root)], check=True)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+    identity = "-c user.email=a@example.org -c user.name=A"
+
+    first = run(
+        wall,
+        ["sh", "-c", f"echo x > a && git add a && git {identity} commit -qm one && echo kept > $TMPDIR/k"],
+        yard.root,
+    )
+    second = run(wall, ["sh", "-c", "git log --format=%s; git status --porcelain; cat $TMPDIR/k"], yard.root)
+    wall.close()
+
+    assert (first.returncode, first.stderr) == (0, "")
+    assert second.stdout == "one\nkept\n"
+
+
+def test_local_servers_work_inside_where_nobody_else_hears_them(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+    talk = """
+        import socket
+        server = socket.create_server(("127.0.0.1", 0))
+        caller = socket.create_connection(server.getsockname())
+        server.accept()[0].sendall(b"heard")
+        print(caller.recv(5).decode())
+    """
+
+    ran = run(wall, [sys.executable, "-I", "-S", "-c", textwrap.dedent(talk)], yard.root)
+    wall.close()
+
+    assert ran.stdout == "heard\n"
+
+
+def test_the_end_of_a_command_is_told_as_a_shell_tells_it(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+
+    ran = [run(wall, ["bash", "-c", text], yard.root) for text in ("exit 7", "kill -9 $$", "kill -TERM $$")]
+    wall.close()
+
+    assert [(each.returncode, each.stdout, each.stderr) for each in ran] == [(7, "", ""), (137, "", ""), (143, "", "")]
+
+
+async def test_a_command_may_use_its_grace_to_say_goodbye_behind_the_wall(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+    context = RecordingContext(yard.root, confinement=wall)
+
+    output = await run_command.run(
+        {"command": "trap 'echo goodbye; exit' TERM; sleep 60 & wait", "timeout": 1000}, context
+    )
+    wall.close()
+
+    said, _, ending = output.text.partition("timed out after 1000 ms; the command was stopped")
+    assert "goodbye" in said
+    assert ending.strip() == f"[{wall.words}]"
+
+
+@pytest.mark.parametrize(
+    ("command", "limit"),
+    [
+        ("sleep 61.{mark} & echo begun", 20000),
+        ("trap '' TERM; (trap '' TERM; exec -a x sleep 61.{mark}) & setsid sleep 61.{mark} & wait; wait", 1000),
+    ],
+)
+async def test_no_process_outlives_its_command(tmp_path: Path, command: str, limit: int) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+    mark = f"{os.getpid()}{limit}"
+
+    output = await run_command.run(
+        {"command": command.replace("{mark}", mark), "timeout": limit}, RecordingContext(yard.root, confinement=wall)
+    )
+    wall.close()
+
+    await until(lambda: not _sleeping(mark))
+    assert "still running" not in output.text
+
+
+async def test_everything_ends_when_the_program_that_started_it_is_killed(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    mark = str(os.getpid())
+    starter = f"""
+        import subprocess, sys
+        from pathlib import Path
+        from tests.workspaces.confinement_kit import Yard, raise_wall
+        yard = Yard.__new__(Yard)
+        yard.folder, yard.home, yard.root, yard.private = (Path(each) for each in sys.argv[1:5])
+        wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+        argv, prepare = wall.command(["sh", "-c", "sleep 62.{mark} & sleep 62.{mark}"], cwd=str(yard.root))
+        subprocess.Popen(argv, preexec_fn=prepare, start_new_session=True)
+        import time
+        time.sleep(60)
+    """
+    places = [str(each) for each in (yard.folder, yard.home, yard.root, yard.private)]
+    async with await anyio.open_process([sys.executable, "-c", textwrap.dedent(starter), *places]) as process:
+        await until(lambda: len(_sleeping(f"62.{mark}")) == 2)
+        process.send_signal(signal.SIGKILL)
+
+    await until(lambda: not _sleeping(f"62.{mark}"))
+
+
+def _sleeping(mark: str) -> list[int]:
+    """The processes whose arguments have a mark, and that live."""
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            arguments = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        seen = look_at(int(name))
+        if any(each.endswith(mark.encode()) for each in arguments[1:2]) and seen is not None and not seen.dead:
+            found.append(int(name))
+    return found

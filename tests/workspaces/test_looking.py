@@ -1,0 +1,132 @@
+"""Where paths lead, and what patterns match."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from holdfast.workspaces import looking
+from holdfast.workspaces.looking import MATCHES, NOWHERE, look, match
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A folder with files, links of all kinds and a place outside."""
+    (tmp_path / "w/src/deep").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    for name in ("w/a.py", "w/b.py", "w/.hidden", "w/src/c.py", "w/src/deep/d.py", "outside/secret"):
+        (tmp_path / name).write_text("x")
+    links = {
+        "w/inner": "src",
+        "w/out": "../outside",
+        "w/absolute": str(tmp_path / "outside"),
+        "w/dangling": "missing/file",
+        "w/loop": "loop",
+        "w/ping": "pong",
+        "w/pong": "ping",
+        "w/chain": "out/secret",
+        "w/src/up": "..",
+    }
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("path", "leads"),
+    [
+        ("w/a.py", "w/a.py"),
+        ("w/./src/../a.py", "w/a.py"),
+        ("w//a.py/", "w/a.py"),
+        ("w/inner/c.py", "w/src/c.py"),
+        ("w/inner/../a.py", "w/a.py"),
+        ("w/out/secret", "outside/secret"),
+        ("w/out/../w/a.py", "w/a.py"),
+        ("w/absolute/new/file", "outside/new/file"),
+        ("w/chain", "outside/secret"),
+        ("w/src/up/up2", "w/up2"),
+        ("w/dangling", "w/missing/file"),
+        ("w/nothing/../a.py", "w/a.py"),
+        ("w/a.py/below", "w/a.py/below"),
+    ],
+)
+def test_a_path_leads_where_its_links_go(tree: Path, path: str, leads: str) -> None:
+    written = f"{tree}/{path}"
+
+    assert look([written]) == {written: f"{tree}/{leads}"}
+
+
+@pytest.mark.parametrize(
+    "path", ["w/loop", "w/ping", "w/loop/below", "w/nul\0byte", "w/half\ud800", "w/" + "long" * 80, "w/x" * 3000]
+)
+def test_a_path_of_which_nobody_can_say_where_it_leads_leads_nowhere(tree: Path, path: str) -> None:
+    written = f"{tree}/{path}"
+
+    assert look([written]) == {written: NOWHERE}
+
+
+def test_relative_paths_and_links_of_processes_lead_nowhere() -> None:
+    paths = ["a", "", "/proc/self/cwd/a", "/proc/self/root/etc/passwd", "/dev/stdin", "/dev/fd/0", "/proc/1/exe"]
+
+    assert look(paths) == dict.fromkeys(paths, NOWHERE)
+    assert look(["/", "//", "/../.."]) == {"/": "/", "//": "/", "/../..": "/"}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may search every folder")
+def test_a_folder_that_may_not_be_searched_leads_nowhere(tree: Path) -> None:
+    (tree / "w/src").chmod(0)
+
+    assert look([f"{tree}/w/src/c.py"]) == {f"{tree}/w/src/c.py": NOWHERE}
+    (tree / "w/src").chmod(0o755)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("w/*.py", ["w/a.py", "w/b.py"]),
+        ("w/?.py", ["w/a.py", "w/b.py"]),
+        ("w/.h*", ["w/.hidden"]),
+        ("w/src/*.py", ["w/src/c.py"]),
+        ("w/*/c.py", ["w/src/c.py"]),
+        ("w/ou*/*", ["outside/secret"]),
+        ("w/cha*", ["outside/secret"]),
+        ("w/lo*", [NOWHERE]),
+        ("w/*.none", ["w/*.none"]),
+        ("w/plain", ["w/plain"]),
+        ("w/[ab].py", ["w/[ab].py", "w/a.py", "w/b.py"]),
+        ("w/[[:alpha:]].py", ["w/[[:alpha:]].py", "w/a.py", "w/b.py"]),
+        ("w/src/**", ["w", "w/src", "w/src/c.py", "w/src/deep", "w/src/deep/d.py"]),
+        ("w/src/**/*.py", ["w/a.py", "w/b.py", "w/src/c.py", "w/src/deep/d.py"]),
+        ("nothing/*", ["nothing/*"]),
+    ],
+)
+def test_a_pattern_matches_what_a_shell_makes_of_it(tree: Path, pattern: str, found: list[str]) -> None:
+    whole = f"{tree}/{pattern}"
+
+    assert sorted(match([whole])[whole]) == sorted(f"{tree}/{path}" if path else NOWHERE for path in found)
+
+
+def test_a_pattern_for_hidden_names_reaches_the_folder_above_as_old_shells_have_it(tree: Path) -> None:
+    assert str(tree) in match([f"{tree}/w/.*"])[f"{tree}/w/.*"]
+
+
+@pytest.mark.parametrize("pattern", ["w/\\*", "w/{a,b}.py", "w/@(a|b).py", "w/*(.)", "w/" + "[" * 5000])
+def test_a_pattern_that_shells_read_differently_may_match_anything(tree: Path, pattern: str) -> None:
+    assert match([f"{tree}/{pattern}"]) == {}
+
+
+def test_relative_patterns_and_those_that_no_file_can_match_are_left_out() -> None:
+    assert match(["*.py", "/\0*/x"]) == {"/\0*/x": (NOWHERE,)}
+
+
+def test_a_pattern_with_too_many_matches_is_left_out(tmp_path: Path) -> None:
+    for number in range(MATCHES + 1):
+        (tmp_path / str(number)).touch()
+
+    assert match([f"{tmp_path}/*", f"{tmp_path}/1"]) == {f"{tmp_path}/1": (f"{tmp_path}/1",)}
+
+
+def test_patterns_that_take_too_long_are_left_out(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(looking, "SECONDS", -1.0)
+
+    assert match([f"{tree}/w/*"]) == {}
