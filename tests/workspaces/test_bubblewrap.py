@@ -1,9 +1,11 @@
 """Walls of namespaces, with a program inside that wants out."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import pytest
 
 from holdfast.tools.processes import look_at
 from holdfast.tools.shell import run_command
+from holdfast.workspaces.confine import Scratch, plan
 from tests.tools.context import RecordingContext, until
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 
@@ -60,6 +63,23 @@ def test_settings_cannot_be_made_from_inside_and_no_empty_folder_stays(tmp_path:
     assert (ran.returncode != 0, held) == (True, [])
     assert not (yard.root / ".claude").exists()
     assert not (yard.root / ".holdfast").exists()
+
+
+def test_settings_cannot_be_made_from_inside_while_another_session_comes_and_goes(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    (yard.root / ".claude").mkdir(mode=0o700)  # as a session leaves it that was killed
+    wall, other = (raise_wall("bubblewrap", yard.plan("sandboxed")) for _ in range(2))
+    other.close()
+
+    ran = run(
+        wall,
+        ["sh", "-c", "echo '{}' > .claude/settings.json; echo '{}' > .holdfast/settings.json; ls -A .claude .holdfast"],
+        yard.root,
+    )
+    wall.close()
+
+    assert ran.stdout == ".claude:\n\n.holdfast:\n"
+    assert sorted(os.listdir(yard.root)) == [".git", ".vscode"]
 
 
 def test_a_folder_that_a_person_filled_meanwhile_stays(tmp_path: Path) -> None:
@@ -130,6 +150,39 @@ def test_git_works_inside_and_temporary_files_last_as_long_as_the_session(tmp_pa
 
     assert (first.returncode, first.stderr) == (0, "")
     assert second.stdout == "one\nkept\n"
+
+
+@pytest.mark.skipif(
+    not os.access("/var", os.W_OK), reason="a working folder outside the temporary folders needs the superuser"
+)
+def test_the_temporary_folder_of_the_machine_is_the_sessions_own() -> None:
+    root = Path(tempfile.mkdtemp(dir="/var"))
+    shared = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        wall = raise_wall("bubblewrap", plan("sandboxed", [str(root)], home=str(root)))
+        first = run(wall, ["sh", "-c", f"ls {shared}; echo kept > /tmp/k; echo $TMPDIR; ls /tmp /var/tmp"], root)
+        second = run(wall, ["sh", "-c", "cat /var/tmp/k"], root)
+        wall.close()
+    finally:
+        shutil.rmtree(root)
+        shared.rmdir()
+
+    assert (first.stdout, second.stdout) == ("/tmp\n/tmp:\nk\n\n/var/tmp:\nk\n", "kept\n")
+    assert not os.path.exists("/tmp/k")
+
+
+def test_no_link_in_the_temporary_folder_leads_a_later_mount_astray(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    walls = plan("sandboxed", [str(yard.root)], home=str(yard.home), scratch=Scratch(str(yard.folder)))
+    wall = raise_wall("bubblewrap", walls)
+    first = yard.root.parts[2]
+
+    run(wall, ["sh", "-c", f"ln -s {yard.outside} $TMPDIR/{first}; ln -s {yard.outside} /tmp/x"], yard.root)
+    ran = run(wall, ["sh", "-c", "ls /tmp; pwd"], yard.root)
+    wall.close()
+
+    assert ran.stdout.splitlines()[-1] == str(yard.root)
+    assert yard.spoiled() == set()
 
 
 def test_local_servers_work_inside_where_nobody_else_hears_them(tmp_path: Path) -> None:

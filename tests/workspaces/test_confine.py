@@ -93,6 +93,16 @@ def test_roots_are_resolved_once_and_must_be_folders(tmp_path: Path) -> None:
         yard.plan("sandboxed", yard.outside / "file")
 
 
+def test_a_working_folder_that_became_a_link_is_refused(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    walls = yard.plan("sandboxed")
+    yard.root.rename(yard.folder / "moved")
+    yard.root.symlink_to(yard.outside)
+
+    with pytest.raises(FileNotFoundError, match="no longer where it was"):
+        walls.places()
+
+
 def test_other_peoples_homes_are_closed(tmp_path: Path) -> None:
     for home in ("/home", "/root"):
         if os.path.realpath(home) == home and os.access(home, os.R_OK):
@@ -116,7 +126,7 @@ def test_a_folder_for_temporary_files_that_somebody_swapped_is_refused(tmp_path:
     os.rmdir(scratch.path)
     os.symlink("/", scratch.path)
 
-    with pytest.raises(UserError, match="not ours any more"):
+    with pytest.raises(PermissionError, match="not ours any more"):
         scratch.ready()
     os.unlink(scratch.path)
     scratch.close()
@@ -221,7 +231,11 @@ def test_a_machine_that_forbids_every_wall_is_told_from_one_that_has_some(tmp_pa
     first, second = seccomp.installer(no_rules), seccomp.installer(seccomp.assemble(seccomp.ORDINARY))
     ran = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(script)],
-        env={**os.environ, "HOLDFAST_DATA_DIR": str(tmp_path), "PYTHONPATH": str(REPOSITORY / "src")},
+        env={
+            **os.environ,
+            "HOLDFAST_DATA_DIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "src"), *sys.path)),
+        },
         preexec_fn=lambda: (first(), second()),
         capture_output=True,
         text=True,

@@ -14,7 +14,7 @@ from holdfast.logic.hooks.answers import read_answer
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.spec import CommandHook, make_spec
 from holdfast.logic.hooks.verdict import HookVerdict, together
-from holdfast.logic.permissions import Call, Verdict, paths_of, spec_of, weigh
+from holdfast.logic.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode
@@ -23,6 +23,10 @@ CWD: Final = "/repo"
 HOME: Final = "/home/u"
 """Where a line that does not say is assumed to happen."""
 
+_SYSTEMS: Final[Mapping[str, Literal["darwin", "windows"]]] = {
+    **dict.fromkeys(("darwin", "macos", "mac"), "darwin"),
+    **dict.fromkeys(("windows", "win32", "win"), "windows"),
+}
 _SOURCES: Final[Mapping[str, RuleSource]] = {
     "managed": "managed",
     "policy": "managed",
@@ -41,11 +45,16 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     cwd: str = CWD
     home: str = HOME
-    os: Literal["linux", "darwin", "windows"] = "linux"
+    os: str = "linux"
     shell: str = "bash"
     roots: tuple[str, ...] = ()
     fixture: dict[str, object] | None = None
     """A file system: paths, from the working folder, and what is there: a text, or `symlink:TARGET`."""
+
+    @property
+    def system(self) -> Literal["linux", "darwin", "windows"]:
+        """The kind of system: what is no macOS and no Windows compares names to the letter."""
+        return _SYSTEMS.get(self.os.lower(), "linux")
 
 
 class HookRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +64,15 @@ class HookRun(msgspec.Struct, frozen=True, kw_only=True):
     exit: int = 0
     stdout: object = ""
     stderr: str = ""
-    timeout: bool = False
+    timeout: bool | float = False
     onFailure: Literal["block", "continue"] = "continue"
 
 
 class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of a line, and the mode."""
 
-    mode: Mode = "default"
+    mode: Mode | Literal["auto", "manual"] = "default"
+    """Two that other programs have count as `default`."""
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -99,7 +109,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     decision: str
     reason: _Why
-    parts: tuple[object, ...] = msgspec.field(default_factory=tuple)
+    parts: tuple[Part, ...]
     offers: tuple[str, ...] = ()
     taints: tuple[str, ...] = ()
     needs_person: bool = False
@@ -192,7 +202,7 @@ def _heard(run: HookRun) -> HookVerdict | None:
     spec = make_spec(run.event, CommandHook(command="hook"), on_failure=run.onFailure)
     text = run.stdout if isinstance(run.stdout, str) else msgspec.json.encode(run.stdout).decode()
     answer = read_answer(
-        run.event, spec=spec, exit_code=run.exit, stdout=text, stderr=run.stderr, timed_out=run.timeout
+        run.event, spec=spec, exit_code=run.exit, stdout=text, stderr=run.stderr, timed_out=bool(run.timeout)
     )
     return together([answer])
 
@@ -217,6 +227,8 @@ def _rules(
 
 def mode_of(said: RuleSet) -> Mode:
     """The mode that holds: a repository may make things stricter, not looser."""
+    if said.mode == "auto" or said.mode == "manual":  # noqa: PLR1714 - so the types can tell
+        return "default"
     brought = said.source in ("project", "local")
     if brought and said.mode == "bypassPermissions":
         return "default"
@@ -225,7 +237,9 @@ def mode_of(said: RuleSet) -> Mode:
 
 def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
     """The ground of a call, with what its file system says about the paths of the call."""
-    ground = Ground(cwd=place.cwd, home=place.home, roots=place.roots, os=place.os, shell=place.shell, trusted=trusted)
+    ground = Ground(
+        cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
+    )
     if not place.fixture:
         return ground
     files = Fixture(place)

@@ -54,7 +54,8 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
     """A program with its arguments: the one that runs, or one that runs it."""
 
     words: tuple[str | None, ...]
-    """What the program would see, quotes removed; None for a word that is not known before it runs."""
+    """What the program would see, quotes removed, variables that the script set filled in; None for a word that is not known before it
+    runs. A word with wildcards stays as it is written."""
     text: str
     """As written, with single blanks between the words."""
     transparent: bool = False
@@ -67,8 +68,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     layers: tuple[Layer, ...]
     """Outermost first. The last is the program that does the work. Empty for assignments and redirects alone."""
     does: Literal["reads", "edits", "runs"] = "runs"
-    """`reads`: known to change nothing with these very arguments. `edits`: all it does is in `accesses` (`mkdir`, `cp`, `rm`, `sed -i`).
-    `runs`: anything else."""
+    """What the program does; redirects are in `accesses` alone. `reads`: known to change nothing with these very arguments. `edits`: all it
+    does is in `accesses` (`mkdir`, `cp`, `rm`, `sed -i`). `runs`: anything else."""
     why: str = ""
     """For `runs`: why it is not harmless, in a few words."""
     accesses: tuple[Access, ...] = ()

@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.workspaces import seccomp
-from holdfast.workspaces.confine import Place, Seals, Walls, above
+from holdfast.workspaces.confine import FRESH, Place, Seals, Walls, above
 from holdfast.workspaces.landlock import scoped
 
 if TYPE_CHECKING:
     from holdfast.ports import Confinement
 
+_SYSTEM: Final = (
+    "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
+)
 _FILE_POWERS: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
 """What the superuser keeps: files that belong to somebody else, as in a mounted project, can still be worked on."""
 _DAEMONS: Final = (
@@ -45,8 +48,8 @@ that it starts can be ended by signals. What it would say about that itself is l
 
 
 def find() -> str:
-    """Where `bwrap` is; empty when it is not there."""
-    return shutil.which("bwrap", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("bwrap") or ""
+    """Where `bwrap` is; empty when it is not there. Only where the system keeps programs: a workspace may be on PATH."""
+    return shutil.which("bwrap", path=_SYSTEM) or ""
 
 
 class Bubblewrap:
@@ -73,7 +76,9 @@ class Bubblewrap:
 
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         """What to start instead of `argv`."""
-        wrapped = [self._program, *self._spaces(), "--seccomp", "9", *self._mounts(), "--chdir", cwd, "--"]
+        self._walls.scratch.ready()
+        places = self._seen()
+        wrapped = [self._program, *self._spaces(), "--seccomp", "9", *self._mounts(places), "--chdir", cwd, "--"]
         wrapped += ["/bin/sh", "-c", _FIRST, "sh"]
         if self._graceful:
             wrapped += ["/usr/bin/env", "--default-signal=TERM"]
@@ -98,15 +103,20 @@ class Bubblewrap:
             yield "--unshare-net"
         if self._user_namespace:
             yield "--unshare-user"
-        else:
+        if os.geteuid() == 0:  # everybody else has no powers left after this anyway
             yield from ("--cap-drop", "ALL")
             for power in _FILE_POWERS:
                 yield from ("--cap-add", power)
-        yield from ("--setenv", "TMPDIR", self._walls.scratch.path)
 
-    def _mounts(self) -> Iterator[str]:
-        self._walls.scratch.ready()
-        places = self._walls.places()
+    def _seen(self) -> tuple[Place, ...]:
+        """The places, without a second way to the session's temporary folder where it stands in for the machine's."""
+        places, scratch = self._walls.places(), self._walls.scratch.path
+        return tuple(place for place in places if place.path != scratch or _over(place, places).source != scratch)
+
+    def _mounts(self, places: Sequence[Place]) -> Iterator[str]:
+        scratch = self._walls.scratch.path
+        standing = [place.path for place in places if place.source == scratch]
+        yield from ("--setenv", "TMPDIR", standing[0] if standing else scratch)
         yield from ("--bind" if places[0].access == "write" else "--ro-bind", "/", "/")
         yield from ("--dev", "/dev", "--proc", "/proc")
         # the superuser could write these in any namespace, and they steer the whole machine
@@ -145,6 +155,8 @@ def _daemons(places: Sequence[Place]) -> Iterator[Place]:
 
 def _mount(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
     match place.access:
+        case "write" if place.source == FRESH:
+            return ("--tmpfs", place.path)
         case "write":
             return ("--bind", place.source or place.path, place.path)
         case "read":

@@ -5,6 +5,7 @@ the session and are resolved once: nothing that a model says or makes ever adds 
 """
 
 import contextlib
+import errno
 import glob
 import os
 import shutil
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
@@ -22,6 +23,7 @@ from holdfast.vocab.specs import FsScope
 from holdfast.workspaces.project import project_root
 
 Access = Literal["closed", "read", "write"]
+FRESH: Final = "fresh"
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Place:
     path: str
     access: Access
     source: str = ""
-    """The folder that stands there instead of the real one."""
+    """The folder that stands there instead of the real one; `FRESH` for an empty one that lasts as long as the command."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,17 @@ class Walls:
         return self.scope != "sandboxed"
 
     def places(self) -> tuple[Place, ...]:
-        """What is where now, parents first. Looked up anew for each command: a key may have appeared."""
+        """What is where now, parents first. Looked up anew for each command: a key may have appeared.
+
+        Raise `OSError` when a working folder is no longer where it was.
+        """
+        for root in self.roots:
+            if os.path.realpath(root) != root or not os.path.isdir(root):
+                raise FileNotFoundError(errno.ENOENT, "The working folder is no longer where it was", root)
         closed = {*_closed(self.home), *filter(None, map(_real, self.private))}
         writable = (*self.roots, *self.caches, self.scratch.path)
         found = {"/": Place("/", "read")}
-        found |= {path: Place(path, "write", self.scratch.path) for path in self.temporary if _real(path) == path}
+        found |= {path: Place(path, "write", self._stand_in(path)) for path in self.temporary if _real(path) == path}
         found |= {path: Place(path, "write") for path in writable}
         found |= {path: Place(path, "closed") for path in closed - {"/"}}
         for path in filter(None, map(_real, (self.home, *self.shown, *_SHOWN))):
@@ -88,6 +96,10 @@ class Walls:
         return tuple(
             sorted(found.values(), key=lambda place: (0 if place.path == "/" else place.path.count("/"), place.path))
         )
+
+    def _stand_in(self, folder: str) -> str:
+        """What stands in for a temporary folder: the session's own; but nothing is mounted inside a folder that commands can change."""
+        return FRESH if any(inside(path, folder) for path in (*self.roots, *self.caches)) else self.scratch.path
 
     def words(self, more: str = "") -> str:
         """What is kept from a program, in one line for whoever started it."""
@@ -154,13 +166,13 @@ class Scratch:
         self._end = weakref.finalize(self, shutil.rmtree, self._outer, ignore_errors=True)
 
     def ready(self) -> None:
-        """See that it is there and ours: a long session outlives what cleans temporary folders."""
+        """See that it is there and ours: a long session outlives what cleans temporary folders. Raise `OSError` when it is not."""
         for path in (self._outer, self.path, self.beside):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
             found = os.lstat(path)
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-                raise UserError(f"The temporary folder {path!r} is not ours any more. Open the session again.")
+                raise PermissionError(errno.EPERM, "The session's temporary folder is not ours any more", path)
 
     def close(self) -> None:
         """Remove it now."""
@@ -196,22 +208,23 @@ _OWN: Final = (".holdfast", ".claude")
 """Folders whose settings Holdfast itself obeys: an empty one holds the place, so that none can be made from inside."""
 
 
-@dataclass
 class Seals:
     """What was sealed when the session began. What a command makes later is the session's own."""
 
-    walls: Walls
-    _all: tuple[Seal, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        made = tuple(_hold_places(self.walls.roots))
-        self._end = weakref.finalize(self, _let_go, made)
-        self._all = tuple(_seals(self.walls))
+    def __init__(self, walls: Walls) -> None:
+        self._walls = walls
+        self._held: set[str] = set()
+        self._end = weakref.finalize(self, _let_go, self._held)
+        self._held.update(_hold_places(walls.roots))
+        self._all = {seal.path: seal for seal in _seals(walls)}
 
     @property
     def whole(self) -> tuple[Seal, ...]:
         """Those that still stand, parents first."""
-        return tuple(seal for seal in self._all if seal.whole)
+        for path in _hold_places(self._walls.roots):  # another session may have taken one away when it ended
+            self._held.add(path)
+            self._all[path] = Seal(path, "read", _identity(path) or (0, 0))
+        return tuple(seal for seal in self._all.values() if seal.whole)
 
     def close(self) -> None:
         """Remove the empty folders that held a place."""
@@ -258,11 +271,17 @@ def _plain(root: str, path: str) -> bool:
 
 
 def _hold_places(roots: Iterable[str]) -> Iterator[str]:
+    """Make the empty folders; those that a session left behind which was killed are taken over."""
     for root in roots:
         for name in _OWN if str(project_root(Path(root))) == root else ():
-            with contextlib.suppress(OSError):  # there already, or nobody can make it
-                os.mkdir(os.path.join(root, name), 0o700)
-                yield os.path.join(root, name)
+            path = os.path.join(root, name)
+            with contextlib.suppress(OSError):  # nobody can make it, or it is no folder
+                try:
+                    os.mkdir(path, 0o700)
+                except FileExistsError:
+                    if stat.S_IMODE(os.lstat(path).st_mode) != 0o700 or os.listdir(path):
+                        continue
+                yield path
 
 
 def _let_go(made: Iterable[str]) -> None:

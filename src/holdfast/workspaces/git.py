@@ -244,7 +244,8 @@ def _repository(folder: str) -> Path:
 
 
 def _program() -> str:
-    found = shutil.which("git")
+    """Where git is: the system's own first, since a workspace may be on PATH."""
+    found = shutil.which("git", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("git")
     if found is None or not os.path.isabs(found):
         raise UserError("There is no git on this machine. Install it, then try again.")
     return found

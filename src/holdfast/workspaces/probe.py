@@ -202,7 +202,7 @@ def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
     if os.geteuid() == 0 and not missing:
         yield msgspec.structs.replace(found, user_namespace=False), ""
     yield found, missing
-    missing = "" if landlock.abi() else "This kernel has no Landlock (Linux 5.13 and later have it)."
+    missing = "" if landlock.abi() else "This kernel has no Landlock (Linux 6.2 and later have what is needed)."
     yield ProbeReport(scope=scope, backend="landlock"), missing
 
 

@@ -13,23 +13,22 @@ from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode, Taint, ToolSpec
 
 MAIN = {
-    **{
-        "Bash": "command",
-        "Shell": "command",
-        "Read": "file_path",
-        "Write": "file_path",
-        "Edit": "file_path",
-        "MultiEdit": "file_path",
-    },
-    **{
-        "NotebookEdit": "notebook_path",
-        "Grep": "path",
-        "Glob": "path",
-        "LS": "path",
-        "WebFetch": "url",
-        "WebSearch": "query",
-    },
-    **{"Agent": "subagent_type", "Task": "subagent_type", "Skill": "skill", "apply_patch": "patch"},
+    "Bash": "command",
+    "Shell": "command",
+    "Read": "file_path",
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+    "Grep": "path",
+    "Glob": "path",
+    "LS": "path",
+    "WebFetch": "url",
+    "WebSearch": "query",
+    "Agent": "subagent_type",
+    "Task": "subagent_type",
+    "Skill": "skill",
+    "apply_patch": "patch",
 }
 """The argument that a plain text stands for."""
 

@@ -94,6 +94,12 @@ READS = [
     ("src/a.py", {"ask": ["Read(src/**)"], "allow": ["Read(src/a.py)"]}, "ask"),
     ("src/a.py", {"deny": ["Read(src/**)"], "allow": ["Read(src/a.py)"]}, "deny"),
     ("src/a.py", {"ask": ["Read(src/**)"], "mode": "bypassPermissions"}, "ask"),
+    ("/data/repo/keys/a", {"deny": ["Read(/keys/**)"], "roots": ("/data/repo",)}, "deny"),
+    (
+        "keys/a",
+        {"deny": ["Read(./keys/**)"], "roots": ("/data/repo",), "files": {"/repo": "symlink:/data/repo"}},
+        "deny",
+    ),
     ("src/a.py", {"deny": ["Read(/src/**)"], "root": "/elsewhere"}, "allow"),
     ("/elsewhere/src/a", {"deny": ["Read(/src/**)"], "root": "/elsewhere"}, "deny"),
     # sensitive

@@ -20,6 +20,11 @@ from holdfast.vocab.rules import Rule
 
 _DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
 _CHANGES: Final = ("write", "remove")
+_DEEP_BY_NATURE: Final = frozenset(("rg", "ag", "ack", "tar", "bsdtar", "rsync", "7z", "zip", "git-grep"))
+_DEEP_BY_FLAG: Final = {
+    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "diff"), "rR"),
+    **dict.fromkeys(("cp", "scp", "gcp"), "rRa"),
+}
 _FILTERS: Final = frozenset(
     f"-{test}"
     for test in ("name", "iname", "path", "ipath", "wholename", "regex", "iregex", "empty", "newer", "mtime", "size")
@@ -65,13 +70,26 @@ def weigh_touch(case: Case, touch: Touch) -> Finding:
     return _placed(case, touch, spot)
 
 
-def is_deep(access: Access) -> bool:
-    """Whether everything below a folder is touched too."""
-    return bool(getattr(access, "deep", False))
+def is_deep(access: Access, command: Command | None) -> bool:
+    """Whether a command reads everything below a folder too."""
+    if command is None or access.kind != "read" or access.redirect or not command.layers:
+        return False
+    program, *rest = command.layers[-1].words or (None,)
+    name = (program or "").rpartition("/")[2]
+    if name in _DEEP_BY_NATURE:
+        return True
+    flags = _DEEP_BY_FLAG.get(name, "")
+    words = ["" if word is None else word for word in rest]
+    return any(
+        (word.startswith("--") and word.startswith(("--recursive", "--archive", "--dereference-recursive")))
+        or (word.startswith("-") and not word.startswith("--") and bool(set(word) & set(flags)))
+        for word in words
+        if flags
+    )
 
 
 def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
-    """Deny, ask, what is critical, protected, sensitive or odd, plan, allow, the mode: in this order."""
+    """Deny, what is critical, plan, ask, what is sensitive, protected or odd, allow, the mode: in this order."""
     if "\x00" in touch.access.path:
         return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file")
     if denied := _ruled(case.book.deny, case, touch, spot):
@@ -80,14 +98,14 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
         return Finding(touch.what, "deny", "critical", f"this would remove {lost}, {spot.lexical!r}")
     if touch.changes and device(spot):
         return Finding(touch.what, "deny", "critical", f"{spot.lexical!r} is a disk or memory, not a file")
+    if case.mode == "plan" and touch.changes:
+        return Finding(touch.what, "deny", "mode", f"the mode is plan: {spot.lexical!r} is not changed")
     if asked := _ruled(case.book.ask, case, touch, spot):
         return Finding(touch.what, "ask", "rule", f"the rule {str(asked)!r} asks about {spot.lexical!r}", "hard")
     return _special(case, touch, spot) or _usual(case, touch, spot)
 
 
 def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
-    if case.mode == "plan" and touch.changes:
-        return Finding(touch.what, "deny", "mode", f"the mode is plan: {spot.lexical!r} is not changed")
     if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
         return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
     if touch.changes and (place := protected(spot, case.ground)):
@@ -222,7 +240,7 @@ def _filtered(touch: Touch, spot: Spot, case: Case) -> bool:
 
 def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     """A command that reads all of a folder in which something is denied; the search tools leave that out by themselves."""
-    if touch.by_tool or not is_deep(touch.access) or touch.access.kind == "list":
+    if not is_deep(touch.access, touch.command):
         return None
     for rule in _about(case.book.deny, touch):
         if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from holdfast.logic.acts import Command, Layer, Script
-from holdfast.logic.permissions.wildcards import DEEP, Tokens, meets
+from holdfast.logic.permissions.wildcards import DEEP, Tokens, meets, star_match
 from holdfast.vocab.rules import Rule
 
 _GAP: Final = "\x1f"
@@ -27,23 +27,38 @@ Vouch = Literal["no", "rule", "bare", "whole"]
 """What a rule says for a command: nothing, its pattern covers it, it allows every command, or it is this very text."""
 
 
+Pieces = tuple[str, ...]
+"""What stands between the wildcards of a pattern."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommandPattern:
     """A pattern, ready to be compared."""
 
     raw: str
-    exact: bool
-    """Without any wildcard."""
-    text: re.Pattern[str]
-    vector: re.Pattern[str] | None
-    tokens: tuple[Tokens, ...]
-    """The vector form, for words that are not known."""
+    text: tuple[Pieces, ...]
+    """For the text as written. There are two when the pattern ends at a word boundary: the bare prefix, and more words after it."""
+    vector: tuple[Pieces, ...]
+    """For the words; none when the quotes of the pattern do not close."""
 
     def covers(self, layer: Layer) -> bool:
         """Whether a program and its arguments match, as words or as written."""
-        if self.vector is not None and self.vector.fullmatch(_joined(layer.words)):
-            return True
-        return self.text.fullmatch(layer.text) is not None
+        return self.covers_words(layer.words) or self.covers_text(layer.text)
+
+    def covers_words(self, words: tuple[str | None, ...]) -> bool:
+        """Whether words match; one that is not known is covered by a wildcard alone."""
+        joined = _GAP.join(_UNKNOWN if word is None else word for word in words)
+        return any(star_match(pieces, joined) for pieces in self.vector)
+
+    def covers_text(self, text: str) -> bool:
+        """Whether a text matches as written; blanks count as one."""
+        plain = " ".join(text.split())
+        return any(star_match(pieces, plain) for pieces in self.text)
+
+    def may_cover(self, words: tuple[str | None, ...]) -> bool:
+        """Whether words could match, whatever those are that are not known."""
+        theirs = _tokens(words)
+        return any(meets(_wild(pieces), theirs) for pieces in self.vector)
 
     def equals(self, text: str) -> bool:
         """Whether it is this very text."""
@@ -52,20 +67,18 @@ class CommandPattern:
 
 @lru_cache(maxsize=4096)
 def command_pattern(pattern: str, *, wide: bool) -> CommandPattern:
-    """Read a pattern. What forbids is read widely: a quoted `*` counts as a wildcard, `?` as any character."""
+    """Read a pattern. What forbids is read widely: a quoted `*` counts as a wildcard."""
     raw = pattern.strip()
-    prefix, tail = (raw[:-2].rstrip(), True) if raw.endswith((" *", ":*")) else (raw, False)
-    end = r"(?:\s.*)?" if tail else ""
-    text = re.compile(_loose(prefix, wide) + end, re.DOTALL)
+    prefix, tail = (raw[:-2].rstrip(), True) if raw.endswith((" *", ":*")) or raw == "*" else (raw, False)
     words = _words(prefix, wide)
-    if words is None:
-        return CommandPattern(raw, "*" not in raw, text, None, ())
-    vector = "".join(".*" if c == DEEP else "." if c == _ANY else re.escape(c) for c in words)
-    vector_end = rf"(?:{_GAP}.*)?" if tail and words else ".*" if tail else ""
-    forms = [tuple(DEEP if c == _ANY else c for c in words)]
-    if tail:
-        forms.append((*forms[0], _GAP, DEEP) if words else (DEEP,))
-    return CommandPattern(raw, "*" not in raw, text, re.compile(vector + vector_end, re.DOTALL), tuple(forms))
+    text = _ends(tuple(" ".join(prefix.split()).split("*")), " ", tail)
+    return CommandPattern(raw, text, _ends(words, _GAP, tail) if words is not None else ())
+
+
+def _ends(pieces: Pieces, gap: str, tail: bool) -> tuple[Pieces, ...]:
+    if not tail:
+        return (pieces,)
+    return (pieces, (*pieces[:-1], pieces[-1] + gap, "")) if pieces != ("",) else (("", ""),)
 
 
 def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
@@ -73,7 +86,7 @@ def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
     if rule.pattern is None:
         return "yes"
     pattern = command_pattern(rule.pattern, wide=True)
-    if pattern.equals(text) or pattern.text.fullmatch(text.strip()):
+    if pattern.equals(text) or pattern.covers_text(text):
         return "yes"
     found: Match = "no"
     for command in script.commands:
@@ -98,7 +111,7 @@ def allowed(rule: Rule, command: Command, script: Script, text: str) -> Vouch:
         return "whole"
     if command.steers:
         alone = len(script.commands) == 1 and "=" in pattern.raw.partition(" ")[0] and not script.problem
-        return "rule" if alone and not command.exact and pattern.text.fullmatch(text.strip()) else "no"
+        return "rule" if alone and not command.exact and pattern.covers_text(text) else "no"
     for layer in _reachable(command):
         if command.exact or not _has_program(command):
             if pattern.equals(layer.text):
@@ -126,15 +139,15 @@ def _about(pattern: CommandPattern, layer: Layer, *, folds: bool) -> Match:
     if unknown and sum(len(word or "") for word in layer.words) > _LONG:
         return "maybe"
     for words in _spellings(layer.words, folds=folds):
-        if pattern.vector is not None and pattern.vector.fullmatch(_joined(words)):
+        if pattern.covers_words(words):
             return "yes"
-        if unknown and any(meets(mine, _tokens(words)) for mine in pattern.tokens):
+        if unknown and pattern.may_cover(words):
             return "maybe"
     return "no"
 
 
 def _spellings(words: tuple[str | None, ...], *, folds: bool) -> Iterator[tuple[str | None, ...]]:
-    """A command by the name of its program alone, and as a system that folds names would find it."""
+    """A command by the name of its program alone, as a system that folds names finds it, and without options before what it is to do."""
     program, *rest = words
     yield words
     if program is None:
@@ -144,10 +157,18 @@ def _spellings(words: tuple[str | None, ...], *, folds: bool) -> Iterator[tuple[
         name = name.casefold().removesuffix(".exe")
     if name and name != program:
         yield (name, *rest)
+    for start in _after_options(rest):
+        yield (name, *rest[start:])
 
 
-def _joined(words: tuple[str | None, ...]) -> str:
-    return _GAP.join(_UNKNOWN if word is None else word for word in words)
+def _after_options(rest: list[str | None]) -> Iterator[int]:
+    """Where a subcommand may begin, as in `git -C . push`: after leading options, each of which may have a value."""
+    for at, word in enumerate(rest):
+        option = word is not None and word.startswith("-")
+        before = rest[at - 1] if at else None
+        if not option and not (before is not None and before.startswith("-")):
+            return
+        yield at + 1
 
 
 def _tokens(words: tuple[str | None, ...]) -> Tokens:
@@ -158,44 +179,35 @@ def _tokens(words: tuple[str | None, ...]) -> Tokens:
     return tuple(tokens[:-1])
 
 
-_ANY: Final = "\x00?"
+def _wild(pieces: Pieces) -> Tokens:
+    tokens: list[str] = [*pieces[0]]
+    for piece in pieces[1:]:
+        tokens += [DEEP, *piece]
+    return tuple(tokens)
 
 
-def _loose(prefix: str, wide: bool) -> str:
-    """A pattern for the text as written: runs of blanks count as one."""
-    pieces = re.split(r"(\s+|\*+|\?)", prefix)
-    return "".join(_loose_piece(piece, wide) for piece in pieces)
-
-
-def _loose_piece(piece: str, wide: bool) -> str:
-    if piece.isspace():
-        return r"\s+"
-    if piece.startswith("*"):
-        return ".*"
-    return "." if piece == "?" and wide else re.escape(piece)
-
-
-def _words(prefix: str, wide: bool) -> tuple[str, ...] | None:
-    """The characters of a pattern's words with gaps between them, quotes removed; None when its quotes do not close."""
-    out: list[str] = []
+def _words(prefix: str, wide: bool) -> Pieces | None:
+    """The words of a pattern with gaps between them, quotes removed, split at its wildcards; None when its quotes do not close."""
+    pieces = [""]
     quote = ""
     at = 0
     while at < len(prefix):
         char = prefix[at]
-        if quote:
-            if char == quote:
-                quote = ""
+        if char == quote:
+            quote = ""
+        elif quote or (char not in "'\"\\*" and not char.isspace()):
+            if char == "*" and wide:
+                pieces.append("")
             else:
-                out.append(DEEP if char == "*" and wide else char)
-        elif char in "'\"":
-            quote = char
-        elif char.isspace():
-            if out and out[-1] != _GAP:
-                out.append(_GAP)
-        elif char == "\\" and at + 1 < len(prefix):
+                pieces[-1] += char
+        elif char == "*":
+            pieces.append("")
+        elif char == "\\":
             at += 1
-            out.append(prefix[at])
+            pieces[-1] += prefix[at : at + 1]
+        elif char.isspace():
+            pieces[-1] += "" if pieces[-1].endswith(_GAP) else _GAP
         else:
-            out.append(DEEP if char == "*" else _ANY if char == "?" and wide else char)
+            quote = char
         at += 1
-    return None if quote else tuple(out)
+    return None if quote else tuple(pieces)

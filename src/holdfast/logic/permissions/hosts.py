@@ -5,6 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from holdfast.logic.permissions.texts import matches_text
+from holdfast.logic.permissions.wildcards import star_match
 from holdfast.vocab.rules import Rule
 
 _STRICT: Final = re.compile(r"(?i:https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?")
@@ -70,7 +72,7 @@ def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
         return "no"
     if pattern == target.host:
         return "name"
-    return "any" if pattern == "*" or _host_pattern(pattern).fullmatch(target.host) else "no"
+    return "any" if _covers_host(pattern, target.host) else "no"
 
 
 def forbids_host(rule: Rule, url: str, target: Target) -> bool:
@@ -79,23 +81,28 @@ def forbids_host(rule: Rule, url: str, target: Target) -> bool:
         return True
     pattern = _domain(rule.pattern)
     if pattern is not None:
-        expression = _host_pattern(pattern)
-        return pattern == "*" or any(expression.fullmatch(host) for host in target.readings)
-    loose = "".join(".*" if char == "*" else re.escape(char) for char in rule.pattern)
+        return any(_covers_host(pattern, host) for host in target.readings) or pattern == "*"
     hosts = [_canonical(host) for host in _loose_hosts(rule.pattern)]
-    return re.fullmatch(loose, url, re.DOTALL | re.IGNORECASE) is not None or any(
-        host in target.readings for host in hosts
-    )
+    return matches_text(rule.pattern, url, folds=True) or any(host in target.readings for host in hosts)
 
 
 def _domain(pattern: str) -> str | None:
     return pattern[7:].strip().lower().rstrip(".") if pattern.startswith("domain:") else None
 
 
-def _host_pattern(pattern: str) -> re.Pattern[str]:
+def _covers_host(pattern: str, host: str) -> bool:
     """`*.x` stands for any depth below x; a `*` anywhere else for one label or a part of it."""
-    head, rest = (r"(?:[^.]+\.)+", pattern[2:]) if pattern.startswith("*.") else ("", pattern)
-    return re.compile(head + "".join("[^.]+" if char == "*" else re.escape(char) for char in rest))
+    if pattern == "*":
+        return True
+    wanted, labels = pattern.split("."), host.split(".")
+    if wanted[0] == "*" and len(wanted) > 1:
+        wanted = wanted[1:]
+        if len(labels) <= len(wanted):
+            return False
+        labels = labels[-len(wanted) :]
+    return len(wanted) == len(labels) and all(
+        bool(label) and star_match(tuple(each.split("*")), label) for each, label in zip(wanted, labels, strict=True)
+    )
 
 
 def _loose_hosts(url: str) -> list[str]:

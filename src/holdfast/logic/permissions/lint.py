@@ -158,7 +158,7 @@ def _patterns(rule: Rule, pattern: str) -> Iterator[tuple[str, str]]:
     if tool == "Bash":
         if pattern.count('"') % 2 or pattern.count("'") % 2:
             yield "pattern", "a quote is not closed: only the text as written is compared"
-        if ":*" in pattern[:-2]:
+        if ":*" in pattern.removesuffix(":*"):
             yield "pattern", "`:*` means something at the end of a pattern only"
     if tool == "WebFetch" and not pattern.startswith("domain:"):
         yield "never-consulted" if rule.decision == "allow" else "pattern", "write WebFetch(domain:HOST)"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from holdfast.logic.acts import Access, Ground
+from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.accesses import is_deep
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
@@ -16,12 +16,12 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
 
     With `rules`, also the patterns that tell whether a command that goes through a whole folder would meet something that is denied.
     """
-    accesses = [access for access in _accesses(call, ground) if access.known]
-    paths = dict.fromkeys(access.path for access in accesses if not access.glob)
-    globs = dict.fromkeys(access.path for access in accesses if access.glob)
+    found = [(access, command) for access, command in _accesses(call, ground) if access.known]
+    paths = dict.fromkeys(access.path for access, _ in found if not access.glob)
+    globs = dict.fromkeys(access.path for access, _ in found if access.glob)
     denied = open_book(tuple(rules), trusted=ground.trusted).deny.reads if rules else ()
-    for access in accesses:
-        if is_deep(access) and not access.glob:
+    for access, command in found:
+        if denied and not access.glob and is_deep(access, command):
             folder = plain(access.path, ground.os)
             for rule in denied:
                 if path_pattern(rule, ground).may_reach_below(folder):
@@ -34,13 +34,13 @@ def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:
     return forbids(open_book(tuple(rules), trusted=ground.trusted).deny.reads, locate(path, ground), ground) is not None
 
 
-def _accesses(call: Call, ground: Ground) -> Sequence[Access]:
+def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]:
     form = form_of(call)
     if form.kind != "shell":
-        return file_accesses(call, form, ground) or ()
+        return [(access, None) for access in file_accesses(call, form, ground) or ()]
     text = text_of(call, form)
     if text is None:
-        return ()
+        return []
     from holdfast.logic.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
 
-    return [access for command in read_command(text, ground).commands for access in command.accesses]
+    return [(access, command) for command in read_command(text, ground).commands for access in command.accesses]

@@ -1,12 +1,11 @@
 """Rules that a person may grant when asked: as narrow as what is shown."""
 
 import re
-import tomllib
 from functools import cache
-from importlib import resources
 from typing import Final
 
 from holdfast.logic.acts import Command, Ground
+from holdfast.logic.permissions.lists import read_lists
 from holdfast.logic.permissions.paths import Spot, plain, within
 
 MOST: Final = 5
@@ -64,5 +63,4 @@ def _prefix(words: list[str]) -> str:
 
 @cache
 def _lists() -> dict[str, frozenset[str]]:
-    text = resources.files("holdfast.logic.permissions").joinpath("offers.toml").read_text(encoding="utf-8")
-    return {name: frozenset(words) for name, words in tomllib.loads(text).items()}
+    return {name: frozenset(words) for name, words in read_lists("offers").items()}

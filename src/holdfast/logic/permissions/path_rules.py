@@ -183,15 +183,11 @@ def _segment(text: str) -> list[str]:
 def _class(body: str) -> str:
     negated = body[0] in "!^"
     inner = body[1:] if negated else body
-    if not inner:
+    pieces = re.findall(r"(.)-(.)|(.)", inner, re.DOTALL)
+    if not pieces or any(first > last for first, last, _ in pieces if first):
         return ""
-    escaped = re.sub(r"([\\\[\]^&~|])", r"\\\1", inner)
-    text = f"[{'^' if negated else ''}{escaped}]"
-    try:
-        re.compile(text)
-    except re.error:
-        return ""
-    return CLASS + text
+    text = "".join(f"{re.escape(first)}-{re.escape(last)}" if first else re.escape(one) for first, last, one in pieces)
+    return f"{CLASS}[{'^' if negated else ''}{text}]"
 
 
 def name_tokens(name: str) -> Tokens:

@@ -131,6 +131,12 @@ def _aliases(path: str, ground: Ground) -> list[str]:
     if hit:
         base = "" if hit[1] == "root" else ground.cwd.rstrip("/")
         found.append(plain(base + path[hit.end() :] or "/", ground.os))
+    if (
+        ground.roots
+        and within(path, (roots := workspace(ground))[:1])
+        and not within(here := plain(ground.cwd, ground.os), roots)
+    ):
+        found.append(here + path[len(roots[0]) :])  # the working folder is a link to the first root
     if ground.os == "darwin":
         if path.startswith(_MAC_DATA + "/"):
             found.append(path[len(_MAC_DATA) :])

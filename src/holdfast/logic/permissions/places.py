@@ -1,14 +1,13 @@
 """Places with a meaning of their own: what runs when it is opened, what is secret, what nobody removes by accident."""
 
 import re
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from importlib import resources
 from typing import Final, Literal
 
 from holdfast.logic.acts import Ground
+from holdfast.logic.permissions.lists import read_lists
 from holdfast.logic.permissions.path_rules import name_tokens, shell_tokens
 from holdfast.logic.permissions.paths import Spot, fold, plain, within, workspace
 from holdfast.logic.permissions.wildcards import Tokens, expression, meets
@@ -112,8 +111,7 @@ def _find(table: _Table, path: str) -> str:
 
 @cache
 def _table(kind: str, os: str) -> _Table:
-    text = resources.files("holdfast.logic.permissions").joinpath(f"{kind}.toml").read_text(encoding="utf-8")
-    lists: dict[str, list[str]] = tomllib.loads(text)
+    lists = read_lists(kind)
     listed = [fold(name, os) for name in (*lists["folders"], *lists["files"])]
     fixed = [fold(name.lstrip("/"), os) for name in lists.get("absolute", ())]
     spared = [fold(name, os) for name in lists["excepted"]]

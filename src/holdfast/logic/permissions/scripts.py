@@ -11,6 +11,8 @@ from holdfast.logic.permissions.verdict import Finding, Hold
 from holdfast.vocab.rules import Rule
 
 _SHOWN: Final = 200
+_RUNNERS: Final = frozenset(("source", ".", "eval", "bash", "sh", "zsh", "dash", "ksh", "make"))
+"""Programs of which everybody knows that they run what they are given."""
 _ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
 
 
@@ -64,7 +66,7 @@ def _vouched(case: Case, command: Command, script: Script, text: str) -> tuple[R
 
 def _weigh_command(case: Case, command: Command, rule: Rule | None, vouch: Vouch) -> Finding:
     what = _short(command.layers[0].text) if command.layers else "an assignment or a redirect alone"
-    if command.opaque and (case.book.guards or vouch == "no"):
+    if command.opaque and (case.book.guards or not _is_meant(command, vouch)):
         held: Hold = "hard" if case.book.guards else "soft"
         detail = f"which program runs is not known before it runs{_why(command)}"
         return Finding(what, "ask", "shell", detail, held, () if case.book.guards else command_offers(command))
@@ -78,6 +80,12 @@ def _weigh_command(case: Case, command: Command, rule: Rule | None, vouch: Vouch
     if not command.layers:
         return Finding(what, "allow", "mode", "no program runs")
     return _by_deed(case, command, what)
+
+
+def _is_meant(command: Command, vouch: Vouch) -> bool:
+    """Whether a rule that covers an opaque command was written for that: it names a program that is there to run others."""
+    program = command.layers[0].words[0] if command.layers and command.layers[0].words else None
+    return vouch == "whole" or (vouch != "no" and program in _RUNNERS)
 
 
 def _by_deed(case: Case, command: Command, what: str) -> Finding:

@@ -1,17 +1,14 @@
 """Patterns over plain text: the names of agents and skills, the arguments of tools that nobody knows."""
 
-import re
-from functools import lru_cache
+from holdfast.logic.permissions.wildcards import star_match
 
 
 def matches_text(pattern: str, text: str, *, folds: bool = False) -> bool:
     """Whether a text matches. `*` stands for any characters; a final ` *` or `:*` is a word boundary that the bare prefix matches too."""
-    return _compiled(pattern, folds).fullmatch(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def _compiled(pattern: str, folds: bool) -> re.Pattern[str]:
-    bounded = pattern.endswith((" *", ":*"))
-    prefix = pattern[:-2] if bounded else pattern
-    body = "".join(".*" if char == "*" else re.escape(char) for char in prefix)
-    return re.compile(body + (r"(?:\s.*)?" if bounded else ""), re.DOTALL | (re.IGNORECASE if folds else re.NOFLAG))
+    if folds:
+        pattern, text = pattern.casefold(), text.casefold()
+    if not pattern.endswith((" *", ":*")):
+        return star_match(tuple(pattern.split("*")), text)
+    *head, last = pattern[:-2].split("*")
+    spaced = "".join(" " if char.isspace() else char for char in text)
+    return star_match((*head, last), text) or star_match((*head, f"{last} ", ""), spaced)

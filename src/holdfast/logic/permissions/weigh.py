@@ -66,7 +66,10 @@ _MEETING: Final = "words of strangers, private data and a way out would meet in 
 
 
 def _fingerprint(call: Call) -> str:
-    return fingerprint(call.tool.name, msgspec.json.encode(call.args).decode("utf-8", "surrogatepass"))
+    try:
+        return fingerprint(call.tool.name, msgspec.json.encode(call.args).decode())
+    except UnicodeEncodeError:  # half a character: nobody can have granted it
+        return ""
 
 
 def _script(case: Case) -> Script | None:

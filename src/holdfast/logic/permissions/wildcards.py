@@ -25,8 +25,33 @@ Tokens = tuple[str, ...]
 
 
 def expression(tokens: Tokens) -> str:
-    """The regular expression of a pattern."""
-    return "".join(_piece(token) for token in tokens)
+    """The regular expression of a pattern. It never tries more than a few ways, however many wildcards there are.
+
+    Wildcards are matched as early as they can be and not again: what follows is as long as it is, so nothing is gained by a later place.
+    """
+    first, *others = _split(tokens, BELOW)
+    if not others:
+        return _segments(first)
+    *middle, last = others
+    inner = "".join(f"(?>(?:/[^/]*)*?{_segments(piece)}(?=/|$))" for piece in middle)
+    return f"{_segments(first)}{inner}(?:/.*)?{_segments(last)}"
+
+
+def star_match(pieces: tuple[str, ...], text: str) -> bool:
+    """Whether a text is the pieces in their order with anything between them: `a*b` in pieces is `("a", "b")`."""
+    first, *others = pieces
+    if not others:
+        return text == first
+    *middle, last = others
+    if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
+        return False
+    at, end = len(first), len(text) - len(last)
+    for piece in middle:
+        found = text.find(piece, at, end)
+        if found < 0:
+            return False
+        at = found + len(piece)
+    return True
 
 
 def meets(one: Tokens, other: Tokens) -> bool:
@@ -101,17 +126,31 @@ def _same(a: str, b: str) -> bool:
     return True
 
 
+def _split(tokens: Tokens, mark: str) -> list[Tokens]:
+    pieces: list[list[str]] = [[]]
+    for token in tokens:
+        if token == mark:
+            pieces.append([])
+        else:
+            pieces[-1].append(token)
+    return [tuple(piece) for piece in pieces]
+
+
+def _segments(tokens: Tokens) -> str:
+    return "/".join(_segment(segment) for segment in _split(tokens, "/"))
+
+
+def _segment(tokens: Tokens) -> str:
+    first, *others = ("".join(map(_piece, piece)) for piece in _split(tokens, MANY))
+    if not others:
+        return first
+    *middle, last = others
+    return first + "".join(f"(?>[^/]*?{piece})" for piece in middle) + "[^/]*" + last
+
+
 def _piece(token: str) -> str:
-    match token:
-        case "\x00?":
-            return "[^/]"
-        case "\x00*":
-            return "[^/]*"
-        case "\x00/":
-            return "(?:/.*)?"
-        case "\x00**":
-            return ".*"
-        case _ if token.startswith(CLASS):
-            return f"(?!/){token[len(CLASS) :]}"
-        case _:
-            return re.escape(token)
+    if token == ONE:
+        return "[^/]"
+    if token == DEEP:
+        return ".*"
+    return f"(?!/){token[len(CLASS) :]}" if token.startswith(CLASS) else re.escape(token)

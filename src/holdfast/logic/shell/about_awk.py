@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import Effect
+from holdfast.logic.shell.effects import Effect, mentioned
 from holdfast.logic.shell.options import Options, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
@@ -19,6 +19,8 @@ _BEFORE_REGEX: Final = frozenset(("", "{", "}", ";", "(", ",", "!", "~", "&", "|
 _FORBIDDEN: Final = frozenset(
     ("system", "getline", "ENVIRON", "ARGV", "ARGC", "ARGIND", "PROCINFO", "SYMTAB", "FUNCTAB")
 )
+_SYSTEM: Final = re.compile(r"system\s*\(\s*\"([^\"\\]+)\"")
+_WRITTEN: Final = re.compile(r">\s*\"([^\"\\\n]+)\"")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 
 
@@ -38,6 +40,10 @@ def about_awk(fields: Sequence[Field], _program: Program, scope: Scope) -> Effec
             effect.hide("its program is not known")
         elif not is_harmless(program.value):
             effect.run("its program may write files or run programs")
+            mentioned(program.value, effect, scope)
+            for name in _WRITTEN.findall(program.value):
+                effect.touch("write", Field(name, name), scope)
+            effect.scripts += [Field(text, text) for text in _SYSTEM.findall(program.value)]
     if line.unknown or line.unsure:
         effect.run(f"{line.unsure or line.unknown[0]} may be an option that is not known")
     for field in files:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import Effect, steering
+from holdfast.logic.shell.arithmetic import is_number
+from holdfast.logic.shell.effects import Effect, steering, touched
 from holdfast.logic.shell.options import Options, may_be_option, take_apart
 from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, join
 from holdfast.logic.shell.table import Program
@@ -121,11 +122,22 @@ def _declared(name: str, fields: Sequence[Field], scope: Scope) -> Effect:
         effect.run("its options are not known to be harmless")
     if line.has("-n"):
         effect.hide("a name for another variable")
+    counts = line.has("-i")
     for field in line.operands:
+        if counts:
+            _counted(field, effect, scope)
         _declare(
             field, effect, scope, exported=exported, odd=line.has("-i", "-l", "-u", "-a", "-A") or name == "readonly"
         )
     return effect
+
+
+def _counted(field: Field, effect: Effect, scope: Scope) -> None:
+    """Take in a variable that holds a number: its value is evaluated."""
+    name, equals, value = (field.value or "").partition("=")
+    scope.counted |= {name}
+    if field.value is None or (equals and not is_number(Field(value))):
+        effect.hide("arithmetic may run commands")
 
 
 def _minus(fields: Sequence[Field]) -> list[Field]:
@@ -193,7 +205,8 @@ def about_folder(fields: Sequence[Field], _program: Program, scope: Scope) -> Ef
     if name == "pushd":
         scope.stack = (*scope.stack, scope.folders)
     target = operands[0] if operands else (scope.value("HOME") or Field(None))
-    effect.touch("list", target, scope)
+    # What follows is looked at for each folder that it may be in; for the step itself the likely one is enough.
+    effect.accesses += list(touched("list", target, scope))[:1]
     if len(operands) > 1 or target.value in (None, "", "-") or target.glob or target.many or "CDPATH" in scope.values:
         scope.move(UNKNOWN)
         if target.value == "-":

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import Effect, from_line, see
+from holdfast.logic.shell.effects import Effect, from_line, guessed, see
 from holdfast.logic.shell.options import Line, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
@@ -48,12 +48,27 @@ def about_git(fields: Sequence[Field], program: Program, scope: Scope) -> Effect
         return effect
     name = before.operands[0].value
     sub = program.sub.get(name) if name is not None and not before.operands[0].glob else None
-    if name is None or sub is None:
+    effect.network = sub is not None and sub.network
+    if name is None or sub is None or sub.does == "runs":
         effect.run(f"git {before.operands[0].text} is not known to only read")
-        effect.network = sub is not None and sub.network
+        _given_commands(name, before.operands[1:], effect)
+        guessed(before.operands[1:], effect, scope)
         return effect
     _join(effect, _subcommand(name, before.operands[1:], sub, scope))
     return effect
+
+
+def _given_commands(name: str | None, arguments: Sequence[Field], effect: Effect) -> None:
+    """Take in the commands that some subcommands run."""
+    words = [field.value or "" for field in arguments]
+    if (name, *words[:1]) in (("submodule", "foreach"), ("bisect", "run")):
+        rest = [field for field in arguments[1:] if field.value not in ("--recursive", "--quiet", "-q")]
+        effect.scripts.append(Field(" ".join(field.value or field.hint or "$__" for field in rest), "foreach"))
+    for at, word in enumerate(words):
+        option, _, value = word.partition("=")
+        if option in ("-x", "--exec", "--extcmd", "--upload-pack", "--receive-pack") or option.endswith("-filter"):
+            field = Field(value, word) if value else (arguments[at + 1] if at + 1 < len(arguments) else Field("", ""))
+            effect.scripts.append(field)
 
 
 def _join(effect: Effect, other: Effect) -> None:

@@ -24,6 +24,7 @@ _PLAIN: Final = re.compile(r"[pPdDqQ=gGhHxnNlzF]\d*")
 _LABEL: Final = re.compile(r"[btT:]\s*[A-Za-z0-9_.-]*")
 _TEXT: Final = re.compile(r"[aic](?:\\\n|[ \t]*\\?)(?:[^\n\\]|\\.)*", re.DOTALL)
 _FLAGS: Final = re.compile(r"[gpiImM0-9]*")
+_FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
 _GAP: Final = re.compile(r"(?:[\s;{}]|#[^\n]*)*")
 
 
@@ -47,6 +48,8 @@ def about_sed(fields: Sequence[Field], _program: Program, scope: Scope) -> Effec
     for script in scripts:
         if script.value is None or script.glob or not is_harmless(script.value):
             effect.run("its script may write files or run programs")
+            for letter, name in _FILES.findall(script.value or ""):
+                effect.touch("read" if letter in "rR" else "write", Field(name, name), scope)
     changes = line.has("-i", "--in-place")
     if changes and effect.does == "reads":
         effect.does = "edits"

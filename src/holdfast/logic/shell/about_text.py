@@ -4,12 +4,14 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import HERE, Effect, from_line, guessed
+from holdfast.logic.shell.about_find import filled_in
+from holdfast.logic.shell.effects import HERE, Effect, by_table, from_line, guessed, mentioned
 from holdfast.logic.shell.options import may_be_option, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
 
 _ALL_PROCESSES: Final = re.compile(r"-[efFlyHLjcAMZ]+")
+_RUNS_EACH: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
 _PROCESS_OPTION: Final = re.compile(r"-[A-DF-Za-df-z]+|--[a-z-]+(?:=.*)?|[A-DF-Za-df-z]+|\d+(?:,\d+)*")
 _PROCESS_VALUED: Final = re.compile(
     r"-?[A-Za-z]*[oOpuUgGtsCqk]|--(?:format|pid|ppid|user|User|group|Group|tty|sid|sort|cols|rows|columns|lines|width)"
@@ -26,6 +28,17 @@ def about_grep(fields: Sequence[Field], program: Program, scope: Scope) -> Effec
     patterns = 0 if line.has(*program.given) else 1
     if len(line.operands) <= patterns and line.has("-r", "-R", "--recursive", "--dereference-recursive"):
         effect.touch("read", HERE, scope)
+    return effect
+
+
+def about_fd(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `fd` does, and what it runs for each file that it finds."""
+    at = next((at for at, field in enumerate(fields) if _RUNS_EACH.fullmatch(field.value or "")), len(fields))
+    effect = by_table(fields[: at + 1], program, scope)
+    inner = [filled_in(field, "{}") for field in fields[at + 1 :] if field.value != ";"]
+    if inner:
+        effect.exact = True
+        effect.inner.append([*inner, Field(None, "", many=True)])
     return effect
 
 
@@ -81,10 +94,12 @@ def about_interpreter(fields: Sequence[Field], program: Program, scope: Scope) -
     effect = Effect("runs", "it runs a program of its own")
     line = take_apart(fields[1:], program.options, stop=True)
     codes = line.values("-c", "-e", "-E", "-p", "--eval", "--print")
+    for field in codes:
+        mentioned(field.value or field.hint, effect, scope)
     if any(field.value is None for field in codes) or line.unsure:
         effect.hide("its program is not known before it runs")
     if not codes and not line.has("-m") and (not line.operands or line.operands[0].value in ("-", "/dev/stdin")):
-        effect.hide("its program comes from elsewhere")
+        effect.from_input = True
     if line.operands and line.operands[0].pipe:
         effect.hide("its program comes from elsewhere")
     guessed(line.operands, effect, scope)

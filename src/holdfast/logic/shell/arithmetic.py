@@ -26,10 +26,9 @@ def is_number(held: Field | None) -> bool:
     return held.number or (held.value is not None and _NUMBER.fullmatch(held.value) is not None)
 
 
-def note_counted(text: str, scope: Scope) -> None:
-    """Note the variables that an expression sets."""
-    for name in _SET.findall(text):
-        scope.assign(name, Field(None, number=True))
+def counted(text: str) -> list[str]:
+    """Give the variables that an expression sets."""
+    return _SET.findall(text)
 
 
 def _tame_part(part: Part, scope: Scope) -> bool:

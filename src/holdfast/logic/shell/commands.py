@@ -3,8 +3,12 @@
 import re
 from typing import Final
 
+import msgspec
+
 from holdfast.logic.acts import Layer
-from holdfast.logic.shell.effects import Effect, base_name, is_system, steering
+from holdfast.logic.shell.arithmetic import is_number
+from holdfast.logic.shell.effects import Effect, base_name, is_system, shows_secret, steering
+from holdfast.logic.shell.fields import expand_one
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.layers import Source, Step, peel
 from holdfast.logic.shell.scope import UNKNOWN, Field, Scope
@@ -16,171 +20,177 @@ from holdfast.logic.shell.words import Unreadable
 DEEPEST: Final = 12
 """How many scripts may lie inside of each other before they count as hidden."""
 MOST_LAYERS: Final = 64
-
-_HERE: Final = frozenset(("command", "builtin", "time"))
-"""Wrappers whose inner command still is the shell's own."""
+MOST_GUESSES: Final = 200
 MOST_PIECES: Final = 4_000
+"""How much of a text that cannot be read is looked through."""
+
 _PIECES: Final = re.compile(r"[;&|\n(){}`]|\$\(|[<>]\(")
 _UNQUOTED: Final = re.compile(r"[\"'\\]")
 _KEYWORDS: Final = frozenset(
     ("if", "then", "else", "elif", "do", "while", "until", "!", "time", "coproc", "exec", "for", "in")
 )
+_HERE: Final = frozenset(("command", "builtin", "time"))
+"""Wrappers whose inner command still is the shell's own."""
 _UNC: Final = re.compile(r"[\\/]{2}[^\\/]")
+
+
+class Task(msgspec.Struct):
+    """One command while its layers are peeled off."""
+
+    scope: Scope
+    around: Around
+    source: Source = Source()
+    opened: Effect = msgspec.field(default_factory=Effect)
+    """What the shell does before it starts the command: redirects."""
+    steers: tuple[str, ...] = ()
+    layers: tuple[Layer, ...] = ()
+    found: Effect = msgspec.field(default_factory=Effect)
+    """What the layers do so far."""
+    tame: bool = True
+    """Whether the layers leave what they run as harmless as it is."""
+
+    def within(self, *, tame: bool = False, exact: bool = True) -> Around:
+        """Give what lies around a command that this one runs."""
+        return Around(
+            layers=self.layers,
+            steers=(*self.around.steers, *self.steers),
+            tame=self.around.tame and tame,
+            exact=self.around.exact or exact,
+            network=self.around.network or self.found.network,
+            depth=self.around.depth + 1,
+        )
 
 
 class Finder(Walker):
     """Finds every command of a script."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.guesses = MOST_GUESSES
+
     def simple(self, node: Simple, scope: Scope, around: Around, source: Source, timed: tuple[str, ...] = ()) -> None:
         """Take in a simple command."""
         fields = [field for word in node.words for field in self.word(word, scope, around)]
-        values = [(each, self.assigned(each, scope, around)) for each in node.assignments]
-        opened = Effect()
-        self.redirected(node.redirects, opened, scope, around)
-        for redirect in node.redirects:
-            if redirect.operator in ("<<", "<<-", "<<<"):
-                source = Source(
-                    False, self.one(redirect.target, scope, Around()) if redirect.target.parts else Field("")
-                )
-            elif redirect.operator in ("<", "<>", "<&"):
-                source = Source(True)
-            if redirect.variable:
-                self.doubts.append("a redirect sets a variable")
+        values = [(each.name, self.assigned(each, scope, around)) for each in node.assignments]
+        task = Task(scope, around, source)
+        self._redirect(node, task)
         if not fields:
-            names = [each.name for each, value in values if self._set(each.name, value, scope)]
-            if names:
-                opened.run(f"it sets {names[0]} for later commands")
-            elif any(access.kind == "write" for access in opened.accesses) and opened.does == "reads":
-                opened.does = "edits"
-            self.add(around.layers, opened, scope, around)
+            self._assign(values, task)
             return
         fields = [*(Field(word, word) for word in timed), *fields]
         reads_line = fields[0].value in ("read", "mapfile", "readarray")
-        steers = [
-            each.name
-            for each in node.assignments
-            if steering(each.name, exported=True) and not (reads_line and each.name == "IFS")
-        ]
-        self.command(fields, scope, around, source, opened, steers)
+        names = [name for name, _ in values if steering(name, exported=True)]
+        task.steers = tuple(name for name in names if not (reads_line and name == "IFS"))
+        self.command(fields, task)
 
-    def _set(self, name: str, value: Field | None, scope: Scope) -> bool:
-        scope.assign(name, value)
-        return self._steered(name, scope)
+    def _redirect(self, node: Simple, task: Task) -> None:
+        self.redirected(node.redirects, task.opened, task.scope, task.around)
+        for redirect in node.redirects:
+            if redirect.operator in ("<<", "<<-", "<<<"):
+                task.source = Source(False, expand_one(redirect.target, task.scope))
+            elif redirect.operator in ("<", "<>", "<&"):
+                task.source = Source(True)
+            if redirect.variable:
+                self.doubts.append("a redirect sets a variable")
 
-    def command(
-        self, fields: list[Field], scope: Scope, around: Around, source: Source, opened: Effect, steers: list[str]
-    ) -> None:
+    def _assign(self, values: list[tuple[str, Field | None]], task: Task) -> None:
+        """Take in assignments and redirects without a command: they hold for what follows."""
+        for name, value in values:
+            if name in task.scope.counted and not is_number(value):
+                self.doubts.append("arithmetic may run commands")
+            task.scope.assign(name, value)
+            if self.steered(name, task.scope):
+                task.opened.run(f"it sets {name} for later commands")
+        if any(access.kind == "write" for access in task.opened.accesses) and task.opened.does == "reads":
+            task.opened.does = "edits"
+        self.add(task.around.layers, task.opened, task.scope, task.around)
+
+    def command(self, fields: list[Field], task: Task) -> None:
         """Take in a command's words: peel off what runs it, layer by layer, and say what the innermost one does."""
-        layers, tame, found, inside = list(around.layers), True, Effect(), scope
+        task.layers = task.around.layers
         for _ in range(MOST_LAYERS):
-            if not fields or fields[0].value is None or fields[0].glob or not fields[0].value:
-                self._unknown(fields, layers, found, inside, around, opened, steers)
+            if not fields or not fields[0].value or fields[0].glob:
+                self._unknown(fields, task)
                 return
-            name = base_name(fields[0].value, scope.ground.os)
-            step = None if fields[0].value in scope.functions else peel(name, fields, inside, source)
-            own = is_system(fields[0].value)
-            layers.append(layer(fields, transparent=step is not None and step.transparent and own))
+            head = fields[0].value
+            name = base_name(head, task.scope.ground.os)
+            step = None if head in task.scope.functions else peel(name, fields, task.scope, task.source)
+            own = is_system(head)
+            task.layers = (*task.layers, layer(fields, transparent=step is not None and step.transparent and own))
             if step is None:
-                break
-            steers = [*steers, *step.steers]
-            tame = tame and step.tame and own
-            _take(found, step.effect)
-            inside = _inside(inside, step, name)
-            if step.effect.scripts or not step.inner:
-                self._scripts(step, tuple(layers), inside, around, opened, steers, found, tame)
+                self._last(fields, task)
                 return
-            fields = step.inner
-        else:
-            found.hide("too many programs run each other")
-            self._finish(tuple(layers), found, opened, scope, around, steers)
-            return
-        self._last(fields, tuple(layers), found, inside, around, opened, steers, tame)
+            self._into(step, name, own, task)
+            if step.effect.scripts or not step.inner:
+                self._scripts(step, task)
+                return
+            fields = step.inner[1:] if step.inner[0].value == "--" else step.inner
+        task.found.hide("too many programs run each other")
+        self._finish(task.found, task)
 
-    def _last(
-        self,
-        fields: list[Field],
-        layers: tuple[Layer, ...],
-        found: Effect,
-        scope: Scope,
-        around: Around,
-        opened: Effect,
-        steers: list[str],
-        tame: bool,
-    ) -> None:
+    def _into(self, step: Step, name: str, own: bool, task: Task) -> None:
+        """Go one layer inward."""
+        task.steers = (*task.steers, *step.steers)
+        task.tame = task.tame and step.tame and own
+        _take(task.found, step.effect)
+        if not (step.here or (name in _HERE and not step.moved)):
+            task.scope = task.scope.copy()
+        if step.moved:
+            task.scope.folders = task.scope.failed = UNKNOWN
+        for words in step.also:
+            self.guesses -= 1
+            if self.guesses > 0:
+                self.command(words, Task(task.scope.copy(), task.within(), Source(True)))
+
+    def _last(self, fields: list[Field], task: Task) -> None:
+        """Say what the innermost program does, and take in what it runs in turn."""
+        scope, source = task.scope, task.source
         effect = effect_of(fields, scope)
-        if not tame:
+        if effect.from_input and (source.piped or (source.text is not None and source.text.value is None)):
+            effect.hide("its program comes from elsewhere")
+        if source.text is not None and effect.does == "reads" and shows_secret([source.text]):
+            effect.run("it shows a secret")
+        if not task.tame:
             effect.run("what runs it is not harmless")
-        effect.exact = effect.exact or found.exact
-        effect.network = effect.network or found.network
-        effect.opaque = effect.opaque or found.opaque
-        if found.does == "runs":
-            effect.run(found.why)
-        effect.accesses = [*found.accesses, *effect.accesses]
         if scope.ground.os == "windows" and any(_UNC.match(field.value or "") for field in fields):
             effect.run("a path of another machine")
             effect.network = True
-        if effect.opaque:
+        _take(effect, task.found)
+        if effect.opaque or fields[0].value in scope.functions:
             scope.forget()
-        self._finish(layers, effect, opened, scope, around, steers)
-        inner = Around(layers, (*around.steers, *steers), False, True, effect.network, around.depth + 1)
+        self._finish(effect, task)
+        task.found = effect
         for words in effect.inner:
-            self.command(words, scope.copy(), inner, Source(True), Effect(), [])
+            self.command(words, Task(scope.copy(), task.within(), Source(True)))
         for script in effect.scripts:
-            self.script(script, scope.copy(), inner)
+            self.script(script, scope.copy(), task.within())
 
-    def _finish(
-        self, layers: tuple[Layer, ...], effect: Effect, opened: Effect, scope: Scope, around: Around, steers: list[str]
-    ) -> None:
-        _take(effect, opened)
-        self.add(layers, effect, scope, around, tuple(steers))
+    def _finish(self, effect: Effect, task: Task) -> None:
+        _take(effect, task.opened)
+        self.add(task.layers, effect, task.scope, task.around, task.steers)
 
-    def _unknown(
-        self,
-        fields: list[Field],
-        layers: list[Layer],
-        found: Effect,
-        scope: Scope,
-        around: Around,
-        opened: Effect,
-        steers: list[str],
-    ) -> None:
+    def _unknown(self, fields: list[Field], task: Task) -> None:
         """Take in a command whose program is not known; what follows the unknown word may turn out to be it."""
-        found.hide("which program runs is not known")
-        scope.forget()
-        self._finish((*layers, layer(fields)), found, opened, scope, around, steers)
+        task.found.hide("which program runs is not known")
+        task.layers = (*task.layers, layer(fields))
+        task.scope.forget()
+        self._finish(task.found, task)
         if fields and fields[0].many and len(fields) > 1:
-            self.command(fields[1:], scope.copy(), around, Source(True), Effect(), steers)
+            self.command(fields[1:], Task(task.scope.copy(), task.around, Source(True), steers=task.steers))
 
-    def _scripts(
-        self,
-        step: Step,
-        layers: tuple[Layer, ...],
-        scope: Scope,
-        around: Around,
-        opened: Effect,
-        steers: list[str],
-        found: Effect,
-        tame: bool,
-    ) -> None:
+    def _scripts(self, step: Step, task: Task) -> None:
         """Take in the texts that a program gives to a shell."""
         if any(script.value is None for script in step.effect.scripts):
-            found.hide("the text that it runs is not known")
-        inner = Around(
-            layers,
-            (*around.steers, *steers),
-            around.tame and tame and not found.opaque,
-            around.exact or found.exact,
-            around.network or found.network,
-            around.depth + 1,
-        )
+            task.found.hide("the text that it runs is not known")
+        inner = task.within(tame=task.tame and not task.found.opaque, exact=task.found.exact)
         before = len(self.commands)
-        where = scope if step.here else fresh(scope)
+        where = task.scope if step.here else fresh(task.scope)
         for script in step.effect.scripts:
             self.script(script, where, inner)
-        if found.opaque or len(self.commands) == before or opened.accesses or found.accesses:
-            self._finish(layers, found, opened, scope, around, steers)
-        if found.opaque and step.here:
-            scope.forget()
+        if task.found.opaque or len(self.commands) == before or task.opened.accesses or task.found.accesses:
+            self._finish(task.found, task)
+        if task.found.opaque and step.here:
+            task.scope.forget()
 
     def script(self, script: Field, scope: Scope, around: Around) -> None:
         """Take in the text of a script that a program runs."""
@@ -199,24 +209,25 @@ class Finder(Walker):
 
     def coarse(self, text: str, scope: Scope, around: Around) -> None:
         """Take in what looks like commands in a text that cannot be read, so that what is denied is found in it too."""
-        scope = scope.copy()
-        scope.forget()
-        for piece in _PIECES.split(text)[:MOST_PIECES]:
-            words = [word for word in _UNQUOTED.sub("", piece).split() if word]
+        unclear = scope.copy()
+        unclear.forget()
+        pieces = dict.fromkeys(_UNQUOTED.sub("", piece).strip() for piece in _PIECES.split(text))
+        for piece in list(pieces)[:MOST_PIECES]:
+            words = piece.split()
             while words and words[0] in _KEYWORDS:
                 words.pop(0)
             if words:
-                effect = Effect()
-                effect.hide("it stands in a text that cannot be read")
-                fields = [Field(word, word) for word in words]
-                self.command(fields, scope.copy(), around, Source(True), effect, [])
+                task = Task(unclear.copy(), around, Source(True))
+                task.opened.hide("it stands in a text that cannot be read")
+                self.command([Field(word, word) for word in words], task)
 
 
 def layer(fields: list[Field], *, transparent: bool = False) -> Layer:
     """Give a program with its arguments as others see it."""
+    seen = [field for field in fields if field.text or field.value is not None]
     return Layer(
-        words=tuple(field.value for field in fields if field.text or field.value is not None),
-        text=" ".join(field.text for field in fields if field.text),
+        words=tuple([field.value for field in seen]),
+        text=" ".join([field.text for field in seen if field.text]),
         transparent=transparent,
     )
 
@@ -227,15 +238,6 @@ def fresh(scope: Scope) -> Scope:
     other.folders = other.failed = scope.folders
     other.steers = scope.steers
     return other
-
-
-def _inside(scope: Scope, step: Step, name: str) -> Scope:
-    if step.here or (name in _HERE and not step.moved):
-        return scope
-    inside = scope.copy()
-    if step.moved:
-        inside.folders = inside.failed = UNKNOWN
-    return inside
 
 
 def _take(effect: Effect, other: Effect) -> None:

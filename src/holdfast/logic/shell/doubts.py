@@ -19,11 +19,11 @@ _PADDING: Final = re.compile(r"[ \t]{60,}(?=\S)|\n{20,}(?=\S)|(?:\n[ \t]*){30,}(
 _SPLIT_WORD: Final = re.compile(r"[^\s\\]\\\n[^\s]")
 _SPLITTER: Final = re.compile(r"\$\{?IFS\b")
 _ZSH: Final = re.compile(
-    r"=\(|(?:^|[\s;&|(])=[A-Za-z]|\$\{[^}]*\(|\$\{[=^~]|[*?\])]\(|>>?!|&[!|]|\$\w+\[|\$\w+:[a-zA-Z]|\*\*\*|<\d*-\d*>"
+    r"=\(|(?:^|[\s;&|(])=[A-Za-z]|\$\{[^}]{0,99}\(|\$\{[=^~]|[*?\])]\(|>>?!|&[!|]|\$\w+\[|\$\w+:[a-zA-Z]|\*\*\*|<\d*-\d*>"
     r"|[~^]\w*\(|(?:^|[\s;&|])(?:repeat|foreach|always|zmodload|autoload|setopt|emulate|-)\s"
 )
 _NOT_POSIX: Final = re.compile(
-    r"\$'|\$\"|[<>]\(|&>|\[\[|<<<|\|&|;&|\bfunction\b|\(\(|\+=|\$\{\w+(?:/|\^|,|:\d|@)|\{[^{}\s]*(?:,|\.\.)[^{}\s]*\}"
+    r"\$'|\$\"|[<>]\(|&>|\[\[|<<<|\|&|;&|\bfunction\b|\(\(|\+=|\$\{\w+(?:/|\^|,|:\d|@)|\{[^{}\s]{0,99}(?:,|\.\.)[^{}\s]{0,99}\}"
 )
 _BASH_LIKE: Final = frozenset(("bash", "ksh", "rbash"))
 _POSIX: Final = frozenset(("sh", "dash", "ash"))

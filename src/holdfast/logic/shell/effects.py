@@ -13,6 +13,9 @@ _KINDS: Final[dict[str, AccessKind]] = {"read": "read", "write": "write", "remov
 _PATH: Final = re.compile(r"[/.~]")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _VARIABLE: Final = re.compile(r"\$\{?[!#]?([A-Za-z_][A-Za-z0-9_]*)")
+_STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
+_LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
+MOST_MENTIONED: Final = 50
 _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin/[^/]+")
 
 HERE: Final = Field(".", ".")
@@ -21,7 +24,7 @@ HERE: Final = Field(".", ".")
 class Effect:
     """What was found out about one command; it begins as harmless and is only ever made worse."""
 
-    __slots__ = ("accesses", "does", "exact", "inner", "network", "opaque", "scripts", "why")
+    __slots__ = ("accesses", "does", "exact", "from_input", "inner", "network", "opaque", "scripts", "why")
 
     def __init__(self, does: Does = "reads", why: str = "") -> None:
         self.does: Does = does
@@ -30,6 +33,8 @@ class Effect:
         self.network = False
         self.exact = False
         self.opaque = False
+        self.from_input = False
+        """Whether it runs what its input says."""
         self.scripts: list[Field] = []
         """Texts that it gives to a shell."""
         self.inner: list[list[Field]] = []
@@ -138,6 +143,14 @@ def guessed(fields: Sequence[Field], effect: Effect, scope: Scope) -> None:
                 continue
             if _PATH.search(name) or any(path in scope.ground.links for path in scope.paths(name)):
                 effect.touch("read", Field(name, field.text, field.glob), scope)
+
+
+def mentioned(code: str, effect: Effect, scope: Scope) -> None:
+    """Take in the paths that a program's text names in quotes, so that rules for files still hold."""
+    for single, double in _STRING.findall(code)[:MOST_MENTIONED]:
+        name = single or double
+        if _LIKE_PATH.fullmatch(name) and not _SCHEME.match(name):
+            effect.touch("read", Field(name, name), scope)
 
 
 def unknown_program(fields: Sequence[Field], scope: Scope) -> Effect:

@@ -8,8 +8,9 @@ from holdfast.logic.shell.braces import Token, TooMany, expand_braces
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.syntax import Arithmetic, Array, Literal, Parameter, Substitution, Word
 
+MOST_BRACES: Final = 40
 _TAME: Final = re.compile(r"[^{~*?\[]*")
-_WILD: Final = re.compile(r"[*?]|\[.*\]", re.DOTALL)
+_LITERAL_WILD: Final = re.compile(r"\[[*?\[]\]")
 _TILDE: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*=)?~([^/:]*)")
 _SETTLED: Final = re.compile(r"(?:[^{}]|\{[^{},.]*\})*", re.DOTALL)
 """What braces may be left: bash's rules for stray ones are not plain."""
@@ -25,7 +26,7 @@ def expand(word: Word, scope: Scope) -> list[Field]:
             return [Field(part.text, word.text)]
     if not any(isinstance(part, Literal) and not part.quoted and "{" in part.text for part in word.parts):
         return _told_apart(list(_fields(word.parts, word.text, scope)))
-    if scope.ground.shell in ("sh", "dash"):
+    if scope.ground.shell in ("sh", "dash") or word.text.count("{") > MOST_BRACES:
         return [Field(None, word.text, many=True)]
     try:
         words = expand_braces(_tokens(word))
@@ -120,9 +121,14 @@ class _Building:
         if self.start is not None:
             return Field(None, self.text, False, self.start, self.many, False, self.number, "".join(self.value))
         pattern = "".join(self.pattern)
-        if self.glob and _WILD.search(re.sub(r"\[[*?\[]\]", "x", pattern)):
+        if self.glob and _is_wild(_LITERAL_WILD.sub("x", pattern)):
             return Field(pattern, self.text, True)
         return Field("".join(self.value), self.text, pipe=self.pipe)
+
+
+def _is_wild(pattern: str) -> bool:
+    opening = pattern.find("[")
+    return "*" in pattern or "?" in pattern or 0 <= opening < pattern.rfind("]")
 
 
 def _fields(parts: Sequence[Token], text: str, scope: Scope, *, whole: bool = False) -> Iterator[Field]:
@@ -189,7 +195,7 @@ def _parameter(part: Parameter, building: _Building, scope: Scope, *, quoted: bo
         building.add(held.value, quoted=not held.glob)
         building.glob = building.glob or held.glob
         return
-    if "IFS" in scope.values:
+    if "IFS" in scope.values or held.glob:
         building.hide(many=True)
         return
     pieces = _BLANKS.split(held.value)

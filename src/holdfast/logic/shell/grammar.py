@@ -5,6 +5,7 @@ Strict where bash is lenient: whatever bash reads in a way that is not plain rai
 
 import re
 from typing import Final
+from typing import Literal as Choice
 
 from holdfast.logic.shell.simple import FUNCTION, SimpleReader
 from holdfast.logic.shell.syntax import (
@@ -157,7 +158,7 @@ class ScriptReader(SimpleReader):
                 return Loop("while", self._until("done"), condition, redirects=self.redirects())
             case "for" | "select":
                 self.at += len(word)
-                return self._for()
+                return self._for("for" if word == "for" else "select")
             case "case":
                 return self._case()
             case "[[":
@@ -211,7 +212,7 @@ class ScriptReader(SimpleReader):
             raise Unreadable("'fi' is missing")
         return Choose((), tuple(conditions), tuple(bodies), self.redirects())
 
-    def _for(self) -> Node:
+    def _for(self, kind: Choice["for", "select"]) -> Node:
         self.blanks()
         if self.peek(2) == "((":
             end = self.arithmetic_end()
@@ -232,7 +233,7 @@ class ScriptReader(SimpleReader):
         elif self.peek() == ";":
             self.at += 1
         self._take("do")
-        return Loop("for", self._until("done"), variable=name, words=words, redirects=self.redirects())
+        return Loop(kind, self._until("done"), variable=name, words=words, redirects=self.redirects())
 
     def _words_to_line_end(self) -> tuple[Word, ...]:
         words = list[Word]()

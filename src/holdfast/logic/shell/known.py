@@ -17,6 +17,7 @@ from holdfast.logic.shell.about_git import about_git
 from holdfast.logic.shell.about_sed import about_sed
 from holdfast.logic.shell.about_text import (
     about_date,
+    about_fd,
     about_grep,
     about_hidden_text,
     about_interpreter,
@@ -47,6 +48,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "copy": about_copy,
     "curl": about_curl,
     "date": about_date,
+    "fd": about_fd,
     "find": about_find,
     "folder": about_folder,
     "git": about_git,

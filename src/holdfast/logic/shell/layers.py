@@ -33,6 +33,7 @@ _SU: Final = Options(
     "-c:script --command:script -s: --shell: -l --login -m -p --preserve-environment -P --pty -g: --group: -G: --supp-group: -w: "
     "--whitelist-environment: -f --fast --session-command:script"
 )
+MOST_ENDINGS: Final = 8
 _PARALLEL: Final = re.compile(r":{3,4}\+?")
 
 
@@ -55,6 +56,8 @@ class Step(msgspec.Struct):
     here: bool = False
     """Whether what it runs happens in this very shell."""
     steers: list[str] = []
+    also: list[list[Field]] = []
+    """Commands that may turn out to be the program, when that is not certain."""
     effect: Effect = msgspec.field(default_factory=Effect)
     moved: bool = False
     """Whether the folder is another one inside."""
@@ -89,6 +92,8 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
     for seen in line.seen:
         see(seen, step.effect, scope)
     operands = line.operands[wrapper.skip :]
+    if name == "env" and operands and operands[0].value == "-":
+        operands = operands[1:]
     if wrapper.assigns:
         operands = _assigned(operands, step)
     step.moved = wrapper.moves or line.has("-C", "--chdir", "-D")
@@ -97,13 +102,22 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
     step.transparent = wrapper.transparent and not step.steers and not (wrapper.strict and line.seen)
     if line.unknown or line.unsure or any(field.many or field.value is None for field in line.operands[: wrapper.skip]):
         step.effect.hide(f"{name} has options that are not known")
-        step.transparent = False
+        step.also = _endings(rest)
+    if wrapper.unsure:
+        step.effect.hide(f"where {name} has its program is not known")
+        step.also = _endings(rest)
     if wrapper.joins:
         _join_arguments(name, step, line)
     if step.effect.does == "runs":
         step.transparent = False
     step.tame = step.transparent
     return step if step.inner or step.effect.scripts else None
+
+
+def _endings(fields: Sequence[Field]) -> list[list[Field]]:
+    """Give the words from each place on: one of them is the program."""
+    starts = [at for at, field in enumerate(fields) if field.value is None or not field.value.startswith("-")]
+    return [list(fields[at:]) for at in starts[:MOST_ENDINGS]]
 
 
 def _join_arguments(name: str, step: Step, line: Line) -> None:
@@ -231,6 +245,7 @@ def _xargs(fields: Sequence[Field], scope: Scope, _source: Source) -> Step:
         see(seen, step.effect, scope)
     if line.unknown or line.unsure:
         step.effect.hide("xargs has options that are not known")
+        step.also = _endings(fields[1:])
     mark = next(
         (field.value for field in line.values("-I", "-J") if field.value), "{}" if line.has("-i", "--replace") else ""
     )
@@ -267,6 +282,7 @@ def _flock(fields: Sequence[Field], scope: Scope, _source: Source) -> Step | Non
         step.effect.touch("write", field, scope)
     if line.unknown or line.unsure:
         step.effect.hide("flock has options that are not known")
+        step.also = _endings(fields[1:])
     if step.inner and step.inner[0].value in ("-c", "--command"):
         step.effect.scripts += step.inner[1:2]
         step.inner = []

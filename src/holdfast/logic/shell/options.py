@@ -85,6 +85,9 @@ def take_apart(
         field = fields[at]
         at += 1
         value = field.value
+        if value is None and not field.many and "=" in field.start and field.start.startswith("--"):
+            at = _long(field.start + "\0", field, fields, at, options, line)
+            continue
         if value is None or field.glob:
             if may_be_option(field):
                 line.unsure = line.unsure or field.text
@@ -124,7 +127,7 @@ def _long(value: str, field: Field, fields: Sequence[Field], at: int, options: O
         line.unknown.append(name)
         return at
     if equals:
-        line.seen.append(Seen(option, Field(rest, field.text)))
+        line.seen.append(Seen(option, Field(rest if field.value is not None else None, field.text)))
         return at
     return _with_value(option, fields, at, line)
 

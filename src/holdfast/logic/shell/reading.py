@@ -14,14 +14,22 @@ def read_command(text: str, ground: Ground) -> Script:
 
     What is not certain is said: in `problem` for the text as a whole, in `opaque` for a command. It never raises.
     """
-    finder, scope = Finder(), Scope(ground)
+    finder = Finder()
     finder.doubts += doubts_about(text, ground)
+    try:
+        _read(text, ground, finder)
+    except RecursionError:  # the caller's own stack may be nearly used up
+        finder.doubts.append("it cannot be read: there is no room left")
+    return Script(commands=tuple(finder.commands), problem="; ".join(dict.fromkeys(finder.doubts)))
+
+
+def _read(text: str, ground: Ground, finder: Finder) -> None:
+    scope = Scope(ground)
     try:
         tree, doubts = read_twice(text)
     except Unreadable as problem:
         finder.doubts.append(f"it cannot be read: {problem}")
         finder.coarse(text, scope, Around())
-    else:
-        finder.doubts += doubts
-        finder.walk(tree, scope, Around())
-    return Script(commands=tuple(finder.commands), problem="; ".join(dict.fromkeys(finder.doubts)))
+        return
+    finder.doubts += doubts
+    finder.walk(tree, scope, Around())

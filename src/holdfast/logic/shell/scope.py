@@ -37,6 +37,7 @@ class Scope:
     """What is known at one place. Copied where the shell would start a copy of itself."""
 
     __slots__ = (
+        "counted",
         "exported",
         "exports_all",
         "failed",
@@ -62,6 +63,8 @@ class Scope:
         self.functions: frozenset[str] = frozenset()
         self.unclear: frozenset[str] = frozenset()
         """Variables whose declaration changes what an assignment stores."""
+        self.counted: frozenset[str] = frozenset()
+        """Variables that hold numbers: what is assigned to them is evaluated."""
         self.stack: tuple[tuple[str | None, ...], ...] = ()
         self.exported: frozenset[str] = frozenset()
         """Variables that later assignments put into the environment."""
@@ -70,9 +73,10 @@ class Scope:
     def copy(self) -> "Scope":
         """Give a copy that changes on its own."""
         other = Scope.__new__(Scope)
-        for name in Scope.__slots__:
-            setattr(other, name, getattr(self, name))
-        other.values = dict(self.values)
+        other.ground, other.folders, other.failed = self.ground, self.folders, self.failed
+        other.values, other.steers, other.functions = dict(self.values), self.steers, self.functions
+        other.unclear, other.counted, other.stack = self.unclear, self.counted, self.stack
+        other.exported, other.exports_all = self.exported, self.exports_all
         return other
 
     def merge(self, other: "Scope") -> None:
@@ -85,6 +89,7 @@ class Scope:
         self.steers = tuple(dict.fromkeys(self.steers + other.steers))
         self.functions |= other.functions
         self.unclear |= other.unclear
+        self.counted |= other.counted
         self.stack = self.stack if self.stack == other.stack else ()
         self.exported |= other.exported
         self.exports_all |= other.exports_all

@@ -13,6 +13,7 @@ _RESERVED: Final = re.compile(
 _PLAIN_WORDS: Final = re.compile(
     r"([A-Za-z_./][A-Za-z0-9_./:,+@%-]*)(?=[ \t\n;|&)]|\Z)(?:[ \t]+[A-Za-z0-9_./:,+@%=^-]+(?=[ \t\n;|&)]|\Z))*+"
 )
+_ENDS: Final = frozenset(("", "\n", ";", "|", "&", ")"))
 FUNCTION: Final = re.compile(r"[ \t]*\([ \t]*\)")
 _REDIRECT: Final = re.compile(r"(\d+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\()|&>>|&>)")
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
@@ -58,7 +59,7 @@ class SimpleReader(WordReader):
         assignments, words, redirects = list[Assignment](), self._plain_words(), list[Redirect]()
         if len(words) == 1 and FUNCTION.match(self.text, self.at):
             return self._defined(words[0], assignments, redirects)
-        while True:
+        while not (words and self._at_end()):
             self.blanks()
             if self._redirect(redirects):
                 continue
@@ -82,6 +83,10 @@ class SimpleReader(WordReader):
         simple = Simple(tuple(assignments), tuple(words), tuple(redirects))
         self.found.append(simple)
         return simple
+
+    def _at_end(self) -> bool:
+        char = self.text[self.at : self.at + 1]
+        return char in _ENDS and not (char == "&" and self.text[self.at + 1 : self.at + 2] == ">")
 
     def _plain_words(self) -> list[Word]:
         """Read the words that have no special character at once; most commands have no others."""

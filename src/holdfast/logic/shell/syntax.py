@@ -152,7 +152,7 @@ class Choose(msgspec.Struct, frozen=True):
 class Loop(msgspec.Struct, frozen=True):
     """`for`, `select`, `while`, `until`."""
 
-    kind: Choice["for", "while"]
+    kind: Choice["for", "select", "while"]
     body: Sequence
     condition: Sequence | None = None
     variable: str = ""

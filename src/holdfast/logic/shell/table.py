@@ -76,6 +76,8 @@ class Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: bool = False
     moves: bool = False
     """Whether the program runs in another folder, or another file system."""
+    unsure: bool = False
+    """Whether what comes before the program is not known."""
     sub: str = ""
     """Subcommands of which one must come first."""
 

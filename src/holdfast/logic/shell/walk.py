@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.logic.acts import AccessKind, Command, Layer
 from holdfast.logic.shell.about_builtins import tested
-from holdfast.logic.shell.arithmetic import is_number, is_risky, note_counted
+from holdfast.logic.shell.arithmetic import counted, is_number, is_risky
 from holdfast.logic.shell.effects import Effect, steering, touched
 from holdfast.logic.shell.fields import expand, expand_one
 from holdfast.logic.shell.habits import alters
@@ -37,6 +37,8 @@ from holdfast.logic.shell.syntax import (
     Word,
 )
 
+DEEPEST: Final = 60
+"""How deep the walk goes, scripts inside of scripts included: Python's stack is finite."""
 MOST_ROUNDS: Final = 16
 """How many values of a loop's variable are gone through one by one."""
 
@@ -72,6 +74,7 @@ class Walker:
     def __init__(self) -> None:
         self.commands: list[Command] = []
         self.doubts: list[str] = []
+        self.level = 0
         self.rounds = 400
         """How many more rounds of loops may be gone through one by one."""
 
@@ -81,6 +84,14 @@ class Walker:
 
     def walk(self, node: Node, scope: Scope, around: Around, source: Source = Source()) -> None:  # noqa: B008  # it is frozen
         """Take in a part of the tree."""
+        if self.level > DEEPEST:
+            self.doubts.append("commands are nested too deep")
+            return
+        self.level += 1
+        self._visit(node, scope, around, source)
+        self.level -= 1
+
+    def _visit(self, node: Node, scope: Scope, around: Around, source: Source) -> None:
         match node:
             case Simple():
                 self.simple(node, scope, around, source)
@@ -108,7 +119,11 @@ class Walker:
                 inside = scope.copy()
                 inside.forget()
                 self.walk(body, inside, around)
-                scope.functions |= {name}
+                scope.functions |= {name, *inside.functions}
+                scope.steers = tuple(dict.fromkeys((*scope.steers, *inside.steers)))
+                scope.exported |= inside.exported
+                scope.exports_all |= inside.exports_all
+                scope.counted |= inside.counted
             case Coprocess(body):
                 self.walk(body, scope.copy(), around)
 
@@ -178,7 +193,9 @@ class Walker:
         if node.condition is not None:
             self.walk(node.condition, scope, around, source)
             scope.settle()
-        known = 0 < len(values) <= MOST_ROUNDS and all(field.value is not None for field in values)
+        known = (
+            node.kind == "for" and 0 < len(values) <= MOST_ROUNDS and all(field.value is not None for field in values)
+        )
         if known and len(values) <= self.rounds:
             self.rounds -= len(values)
         else:
@@ -186,12 +203,13 @@ class Walker:
         for field in values:
             if node.variable:
                 scope.assign(node.variable, field)
-                self._steered(node.variable, scope)
+                self.steered(node.variable, scope)
             self.walk(node.body, scope, around, source)
             scope.settle()
         scope.merge(before)
 
-    def _steered(self, name: str, scope: Scope) -> bool:
+    def steered(self, name: str, scope: Scope) -> bool:
+        """Note that a variable was set; say whether that may change what later commands do."""
         exported = scope.exports_all or name in scope.exported
         if not steering(name, exported=exported):
             return False
@@ -235,7 +253,9 @@ class Walker:
                 does=effect.does,
                 why=effect.why if effect.does == "runs" else "",
                 accesses=tuple(effect.accesses),
-                steers=tuple(dict.fromkeys((*around.steers, *scope.steers, *steers))),
+                steers=tuple(dict.fromkeys((*around.steers, *scope.steers, *steers)))
+                if around.steers or scope.steers or steers
+                else (),
                 opaque=effect.opaque,
                 exact=effect.exact or around.exact,
                 network=effect.network or around.network,
@@ -273,6 +293,8 @@ class Walker:
 
     def word(self, word: Word, scope: Scope, around: Around) -> list[Field]:
         """Expand a word, and take in the commands inside of it."""
+        if len(word.parts) == 1 and isinstance(word.parts[0], Literal):
+            return expand(word, scope)
         for part in word.parts:
             if not isinstance(part, Literal):
                 self.part(part, scope, around)
@@ -296,7 +318,7 @@ class Walker:
                     self.part(each, scope, around)
                 if part.sets:
                     scope.assign(name, None)
-                    self._steered(name, scope)
+                    self.steered(name, scope)
                 if part.counts and is_risky(part.counts, parts, scope):
                     self.doubts.append("a subscript or an offset may run commands")
             case Arithmetic(text, parts):
@@ -304,7 +326,9 @@ class Walker:
                     self.part(each, scope, around)
                 if is_risky(text, parts, scope):
                     self.doubts.append("arithmetic may run commands")
-                note_counted(text, scope)
+                for name in counted(text):
+                    scope.assign(name, Field(None, number=True))
+                    self.steered(name, scope)
             case Array(words):
                 for word in words:
                     self.word(word, scope, around)

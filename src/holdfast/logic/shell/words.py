@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.logic.shell.quoting import unescape
 from holdfast.logic.shell.syntax import Arithmetic, Array, Literal, Parameter, Part, Sequence, Substitution, Word
 
-DEEPEST: Final = 40
+DEEPEST: Final = 24
 """How deep commands may nest before reading stops; no person writes more, and Python's stack is finite."""
 
 _PLAIN: Final = re.compile(r"[^ \t\n|&;()<>$`\\\"']+")
@@ -18,6 +18,7 @@ _IN_QUOTES: Final = re.compile(r'[^$`\\"]+')
 _IN_BODY: Final = re.compile(r"[^$`\\]+")
 _IN_BRACES: Final = re.compile(r"[^$`\\\"'}]+")
 _BLANK: Final = re.compile(r"(?:[ \t]|\\\n)*")
+_MAY_BE_BLANK: Final = frozenset(" \t\\")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]+|[@*#?$!-]")
 _SIMPLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ARRAY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
@@ -60,9 +61,9 @@ class WordReader:
 
     def blanks(self) -> None:
         """Go past blanks and continued lines."""
-        found = _BLANK.match(self.text, self.at)
-        if found:
-            self.at = found.end()
+        if self.text[self.at : self.at + 1] in _MAY_BE_BLANK:
+            found = _BLANK.match(self.text, self.at)
+            self.at = found.end() if found else self.at
 
     def deeper(self) -> None:
         """Note that something nests; call `shallower` after it."""
@@ -81,7 +82,11 @@ class WordReader:
             plain = _PLAIN.match(text, self.at)
             if plain:
                 self.at = plain.end()
-                parts.append(Literal(plain[0], False))
+                before = parts[-1] if parts else None
+                if isinstance(before, Literal) and not before.quoted:
+                    parts[-1] = Literal(before.text + plain[0], False)
+                else:
+                    parts.append(Literal(plain[0], False))
                 continue
             part = self._special(start)
             if part is None:
@@ -123,6 +128,9 @@ class WordReader:
     def _special(self, start: int) -> tuple[Part, ...] | None:
         """Read what a character that is not plain begins, or nothing when it ends the word."""
         char, text = self.text[self.at], self.text
+        if text.startswith("\\\n", self.at):
+            self.at += 2
+            return ()
         if char == "\\":
             return (Literal(self._escaped(None), True),)
         if char == "'":
@@ -248,6 +256,7 @@ class WordReader:
     def _array(self) -> Part:
         if self.awaits:
             raise Unreadable("an array between a here-document and its body")
+        self.deeper()
         self.at += 1
         words = list[Word]()
         while True:
@@ -255,6 +264,7 @@ class WordReader:
             self.at = found.end() if found else self.at
             if self.peek() == ")":
                 self.at += 1
+                self.shallower()
                 return Array(tuple(words))
             word = self.word()
             if word is None:

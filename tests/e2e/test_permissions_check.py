@@ -1,0 +1,268 @@
+"""`holdfast permissions`: verdicts with reasons, cases a line each, and rules looked over."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.door import Door, Line, Ran, send
+
+SHARED = Path(__file__).parents[3] / "shared/cases/permissions.jsonl"
+
+
+def cases(*lines: Line | str) -> str:
+    return "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+
+
+def bash(command: str, **more: object) -> Line:
+    return {"id": command, "tool": "Bash", "args": {"command": command}, **more}
+
+
+def decisions(ran: Ran) -> dict[str, str]:
+    return {line["id"]: line.get("decision", "error") for line in ran.lines}
+
+
+def test_one_call_is_judged_with_a_reason_and_its_parts(door: Door) -> None:
+    args = json.dumps({"command": "git status && make all > out.txt"})
+    found = door.run("permissions", "check", "Bash", args, "--allow", "Bash(make *)")
+
+    assert found.code == 0
+    assert found.json["decision"] == "ask"
+    assert found.json["reason"]["kind"] == "mode"
+    assert "out.txt" in found.json["reason"]["detail"]
+    assert [part["decision"] for part in found.json["parts"]] == ["allow", "allow", "ask"]
+    assert found.json["offers"] == ["Edit(/out.txt)"]
+
+
+def test_the_flags_of_a_check_are_heard(door: Door) -> None:
+    def decision(*flags: str, tool: str = "Bash", **args: str) -> str:
+        return str(
+            door.run("permissions", "check", tool, json.dumps(args or {"command": "make"}), *flags).json["decision"]
+        )
+
+    assert decision() == "ask"
+    assert decision("--mode", "bypassPermissions") == "allow"
+    assert decision("--mode", "bypassPermissions", "--ask", "Bash(make)") == "ask"
+    assert decision("--mode", "bypassPermissions", "--deny", "Bash(make)") == "deny"
+    assert decision("--allow", "Bash(make)", "--allow", "Bash(ls)") == "allow"
+    assert decision(command="git status") == "allow"
+    assert decision("--untrusted", command="git status") == "ask"
+    assert decision(tool="Read", file_path="/etc/hostname") == "ask"
+    assert decision("--scope", "full", tool="Read", file_path="/etc/hostname") == "allow"
+
+
+def test_links_of_the_real_folder_are_followed(door: Door) -> None:
+    (door.work / "inner").mkdir()
+    (door.work / "out").symlink_to("/etc")
+    (door.work / "in").symlink_to(door.work / "inner")
+
+    def decision(path: str, *flags: str) -> str:
+        return str(door.run("permissions", "check", "Read", json.dumps({"file_path": path}), *flags).json["decision"])
+
+    assert decision("in/a") == "allow"
+    assert decision("out/hostname") == "ask"
+    assert decision("out/hostname", "--deny", "Read(//etc/**)") == "deny"
+    assert decision("../work/in/a", "--cwd", str(door.work / "inner")) == "ask"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("check", "Bash"), 2),
+        (("check", "Bash", "not json"), 1),
+        (("check", "Bash", "[]"), 1),
+        (("check", "Bash", "{}", "--mode", "yolo"), 2),
+        (("check", "Bash", "{}", "--deny", "Bash(rm"), 1),
+        (("check", "-", "{}"), 2),
+        (("lint", "/no/such/file"), 2),
+    ],
+)
+def test_what_cannot_be_understood_is_said(door: Door, arguments: tuple[str, ...], code: int) -> None:
+    found = door.run("permissions", *arguments)
+
+    assert (found.code, found.out) == (code, "")
+    assert found.err
+
+
+def test_cases_are_answered_a_line_each_and_a_bad_line_stops_nothing(door: Door) -> None:
+    fixture = {"key": "symlink:/home/u/.ssh/id_rsa", "a/b": "x"}
+    lines = cases(
+        bash("ls -la"),
+        bash("make", rule_set={"mode": "dontAsk"}),
+        "{nonsense",
+        "",
+        {"id": "no tool"},
+        {"id": "bad rule", "tool": "Bash", "args": {}, "rule_set": {"deny": ["Bash(rm"]}},
+        {"id": "bad mode", "tool": "Bash", "args": {}, "rule_set": {"mode": "yolo"}},
+        {"id": 7, "tool": "Read", "args": {"file_path": "/repo/a/b"}},
+        {
+            "id": "link",
+            "tool": "Read",
+            "args": {"file_path": "key"},
+            "rule_set": {"deny": ["Read(~/.ssh/**)"]},
+            "ctx": {"fixture": fixture},
+        },
+        {
+            "id": "home",
+            "tool": "Read",
+            "args": {"file_path": "~/a"},
+            "rule_set": {"allow": ["Read(//h/a)"]},
+            "ctx": {"home": "/h"},
+        },
+        {
+            "id": "case",
+            "tool": "Read",
+            "args": {"file_path": "A"},
+            "rule_set": {"deny": ["Read(a)"]},
+            "ctx": {"os": "darwin"},
+        },
+    )
+    found = door.spawn("permissions", "check", "-", text=lines)
+
+    assert found.code == 0
+    assert [(line["id"], line.get("decision", "error")) for line in found.lines] == [
+        *[
+            ("ls -la", "allow"),
+            ("make", "deny"),
+            (None, "error"),
+            ("no tool", "error"),
+            ("bad rule", "error"),
+            ("bad mode", "error"),
+        ],
+        *[(7, "allow"), ("link", "deny"), ("home", "allow"), ("case", "deny")],
+    ]
+    assert set(found.lines[0]) >= {"id", "decision", "reason", "parts"}
+    assert "10 calls in" in found.err
+
+
+def test_answers_come_while_the_input_is_still_open(door: Door) -> None:
+    process = door.start("permissions", "check", "-")
+    assert process.stdout is not None
+    for command in ("ls", "make"):
+        send(process, bash(command))
+        assert json.loads(process.stdout.readline())["id"] == command
+    process.communicate(timeout=50)
+    assert process.returncode == 0
+
+
+def hooked(name: str, **hook: object) -> Line:
+    rules = {"allow": ["Bash(git fetch)"], "deny": ["Bash(rm *)"], "hook": {"event": "PreToolUse", **hook}}
+    return {"id": name, "tool": "Bash", "args": {"command": "make"}, "rule_set": rules}
+
+
+def said(decision: str, **more: object) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": decision, **more}}
+
+
+def answered(behavior: str, **more: object) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": behavior, **more}}}
+
+
+def test_what_a_hook_says_is_read_as_in_a_session(door: Door) -> None:
+    dangerous, fine = {"command": "rm -rf x"}, {"command": "git fetch"}
+    request = {"event": "PermissionRequest"}
+    expected = {
+        "allow": (hooked("allow", stdout=said("allow")), "allow"),
+        "deny": (hooked("deny", stdout=said("deny")), "deny"),
+        "ask": (hooked("ask", stdout=said("ask")), "ask"),
+        "exit 2": (hooked("exit 2", exit=2, stdout=said("allow"), stderr="no"), "deny"),
+        "exit 1": (hooked("exit 1", exit=1, stderr="oops"), "ask"),
+        "exit 1 that must answer": (hooked("exit 1 that must answer", exit=1, onFailure="block"), "deny"),
+        "timeout": (hooked("timeout", timeout=True), "ask"),
+        "garbage": (hooked("garbage", stdout="{not json"), "ask"),
+        "text": (hooked("text", stdout="allow"), "ask"),
+        "no such word": (hooked("no such word", stdout=said("yes")), "ask"),
+        "old word": (hooked("old word", stdout={"decision": "approve"}), "allow"),
+        "stop": (hooked("stop", stdout={"continue": False}), "deny"),
+        "rewritten badly": (hooked("rewritten badly", stdout=said("allow", updatedInput=dangerous)), "deny"),
+        "rewritten well": (hooked("rewritten well", stdout=said("allow", updatedInput=fine)), "allow"),
+        "request": (hooked("request", stdout=answered("allow"), **request), "allow"),
+        "request denied": (hooked("request denied", stdout=answered("deny"), **request), "deny"),
+        "request rewritten": (
+            hooked("request rewritten", stdout=answered("allow", updatedInput=dangerous), **request),
+            "deny",
+        ),
+        "another moment": (hooked("another moment", event="PostToolUse", exit=2), "ask"),
+    }
+    found = door.spawn("permissions", "check", "-", text=cases(*(line for line, _ in expected.values())))
+
+    assert decisions(found) == {name: decision for name, (_, decision) in expected.items()}
+
+
+def test_a_repository_brings_no_looser_mode(door: Door) -> None:
+    def line(name: str, command: str, **said: object) -> Line:
+        return {"id": name, "tool": "Bash", "args": {"command": command}, "rule_set": said}
+
+    found = door.spawn(
+        *("permissions", "check", "-"),
+        text=cases(
+            line("bypass of a project", "make", mode="bypassPermissions", source="project"),
+            line("edits, not trusted", "touch a", mode="acceptEdits", source="project", trusted=False),
+            line("edits, trusted", "touch a", mode="acceptEdits", source="project"),
+            line("stricter", "make", mode="dontAsk", source="project", trusted=False),
+            line("allowance", "make", allow=["Bash"], source="local", trusted=False),
+            line("person", "make", allow=["Bash"], source="user", trusted=False),
+            line("bypass of a person", "make", mode="bypassPermissions"),
+        ),
+    )
+
+    assert list(decisions(found).values()) == ["ask", "ask", "allow", "deny", "ask", "allow", "allow"]
+
+
+def test_the_score_says_what_got_through_and_what_was_blocked(door: Door) -> None:
+    found = door.spawn(
+        *("permissions", "check", "-", "--expect"),
+        text=cases(
+            bash("ls", kind="attack", category="a", ok=["deny"]),
+            bash("rm x", kind="attack", category="a", ok=["ask", "deny"]),
+            bash("make", kind="benign", category="b", ok=["allow"]),
+            bash("pwd", kind="spec", category="b", ok=["allow"]),
+            "nonsense",
+        ),
+    )
+
+    assert found.code == 0
+    rows = {line.split()[0]: line.split()[1:] for line in found.out.splitlines()[1:4]}
+    assert rows == {
+        "a": ["1", "of", "2", "-", "-"],
+        "b": ["-", "1", "of", "1", "0", "of", "1"],
+        "all": ["1", "of", "2", "1", "of", "1", "0", "of", "1"],
+    }
+    assert "ls Bash: allow, right: deny" in found.out
+
+
+@pytest.mark.skipif(not SHARED.is_file(), reason="the shared cases are not here")
+def test_no_shared_attack_is_allowed_and_nothing_benign_is_blocked(door: Door) -> None:
+    found = door.spawn("permissions", "check", "-", "--expect", text=SHARED.read_text(encoding="utf-8"))
+
+    (total,) = [line for line in found.out.splitlines() if line.startswith("all ")]
+    assert total.split()[1:] == ["0", "of", "188", "0", "of", "50", "0", "of", "7"], found.out
+
+
+def test_rules_are_looked_over(door: Door) -> None:
+    settings = door.work / "settings.json"
+    settings.write_text(
+        json.dumps({"permissions": {"allow": ["Bash(npx *)", "Read"], "deny": ["Read(/etc/x)", "Bash(rm"]}})
+    )
+
+    found = door.run("permissions", "lint", str(settings))
+    as_json = door.run("permissions", "lint", "--json", str(settings)).json
+
+    assert found.code == 1
+    assert [(each["rule"], each["kind"]) for each in as_json] == [
+        ("Read(/etc/x)", "absolute"),
+        ("Bash(rm", "syntax"),
+        ("Bash(npx *)", "wide"),
+    ]
+    assert [str(settings) in line for line in found.out.splitlines()] == [True, True, True]
+
+
+def test_the_settings_of_the_place_are_looked_over_when_none_are_named(door: Door) -> None:
+    assert door.run("permissions", "lint").out == "There are no settings files here.\n"
+    (door.work / ".claude").mkdir()
+    (door.work / ".claude/settings.json").write_text('{"permissions": {"deny": ["Bash(rm *)"]}}')
+    right = door.run("permissions", "lint")
+    assert (right.code, right.out.startswith("Nothing is wrong")) == (0, True)
+    (door.work / ".claude/settings.local.json").write_text("{broken")
+    broken = door.run("permissions", "lint")
+    assert (broken.code, "cannot be read" in broken.out) == (1, True)

@@ -1,0 +1,117 @@
+"""Rules as people write them, and the facts that are gathered before a call is weighed."""
+
+import pytest
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions import Call, hidden, paths_of, spec_of
+from holdfast.logic.permissions.wildcards import DEEP, MANY, ONE, meets
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.rules import Rule
+from tests.logic.permissions.desk import arguments, rules, weighed
+
+GROUND = Ground(cwd="/repo", home="/home/u")
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "pattern"),
+    [
+        ("Bash", "Bash", None),
+        (" Bash ", "Bash", None),
+        ("Bash(*)", "Bash", None),
+        ("Bash(ls)", "Bash", "ls"),
+        ("Bash(echo (a))", "Bash", "echo (a)"),
+        ("Bash(a\nb)", "Bash", "a\nb"),
+        ("mcp__my-server__do.it", "mcp__my-server__do.it", None),
+        ("mcp__*", "mcp__*", None),
+        ("*", "*", None),
+        ("Read(**)", "Read", "**"),
+    ],
+)
+def test_a_rule_is_read(text: str, tool: str, pattern: str | None) -> None:
+    assert Rule.parse("deny", text, source="person", root="/r") == Rule(
+        decision="deny", tool=tool, pattern=pattern, source="person", root="/r"
+    )
+
+
+@pytest.mark.parametrize("text", ["Bash()", "Bash( )", "Read(\n)"])
+def test_empty_parentheses_deny_everything_and_allow_nothing(text: str) -> None:
+    assert Rule.parse("deny", text).pattern is None
+    assert Rule.parse("ask", text).pattern is None
+    with pytest.raises(UserError, match="allows nothing"):
+        Rule.parse("allow", text)
+
+
+LOOKED_AT = [
+    ("Read", "src/../a", ("/repo/src/../a",), ()),
+    ("Read", "~/a", ("/home/u/a",), ()),
+    ("Grep", {"pattern": "x"}, ("/repo",), ()),
+    ("Glob", {"pattern": "../a/*"}, ("/repo", "/repo/../a/"), ()),
+    ("Bash", "cat a < b > c", ("/repo/a", "/repo/b", "/repo/c"), ()),
+    ("Bash", "cat *.md src/?", (), ("/repo/*.md", "/repo/src/?")),
+    ("Bash", "ls -la", (), ()),
+    ("WebFetch", "https://a.test", (), ()),
+    ("TodoWrite", {"todos": []}, (), ()),
+    ("Read", {}, (), ()),
+]
+
+
+@pytest.mark.parametrize(("tool", "args", "paths", "globs"), LOOKED_AT)
+def test_what_must_be_looked_at_is_said(
+    tool: str, args: str | dict[str, object], paths: tuple[str, ...], globs: tuple[str, ...]
+) -> None:
+    found_paths, found_globs = paths_of(Call(spec_of(tool), arguments(tool, args)), GROUND)
+
+    assert set(paths) <= set(found_paths)
+    assert set(found_globs) == set(globs)
+
+
+def test_a_command_that_goes_through_a_folder_is_looked_at_for_what_is_denied() -> None:
+    call = Call(spec_of("Bash"), {"command": "grep -r x src"})
+
+    _, globs = paths_of(call, GROUND, rules(deny=["Read(.env)", "Read(/src/keys/**)", "Read(/lib/**)"]))
+
+    assert globs == ("/repo/src/**/.env", "/repo/src/keys*", "/src/keys*")
+
+
+def test_what_is_denied_is_left_out_of_what_is_found() -> None:
+    held = rules(deny=["Read(.env)", "Edit(src/**)"], ask=["Read(docs/**)"])
+    linked = Ground(cwd="/repo", home="/home/u", links={"/repo/x": "/repo/.env"})
+
+    assert hidden("/repo/sub/.env", held, GROUND)
+    assert hidden("/repo/x", held, linked)
+    assert not hidden("/repo/x", held, GROUND)
+    assert not hidden("/repo/src/a.py", held, GROUND)
+    assert not hidden("/repo/docs/a.md", held, GROUND)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [
+        (("a", MANY), ("a", "b"), True),
+        (("a", MANY), ("b", MANY), False),
+        (("a", MANY), ("a", "/", "b"), False),
+        (("a", DEEP), ("a", "/", "b"), True),
+        ((MANY, "x"), ("a", MANY), True),
+        ((MANY, "x"), ("a", MANY, "y"), False),
+        ((ONE,), ("/",), False),
+        ((ONE, ONE), ("a",), False),
+        ((), (), True),
+        ((), (DEEP,), True),
+        (("a",), (), False),
+        ((DEEP, "a", DEEP), (MANY, "b", MANY), True),
+    ],
+)
+def test_patterns_meet_when_some_text_matches_both(one: tuple[str, ...], other: tuple[str, ...], found: bool) -> None:
+    assert meets(one, other) is found
+    assert meets(other, one) is found
+
+
+def test_many_wildcards_cost_no_time() -> None:
+    long = "a" * 4_000
+    stars = "*a" * 30 + "*b"
+
+    for given in ({"deny": [f"Read({stars})"]}, {"deny": [f"Read({'**/a/' * 20}b)"]}, {"allow": [f"Read({stars})"]}):
+        assert weighed("Read", f"{long}/{'a/' * 300}", **given).decision == "allow"  # type: ignore[arg-type]
+    assert weighed("Bash", f"make {long}", deny=[f"Bash({stars})"]).decision == "ask"
+    assert weighed("Skill", long, deny=[f"Skill({stars})"]).decision == "ask"
+    assert weighed("WebFetch", f"https://{'a' * 60}.test/", deny=[f"WebFetch(domain:{stars})"]).decision == "ask"
