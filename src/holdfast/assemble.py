@@ -17,7 +17,9 @@ from holdfast.config.apply import settled
 from holdfast.config.granting import EVERYWHERE, GrantBook
 from holdfast.hands import Hands, StoredOutputs
 from holdfast.hooks import registered
-from holdfast.listening import Listening
+from holdfast.listening import Listening, RunAgent
+from holdfast.logic.acts import Ground
+from holdfast.logic.hooks.spec import AgentHook
 from holdfast.logic.parts import LONG, digest
 from holdfast.logic.variables import filled_in
 from holdfast.models import Models, childs_model
@@ -180,25 +182,9 @@ def _runner(
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts), hooks=hooks, ground=ground
     )
-    world = World(
-        session=prepared.session,
-        cwd=prepared.state.meta.cwd,
-        store=store,
-        clock=options.clock,
-        tools=toolset,
-        model=find,
-        state=prepared.state,
-        inbox=inbox,
-        stream=lambda delta: None,
-        instructions=instructions,
-        asker=options.asker or options.prompt,
-        idle_timeout_s=options.idle_timeout_s,
-        tool_timeout_s=options.tool_timeout_s,
-        look=looks(toolset, ground, options.rules),
-        raise_walls=walls(scope, ground),
-    )
-    world.keep_rules = None if options.bare else _keeper(prepared.state.meta.project)
-    world.open_child = _child_opener(options, store, world)
+    world = _world(options, store, prepared, find, toolset, ground, inbox)
+    world.instructions = instructions
+    world.raise_walls = walls(scope, ground)
     if policy.hooks:
         listening = Listening(
             specs=policy.hooks,
@@ -206,6 +192,7 @@ def _runner(
             project=prepared.state.meta.project,
             environment=options.tool_environment,
             survey=options.survey,
+            run_agent=_agent(options, hands, world),
         )
         world.hear_hooks = listening.hear
     return Runner(
@@ -219,6 +206,65 @@ def _runner(
         opening=prepared.opening,
         patience_s=options.patience_s,
     )
+
+
+def _world(
+    options: Options,
+    store: EventStore,
+    prepared: Prepared,
+    find: FindModel,
+    toolset: Toolset,
+    ground: Ground,
+    inbox: Inbox,
+) -> World:
+    world = World(
+        session=prepared.session,
+        cwd=prepared.state.meta.cwd,
+        store=store,
+        clock=options.clock,
+        tools=toolset,
+        model=find,
+        state=prepared.state,
+        inbox=inbox,
+        stream=lambda delta: None,
+        asker=options.asker or options.prompt,
+        idle_timeout_s=options.idle_timeout_s,
+        tool_timeout_s=options.tool_timeout_s,
+        look=looks(toolset, ground, options.rules),
+        keep_rules=None if options.bare else _keeper(prepared.state.meta.project),
+    )
+    world.open_child = _child_opener(options, store, world)
+    return world
+
+
+def _agent(options: Options, hands: Hands, world: World) -> RunAgent:
+    """Lets a child that can only look around answer for a hook. It is kept nowhere."""
+
+    async def answer(prompt: str, hook: AgentHook) -> str:
+        inherited = replace(
+            options,
+            store=None,
+            session_id=None,
+            resume=None,
+            fork=False,
+            cwd=world.cwd,
+            model=hook.model or world.state.progress.model,
+            tools=hands.looking(),
+            only_tools=True,
+            permission_mode="plan",
+            max_rounds=hook.max_turns,
+            hooks=(),
+            hook_specs=(),
+            parent=world.session,
+            machine=None,
+            owner=None,
+            asker=None,
+            prompt=None,
+        )
+        async with open_with(inherited) as child:
+            return await child.run(prompt)
+
+    return answer
 
 
 def _toolset(options: Options, model: str, hands: Hands) -> Toolset:

@@ -1,7 +1,9 @@
 """The tools of a session, bound to where it works, what it may show, and where its long outputs are kept."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.parts import digest
@@ -19,10 +21,17 @@ from holdfast.tools.page import read_output
 from holdfast.tools.read import read_file
 from holdfast.tools.search import make_grep
 from holdfast.tools.todo import write_todos
+from holdfast.tools.web.engines import find_engine
+from holdfast.tools.web.fetch import make_web_fetch
+from holdfast.tools.web.search import make_web_search
 from holdfast.tools.write import write_file
 from holdfast.vocab.event import Draft
 from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.rules import Rule
+from holdfast.workspaces.git import git_environment
+
+if TYPE_CHECKING:
+    import httpx
 
 
 @dataclass(frozen=True)
@@ -56,7 +65,8 @@ class Hands:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._shells = BackgroundShells(environment=self.environment, keep=self.outputs.keep)
+        guard = {} if self.ground.trusted else git_environment(self.ground.cwd)
+        self._shells = BackgroundShells(environment={**self.environment, **guard}, keep=self.outputs.keep)
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in the order in which the model is told of them."""
@@ -73,11 +83,29 @@ class Hands:
             read_output(self.outputs.fetch),
             write_todos,
             ask_user,
+            *self._web(),
         )
+
+    def looking(self) -> tuple[Tool, ...]:
+        """The tools that only look at the workspace."""
+        return read_file, make_glob(self._hidden), make_grep(self._hidden)
 
     async def aclose(self) -> None:
         """Stop what runs in the background."""
         await self._shells.aclose()
 
+    def _web(self) -> Iterator[Tool]:
+        """The tools of the web. Both reach public addresses only, whatever a page or a name says."""
+        yield make_web_fetch(_client)
+        engine = find_engine("", _client, os.environ)
+        if engine is not None:
+            yield make_web_search(engine)
+
     def _hidden(self, path: str) -> bool:
         return hidden(path, self.rules, self.ground)
+
+
+def _client() -> "httpx.AsyncClient":
+    from holdfast.workspaces.egress import Egress  # noqa: PLC0415 - it loads the HTTP client
+
+    return Egress().client()

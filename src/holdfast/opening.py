@@ -4,12 +4,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 import anyio
 import msgspec
 
 from holdfast import replay, shelf
 from holdfast.ceilings import wanted_budget
+from holdfast.listening import mark_of
 from holdfast.logic.lifecycle import move
 from holdfast.logic.parts import storable
 from holdfast.logic.report import ResumeReport, report
@@ -20,6 +22,7 @@ from holdfast.ports import Clock, EventStore, Machine, MachineMismatch, Slot
 from holdfast.providers.resolve import full_name
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Item
+from holdfast.runtime.hooks.means import marks
 from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_group
@@ -48,6 +51,10 @@ class Prepared:
     announced: tuple[Item, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     """Those of the session's context, as its first event has them."""
+
+
+MOST_HOOKS: Final = 8
+"""Handlers of one hearing whose left-over programs are looked for."""
 
 
 async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
@@ -150,6 +157,11 @@ async def _take_over(
             await stop_group(call.process.group, call.process.boot, call.process.started, call.id)
         elif call.phase == "running":
             await stop_call(call.id)
+    for process in state.progress.left:
+        await stop_group(process.group, process.boot, process.started, process.call)
+    for hook in state.progress.hooks.open:
+        for mark in marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS):
+            await stop_call(mark)
     model = _resumed_model(options, state)
     absent = (*await _attach(options.machine, state), *await _missing_model(options, model, find))
     folder = state.meta.cwd
@@ -228,7 +240,7 @@ def _situation(options: Options) -> tuple[SessionContext, str]:
     made = SessionContext(
         working_dir=str(cwd),
         git_ref=git_ref(root),
-        fs_scope=options.fs_scope or "sandboxed",
+        fs_scope=options.fs_scope or ("full" if options.permission_mode == "bypassPermissions" else "sandboxed"),
         variables=dict(options.variables),
     )
     try:

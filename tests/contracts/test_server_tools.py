@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast.ports import ModelReply, ModelRequest
+from holdfast.runtime.callbacks import ToolEnd
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.events import ToolFinished
 from holdfast.vocab.messages import ServerBlock, Text
 from holdfast.vocab.specs import Ability, ModelFacts
 from tests.contracts.kit import call, look, talk
@@ -63,8 +63,8 @@ async def test_a_call_of_an_unknown_tool_reaches_the_same_callback_once_with_its
         assert await session.run("go") == "ok"
 
     unknown, known = ended
-    assert isinstance(unknown, ToolFinished)
+    assert isinstance(unknown, ToolEnd)
     assert (unknown.outcome, unknown.code) == ("invalid", "unknown_tool")
-    assert "teleport" in str(unknown.content)
-    assert isinstance(known, ToolFinished)
+    assert "teleport" in unknown.result
+    assert isinstance(known, ToolEnd)
     assert known.outcome == "ok"

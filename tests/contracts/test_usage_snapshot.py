@@ -1,6 +1,7 @@
 """What a turn used: in the history, in its result, and in one look."""
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast import open_session, open_store, tool
 from holdfast.logic.results import ToolSummary
@@ -107,7 +108,7 @@ async def test_what_a_child_spent_is_part_of_the_turn() -> None:
         counted("", 100, 10, calls=[{"name": "delegate", "args": {"prompt": "help"}}]),
         counted("done", 200, 20),
     ]
-    model = ScriptedModel.of(replies, facts=PRICED)
+    model = ScriptedModel.of(replies, facts=replace(PRICED, window=20_000))
     async with open_session(
         model=model, store=store, tools=[child_tool()], permission_mode="bypassPermissions"
     ) as session:

@@ -42,7 +42,7 @@ async def test_an_interrupt_does_not_touch_the_turn_that_begins_in_the_same_step
         await anyio.sleep_forever()
         return Answer(allowed=False)
 
-    async with talk(call("Bash", command="true"), "answer to B", asker=never) as session:
+    async with talk(call("Bash", command="touch x"), "answer to B", asker=never) as session:
         outcomes: dict[str, str] = {}
 
         async def go(prompt: str) -> None:
@@ -168,11 +168,11 @@ async def test_a_grant_does_not_go_into_a_fork_and_wide_denials_hold(tmp_path: P
     for text in ("Ba*", "bash", "*"):
         rule = Rule.parse("deny", text)
         async with talk(
-            call("Bash", command="true"), "no", rules=[rule], permission_mode="bypassPermissions"
+            call("Bash", command="touch x"), "no", rules=[rule], permission_mode="bypassPermissions"
         ) as session:
             await session.run("go")
             assert [denial.tool for denial in session.turns[0].denials] == ["Bash"], text
-    async with talk(call("Bash", command="true"), "no", rules=[Rule.parse("allow", "Ba*")]) as session:
+    async with talk(call("Bash", command="touch x"), "no", rules=[Rule.parse("allow", "Ba*")]) as session:
         await session.run("go")
         assert len(session.turns[0].denials) == 1  # what allows is read to the letter
 

@@ -62,6 +62,10 @@ def _due(
     match call.phase:
         case "new":
             return (Draft(event=CallProposed(call=call.id), cause=call.id),)
+        case "inspected" if (
+            spec is not None and not call.problem and spec.touches == "person" and _answers_itself(call)
+        ):
+            return (_result(call, "invalid", "bad_arguments", "Leave `answers` out: they are the person's to give."),)
         case "inspected" if spec is not None and not call.problem:
             waits = _gate(p, policy, "PreToolUse", call)
             return (judged(p, call, spec, policy),) if waits is None else waits
@@ -79,6 +83,11 @@ def _due(
             return _wake(p, call, spec)
         case _:
             return ()
+
+
+def _answers_itself(call: OpenCall) -> bool:
+    """Whether the model wrote what only a person can say."""
+    return not call.changed and bool(msgspec.json.decode(call.args, type=dict[str, object]).get("answers"))
 
 
 def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:

@@ -34,6 +34,7 @@ from holdfast.vocab.events import (
     ModelFailed,
     ModelReplied,
     Opened,
+    ProcessStarted,
     Rewound,
     Started,
     StopDeadlinePassed,
@@ -43,6 +44,9 @@ from holdfast.vocab.events import (
     calls_of,
 )
 from holdfast.vocab.specs import FsScope, Mode, OnCrash
+
+LEFT: Final = 32
+"""Processes of ended calls that are remembered: more cannot run in the background."""
 
 
 class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -100,6 +104,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     compacting: str = ""
     """The open `CompactionStarted`."""
     calls: tuple[OpenCall, ...] = ()
+    left: tuple[ProcessStarted, ...] = ()
+    """The processes of calls that are over; some may run on in the background."""
     ended: tuple[EndedCall, ...] = ()
     """The calls of this round that have their results."""
     stopping: str = ""
@@ -161,6 +167,7 @@ def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
         "closed": False,
         "asking": "",
         "compacting": "",
+        "left": (),
         "turn": p.turn and replace(p.turn, run=0),
         "abandoning": p.turn is not None and _abandons(event.on_crash),
     }
@@ -253,7 +260,8 @@ def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinishe
         for c in p.calls
         if c.id == event.call
     ]
-    return {"ended": (*p.ended, *over)}
+    left = [c.process for c in p.calls if c.id == event.call and c.process is not None]
+    return {"ended": (*p.ended, *over), "left": (*p.left, *left)[-LEFT:]}
 
 
 def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:

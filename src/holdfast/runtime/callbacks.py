@@ -16,7 +16,7 @@ from holdfast.runtime.bus import Bus, Item, Subscription
 from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event import Draft, Recorded, ToolOutcome
 from holdfast.vocab.events import (
     FaultCaught,
     ModelAsked,
@@ -69,6 +69,9 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
     args: dict[str, object]
     success: bool
     denied: bool = False
+    outcome: ToolOutcome = "ok"
+    code: str = ""
+    """Why it did not go well: `unknown_tool`, `bad_arguments`, `denied`, `exit:1` ..."""
     result: str = ""
     """The beginning of what it gave back."""
 
@@ -171,6 +174,8 @@ class Callbacks:
             args=self._args(event.call),
             success=event.outcome == "ok",
             denied=event.outcome == "denied",
+            outcome=event.outcome,
+            code=event.code,
             result=text if len(text) <= SHOWN else f"{text[:SHOWN]}\n[{len(text) - SHOWN} characters more]",
         )
 

@@ -13,7 +13,7 @@ from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.signature import Parameters, describe, parameters_of
 from holdfast.tools.threads import in_thread
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import Effect, ToolSpec, Touches
+from holdfast.vocab.specs import Effect, Taint, ToolSpec, Touches
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,6 +83,7 @@ def tool(
     concurrent: bool | None = None,
     touches: Touches = "host",
     asks: bool = False,
+    taints: tuple[Taint, ...] = (),
     check: Check | None = None,
 ) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
 
@@ -96,6 +97,7 @@ def tool(
     concurrent: bool | None = None,
     touches: Touches = "host",
     asks: bool = False,
+    taints: tuple[Taint, ...] = (),
     check: Check | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a tool of a function, async or sync.
@@ -105,7 +107,9 @@ def tool(
 
     `effect` says what a second run would mean; `pure` tools may run side by side unless `concurrent` says no;
     `reconcilable` ones need `check`, an async function with the same parameters that returns the result, or None when
-    the call did not happen. `asks` wants a person's yes for every call.
+    the call did not happen. `asks` wants a person's yes for every call. `taints` says what its calls bring along: words of
+    strangers (`untrusted`), data that is nobody else's business (`private`), a way out (`outside`); where all three would meet in
+    a session, a person is asked.
     """
 
     def decorate(function: Callable[P, R]) -> FunctionTool[P, R]:
@@ -121,6 +125,7 @@ def tool(
             touches=touches,
             concurrent=effect == "pure" if concurrent is None else concurrent,
             asks=asks,
+            taints=taints,
         )
         return FunctionTool(
             function, spec, parameters, check and (check, _parameters_of_check(called, parameters, check))

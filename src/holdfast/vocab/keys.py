@@ -1,4 +1,4 @@
-"""The environment variables that hold keys of model providers. What a tool runs does not get them."""
+"""The environment variables that hold keys of model providers and search engines. What a tool runs does not get them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 KEY_VARIABLES: Final = frozenset(
     (
         "ANTHROPIC_API_KEY",
+        "BRAVE_API_KEY",
         "DEEPSEEK_API_KEY",
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",
@@ -14,6 +15,7 @@ KEY_VARIABLES: Final = frozenset(
         "OLLAMA_API_KEY",
         "OPENAI_API_KEY",
         "OPENROUTER_API_KEY",
+        "TAVILY_API_KEY",
         "XAI_API_KEY",
     )
 )

@@ -4,7 +4,7 @@ import pytest
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, hidden, paths_of, spec_of
-from holdfast.logic.permissions.wildcards import DEEP, MANY, ONE, meets
+from holdfast.logic.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from tests.logic.permissions.desk import arguments, rules, weighed
@@ -104,6 +104,30 @@ def test_what_is_denied_is_left_out_of_what_is_found() -> None:
 def test_patterns_meet_when_some_text_matches_both(one: tuple[str, ...], other: tuple[str, ...], found: bool) -> None:
     assert meets(one, other) is found
     assert meets(other, one) is found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        *[
+            ("a", "a", True),
+            ("a", "ab", False),
+            ("a*", "ab", True),
+            ("*", "", True),
+            ("a*a", "a", False),
+            ("a*a", "aa", True),
+        ],
+        *[
+            ("*ab*ba*", "aba", False),
+            ("*ab*ba*", "abba", True),
+            ("*a*b", "bab", True),
+            ("a*c*b", "ab", False),
+            ("", "", True),
+        ],
+    ],
+)
+def test_pieces_stand_in_their_order_and_do_not_overlap(pattern: str, text: str, found: bool) -> None:
+    assert star_match(tuple(pattern.split("*")), text) is found
 
 
 def test_many_wildcards_cost_no_time() -> None:

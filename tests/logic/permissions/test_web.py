@@ -48,6 +48,7 @@ ADDRESSES = [
     ("https://docs.example.org/", ["WebFetch(domain:docs.example.*)"], "allow"),
     ("https://docs.example.co.uk/", ["WebFetch(domain:docs.example.*)"], "ask"),
     ("https://other.test/", ["WebFetch"], "allow"),
+    ("https://xn--exmple-4uf.com/", ["WebFetch"], "ask"),
     ("https://other.test/", ["WebFetch(domain:*)"], "allow"),
     ("https://other.test/", ["WebFetch(https://other.test/*)"], "ask"),
     ("https://other.test/", [], "ask"),

@@ -248,6 +248,8 @@ cp "$STUBS/alpha" copied; ./copied
     "cat <<E | bash\nalpha\nE",
     "cat <<E\nx\\\nE\nE\nalpha",
     "shopt -s expand_aliases; alias q=alpha\nq",
+    "sh -s one <<< alpha",
+    'env X"}"=1 alpha',
     "PATH\\\n=. alpha",
     "x\\\n=1 alpha",
 )

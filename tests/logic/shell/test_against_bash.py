@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -133,7 +132,3 @@ def _expanded(text: str) -> list[str | None] | None:
     node = tree.items[0][0]
     assert isinstance(node, Simple)
     return [field.value for word in node.words[1:] for field in expand(word, Scope(GROUND))]
-
-
-def test_the_scratch_folder_is_not_this_one(started: Started) -> None:
-    assert started("alpha")[1] != str(Path.cwd())

@@ -23,9 +23,7 @@ def test_a_command_that_does_more_is_never_taken_for_one_that_reads(text: str) -
 
 @pytest.mark.skipif(not CASES.exists(), reason="the shared cases are not here")
 def test_no_attack_of_the_shared_cases_passes_for_reading() -> None:
-    cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").splitlines()]
-    told = {"FOO=bar", "Read("}
-    assert told
+    cases = [json.loads(line) for line in CASES.read_text(encoding="utf-8").strip().split("\n")]
     free = [
         case["id"]
         for case in cases

@@ -64,8 +64,10 @@ def test_each_command_inside_of_a_shells_text_has_the_shell_around_it() -> None:
         ("eval 'cd sub' && cat x", [("list", "/repo/sub"), ("read", "/repo/sub/x")]),
         ("f() { cd /etc; }; f; cat x", [("list", "/etc"), ("read", "")]),
         ("for i in 1 2; do cat x; cd ..; done", [("read", ""), ("list", ""), ("read", ""), ("list", "")]),
-        ("cat ~/x ~+/y ~u/z ~root/w ~-/v", [("read", "/home/u/x"), ("read", "/repo/y"), ("read", "/home/u/z"), ("read", ""), ("read", "")]),
-        ("cat $HOME/x ${HOME}/y \"$PWD/z\" '$HOME/w'", [("read", "/home/u/x"), ("read", "/home/u/y"), ("read", "/repo/z"), ("read", "/repo/$HOME/w")]),
+        ("cat ~/x ~+/y ~u/z ~root/w ~-/v", [("read", "/home/u/x"), ("read", "/repo/y"), ("read", "/home/u/z"), ("read", ""), ("read",
+            "")]),
+        ("cat $HOME/x ${HOME}/y \"$PWD/z\" '$HOME/w'", [("read", "/home/u/x"), ("read", "/home/u/y"), ("read", "/repo/z"), ("read",
+            "/repo/$HOME/w")]),
         ("HOME=/tmp; cat ~/x", [("read", "/tmp/x")]),
         ("x='a b'; cat $x \"$x\"", [("read", "/repo/a"), ("read", "/repo/b"), ("read", "/repo/a b")]),
         ("false && x=b; cat $x", [("read", "")]),
@@ -138,7 +140,8 @@ def test_variables_that_may_change_a_program_are_told(text: str, steers: tuple[s
 
 @pytest.mark.parametrize(
     "text",
-    ["ls\u200b", "ls \u202ex", "ls\u2028x", "ls\xa0x", "ls\rx", "ls\x1b[2Kx", "ls\0x", "ls\ufeffx", "\ud800", "ls" + " " * 200 + "; x", "ls" + "\n" * 60 + "x"],
+    ["ls\u200b", "ls \u202ex", "ls\u2028x", "ls\xa0x", "ls\rx", "ls\x1b[2Kx", "ls\0x", "ls\ufeffx", "\ud800",
+    "ls" + " " * 200 + "; x", "ls" + "\n" * 60 + "x"],
 )  # fmt: skip
 def test_hidden_text_is_a_problem(text: str) -> None:
     assert read_command(text, GROUND).problem
@@ -151,7 +154,8 @@ def test_plain_text_of_any_language_is_none(text: str) -> None:
     assert not read_command(text, GROUND).problem
 
 
-@pytest.mark.parametrize("text", ["echo 'x", 'echo "x', "echo $(x", "echo ${x", "echo `x", "if x", "x )", "x ;; y", "cat <<E\nx", "x >", "x &&", "{ x", "f(", "a[1 + 2]=3", "echo ${(e)x}", "ls *(N)"])  # fmt: skip
+@pytest.mark.parametrize("text", ["echo 'x", 'echo "x', "echo $(x", "echo ${x", "echo `x", "if x", "x )", "x ;; y", "cat <<E\nx",
+    "x >", "x &&", "{ x", "f(", "a[1 + 2]=3", "echo ${(e)x}", "ls *(N)"])  # fmt: skip
 def test_what_cannot_be_read_is_a_problem(text: str) -> None:
     assert read_command(text, GROUND).problem
 

@@ -10,22 +10,34 @@ from holdfast.logic.shell import read_command
 from tests.logic.shell.reader import GROUND, is_sure, programs
 
 PLAIN: tuple[str, ...] = (
-    "env {}", "env -i {}", "env - {}", "env FOO=1 {}", "env -u X {}", "sudo {}", "sudo -u root {}", "sudo -u root -- {}", "doas {}", "timeout 5 {}",
-    "timeout -s KILL 5 {}", "time {}", "time -p {}", "nice {}", "nice -n 5 {}", "nice -n5 {}", "nohup {}", "stdbuf -oL {}", "command {}", "command -p {}",
-    "builtin {}", "exec {}", "noglob {}", "setsid {}", "ionice -c3 {}", "chrt 5 {}", "flock /tmp/l {}", "chroot /x {}", "unshare -r {}", "nsenter -t 1 {}",
-    "xargs {}", "xargs -n1 {}", "strace {}", "strace -f -o x {}", "setarch -R {}", "find . -exec {} \\;", "find . -ok {} \\;", "find . -execdir {} +", "fd -x {}",
-    "busybox {}", "toybox {}", "npx {}", "uvx {}", "pnpm dlx {}", "pipx run {}", "mise exec -- {}", "direnv exec . {}", "docker exec c {}", "docker run --rm i {}",
-    "podman exec -it c {}", "kubectl exec p -- {}", "/lib64/ld-linux-x86-64.so.2 {}", "watch {}", "ssh h {}", "parallel {} ::: a", "bwrap --unknown x {}",
-    "! {}", "coproc {}", "( {} )", "{{ {}; }}", "if {}; then :; fi", "while {}; do break; done", "for i in a; do {}; done", "case a in a) {};; esac",
-    "f() {{ {}; }}; f", "true && {}", "false || {}", "true; {}", "true & {}", "true | {}", "true\n{}", "echo $({})", "echo `{}`", "cat <({})", "echo x > >({})",
-    "echo ${{x:-$({})}}", "echo \"$({})\"", "x=$({})", "cat <<E\n$({})\nE", "cat <<< $({})", "[[ -n $({}) ]]", "echo $((1 + $({})))", "FOO=1 {}", "> out {}", "eval {}",
+    "env {}", "env -i {}", "env - {}", "env FOO=1 {}", "env -u X {}", "sudo {}", "sudo -u root {}", "sudo -u root -- {}", "doas {}",
+    "timeout 5 {}",
+    "timeout -s KILL 5 {}", "time {}", "time -p {}", "nice {}", "nice -n 5 {}", "nice -n5 {}", "nohup {}", "stdbuf -oL {}",
+    "command {}", "command -p {}",
+    "builtin {}", "exec {}", "noglob {}", "setsid {}", "ionice -c3 {}", "chrt 5 {}", "flock /tmp/l {}", "chroot /x {}",
+    "unshare -r {}", "nsenter -t 1 {}",
+    "xargs {}", "xargs -n1 {}", "strace {}", "strace -f -o x {}", "setarch -R {}", "find . -exec {} \\;", "find . -ok {} \\;",
+    "find . -execdir {} +", "fd -x {}",
+    "busybox {}", "toybox {}", "npx {}", "uvx {}", "pnpm dlx {}", "pipx run {}", "mise exec -- {}", "direnv exec . {}",
+    "docker exec c {}", "docker run --rm i {}",
+    "podman exec -it c {}", "kubectl exec p -- {}", "/lib64/ld-linux-x86-64.so.2 {}", "watch {}", "ssh h {}", "parallel {} ::: a",
+    "bwrap --unknown x {}",
+    "! {}", "coproc {}", "( {} )", "{{ {}; }}", "if {}; then :; fi", "while {}; do break; done", "for i in a; do {}; done",
+    "case a in a) {};; esac",
+    "f() {{ {}; }}; f", "true && {}", "false || {}", "true; {}", "true & {}", "true | {}", "true\n{}", "echo $({})", "echo `{}`",
+    "cat <({})", "echo x > >({})",
+    "echo ${{x:-$({})}}", "echo \"$({})\"", "x=$({})", "cat <<E\n$({})\nE", "cat <<< $({})", "[[ -n $({}) ]]", "echo $((1 + $({})))",
+    "FOO=1 {}", "> out {}", "eval {}",
 )  # fmt: skip
 """Forms that take a command as it is."""
 
 QUOTED: tuple[str, ...] = (
-    "sh -c {}", "bash -lc {}", "dash -c {}", "zsh -c {}", "bash --norc -c {}", "eval {}", "trap {} EXIT", "env -S {}", "su -c {}", "su root -c {}",
-    "script -c {} f", "bash <<< {}", "echo {} | sh", "git -c alias.x='!'{} x", "npx -c {}", "flock l -c {}", "alias x={}", "split --filter={} f",
-    "tar xf a --to-command={}", "rg --pre {} x", "sort --compress-program={} f", "xargs -I% sh -c {}", "git submodule foreach {}", "hyperfine {}", "watch {}",
+    "sh -c {}", "bash -lc {}", "dash -c {}", "zsh -c {}", "bash --norc -c {}", "eval {}", "trap {} EXIT", "env -S {}", "su -c {}",
+    "su root -c {}",
+    "script -c {} f", "bash <<< {}", "echo {} | sh", "git -c alias.x='!'{} x", "npx -c {}", "flock l -c {}", "alias x={}",
+    "split --filter={} f",
+    "tar xf a --to-command={}", "rg --pre {} x", "sort --compress-program={} f", "xargs -I% sh -c {}", "git submodule foreach {}",
+    "hyperfine {}", "watch {}",
 )  # fmt: skip
 """Forms that take a command as one word."""
 

@@ -132,7 +132,7 @@ def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
         return _allow(touch, "mode", f"{spot.lexical!r} is in the workspace")
     if case.mode in ("acceptEdits", "bypassPermissions"):
         return _allow(touch, "mode", f"the mode accepts edits, and {spot.lexical!r} is in the workspace")
-    if touch.vouch == "whole" or (touch.vouch != "no" and not touch.access.redirect):
+    if touch.vouch in ("whole", "bare") or (touch.vouch != "no" and not touch.access.redirect):
         return _allow(touch, "rule", "the rule that allows the command covers files of the workspace")
     if touch.command is not None and touch.command.does == "edits" and not touch.access.redirect:
         return _allow(touch, "mode", "the command is asked for")

@@ -40,6 +40,8 @@ class CommandPattern:
     """For the text as written. There are two when the pattern ends at a word boundary: the bare prefix, and more words after it."""
     vector: tuple[Pieces, ...]
     """For the words; none when the quotes of the pattern do not close."""
+    program: str = ""
+    """The first word, when it is spelled out: most rules are about other programs, which is told at once."""
 
     def covers(self, layer: Layer) -> bool:
         """Whether a program and its arguments match, as words or as written."""
@@ -72,7 +74,10 @@ def command_pattern(pattern: str, *, wide: bool) -> CommandPattern:
     prefix, tail = (raw[:-2].rstrip(), True) if raw.endswith((" *", ":*")) or raw == "*" else (raw, False)
     words = _words(prefix, wide)
     text = _ends(tuple(" ".join(prefix.split()).split("*")), " ", tail)
-    return CommandPattern(raw, text, _ends(words, _GAP, tail) if words is not None else ())
+    if words is None:
+        return CommandPattern(raw, text, ())
+    first, gap, _ = words[0].partition(_GAP)
+    return CommandPattern(raw, text, _ends(words, _GAP, tail), first if gap or len(words) == 1 else "")
 
 
 def _ends(pieces: Pieces, gap: str, tail: bool) -> tuple[Pieces, ...]:
@@ -105,7 +110,7 @@ def allowed(rule: Rule, command: Command, script: Script, text: str) -> Vouch:
     is not looked past. A command that only an exact rule may allow needs one.
     """
     if rule.pattern is None:
-        return "bare" if _has_program(command) and not command.exact else "no"
+        return "bare" if _has_program(command) else "no"
     pattern = command_pattern(rule.pattern, wide=False)
     if pattern.equals(text):
         return "whole"
@@ -116,7 +121,7 @@ def allowed(rule: Rule, command: Command, script: Script, text: str) -> Vouch:
         if command.exact or not _has_program(command):
             if pattern.equals(layer.text):
                 return "whole"
-        elif pattern.covers(layer):
+        elif pattern.program in ("", layer.words[0]) and pattern.covers(layer):
             return "rule"
     return "no"
 
@@ -133,6 +138,10 @@ def _has_program(command: Command) -> bool:
 
 
 def _about(pattern: CommandPattern, layer: Layer, *, folds: bool) -> Match:
+    if pattern.program and layer.words and not folds:
+        program = layer.words[0]
+        if program is not None and program != pattern.program and program.rpartition("/")[2] != pattern.program:
+            return "no"
     if not layer.words or pattern.covers(layer):
         return "yes" if layer.words else "no"
     unknown = None in layer.words

@@ -146,8 +146,6 @@ def _aliases(path: str, ground: Ground) -> list[str]:
 
 
 def _oddity(path: str, spellings: dict[str, None], real: str, ground: Ground) -> str:
-    if "\x00" in path:
-        return "it has a NUL byte in it"
     if not real:
         return "nobody can say where it leads"
     if any(_SPECIAL.match(each) for each in spellings):

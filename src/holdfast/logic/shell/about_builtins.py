@@ -36,7 +36,7 @@ _DECLARE: Final = Options("-a -A -f! -F! -g -i -I -l -n! -p! -r -t! -u -x")
 def about_test(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:
     """Say what `test` and `[` do: look at files, and evaluate a subscript in `-v`."""
     effect = Effect()
-    words = fields[1:-1] if fields[0].value == "[" else fields[1:]
+    words = fields[1:-1] if (fields[0].value or "").endswith("[") else fields[1:]
     if any(field.many and not field.number for field in words):
         effect.run("a word may become a test that evaluates text")
     if len(words) == 2 and words[0].value is None:

@@ -19,8 +19,9 @@ from holdfast.logic.shell.words import Unreadable
 
 DEEPEST: Final = 12
 """How many scripts may lie inside of each other before they count as hidden."""
-MOST_LAYERS: Final = 64
-MOST_GUESSES: Final = 200
+MOST_LAYERS: Final = 32
+MOST_GUESSES: Final = 40
+"""How often a program is looked for in arguments that are not known to hold one."""
 MOST_PIECES: Final = 4_000
 """How much of a text that cannot be read is looked through."""
 
@@ -138,7 +139,7 @@ class Finder(Walker):
         if step.moved:
             task.scope.folders = task.scope.failed = UNKNOWN
         for words in step.also:
-            self.guesses -= 1
+            self.guesses -= 1 + len(words) // 50
             if self.guesses > 0:
                 self.command(words, Task(task.scope.copy(), task.within(), Source(True)))
 

@@ -66,6 +66,9 @@ _READERS: Final[Mapping[str, Reader]] = {
     "variables": about_variables,
 }
 
+_OWN: Final = frozenset(("folder", "shell_options", "variables"))
+"""Commands of the shell itself: a program of that name in a folder is another one."""
+
 
 def effect_of(fields: Sequence[Field], scope: Scope) -> Effect:
     """Say what a command does whose program is known by its first word."""
@@ -75,21 +78,16 @@ def effect_of(fields: Sequence[Field], scope: Scope) -> Effect:
         effect = unknown_program(fields, scope)
         effect.why = "it calls a function that is defined here"
         return effect
-    if not is_system(head):
-        effect = unknown_program(fields, scope)
-        effect.why = "a program that is not the system's"
-        return effect
-    if _asks_version(name, fields):
+    if _asks_version(name, fields) and is_system(head):
         return Effect()
     program = programs().get(name)
-    if program is None:
+    if program is None or (program.by in _OWN and head != name):
         return unknown_program(fields, scope)
-    effect = (
-        _with_subcommand(fields, program, scope)
-        if program.sub and not program.by
-        else _READERS[program.by](fields, program, scope)
-    )
-    if effect.does == "reads" and shows_secret(fields[1:]):
+    read = _with_subcommand if program.sub and not program.by else _READERS[program.by]
+    effect = read(fields, program, scope)
+    if not is_system(head):
+        effect.run("a program that is not the system's")
+    elif effect.does == "reads" and shows_secret(fields[1:]):
         effect.run("it shows a secret")
     return effect
 

@@ -13,7 +13,7 @@ from holdfast.logic.shell.options import Line, Options, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Wrapper, wrappers
 
-_ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+_ASSIGNED: Final = re.compile(r"([^=]+)=")
 _LOADER: Final = re.compile(r"ld(?:-linux[\w-]*|-musl[\w-]*|64)?\.so(?:\.\d+)?|ld-\d[\d.]*\.so")
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "rbash", "yash"))
 _OTHER_SHELLS: Final = frozenset(
@@ -172,7 +172,7 @@ def _env_string(fields: Sequence[Field], text: Field, line: Line, scope: Scope) 
 def _shell(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step:
     """Read a shell's own arguments: `-c text`, a script's file, or its input."""
     step = Step(tame=name in _SHELLS)
-    at, given, tame = 1, False, True
+    at, given, from_input, tame = 1, False, False, True
     while at < len(fields):
         value = fields[at].value
         if value is None or fields[at].glob or value in ("-", "--") or value[:1] not in ("-", "+"):
@@ -184,6 +184,7 @@ def _shell(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> 
             at += 1 if value in ("--rcfile", "--init-file") else 0
             continue
         given = given or "c" in value
+        from_input = from_input or "s" in value
         at += sum(letter in "oO" for letter in value[1:])
     step.tame = step.tame and tame
     operand = fields[at] if at < len(fields) else None
@@ -191,7 +192,7 @@ def _shell(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> 
         step.effect.scripts.append(operand)
         if name in _OTHER_SHELLS:
             step.effect.hide(f"{name} reads commands in its own way")
-    elif operand is not None:
+    elif operand is not None and not from_input:
         step.effect.run("it runs a script")
         step.effect.touch("read", operand, scope)
         if operand.pipe or operand.value is None or operand.value.startswith(("/dev/", "/proc/")):

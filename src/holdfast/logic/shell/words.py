@@ -24,6 +24,7 @@ _SIMPLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9@*#?$!-]")
 _ARRAY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ARRAY_GAP: Final = re.compile(r"(?:[ \t\n]|\\\n|(?:(?<=[ \t\n])|(?<=\())#[^\n]*)*")
 _ARITHMETIC_QUOTES: Final = re.compile(r"[\"'\\]")
+_OPERATORS: Final = frozenset(":-=?+#%/^,@*~")
 _TRANSFORMS: Final = frozenset("QULuakKAE")
 _NUMBERS: Final = frozenset("#?$!")
 NOTHING: Final = Word((), "")
@@ -347,6 +348,8 @@ class WordReader:
             self.doubts.append(f"${{!{name}}} names another variable")
         if prefix != "!" and argument.startswith("@") and argument[1:] not in _TRANSFORMS:
             self.doubts.append(f"${{{name}{argument}}} runs commands inside of a value")
+        if argument and argument[0] not in _OPERATORS:
+            self.doubts.append(f"${{{name}{argument[:8]}}} is not an expansion that bash has")
         counts = "" if subscript in ("@", "*") else subscript
         if argument.startswith(":") and argument[1:2] not in ("-", "=", "?", "+"):
             counts += " " + argument[1:]

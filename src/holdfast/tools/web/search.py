@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from holdfast.ports import Tool, ToolOutput
 from holdfast.tools.define import tool
-from holdfast.tools.web.fetch import WARNING, of_strangers
+from holdfast.tools.web.fetch import STRANGERS, WARNING
 from holdfast.tools.web.framing import framed, visible
 from holdfast.tools.web.ports import Found, SearchEngine, Unfetched
 
@@ -26,7 +26,7 @@ PATIENCE_S: Final = 15.0
 def make_web_search(engine: SearchEngine, *, patience_s: float = PATIENCE_S) -> Tool:
     """Make the tool. Like `WebFetch` it counts as `pure`: to search twice is to read twice."""
 
-    @tool(name="WebSearch", effect="pure", touches="web")
+    @tool(name="WebSearch", effect="pure", touches="web", taints=STRANGERS)
     async def web_search(
         query: Annotated[str, Meta(min_length=2, max_length=1000, description="What to search for.")],
         allowed_domains: Annotated[list[str] | None, "Only results of these domains and what is below them."] = None,
@@ -47,7 +47,6 @@ def make_web_search(engine: SearchEngine, *, patience_s: float = PATIENCE_S) -> 
             return ToolOutput(text=text, failed=True, code="timeout")
         return ToolOutput(text=_told(engine.name, query, _chosen(found, allowed, blocked)[:limit]))
 
-    web_search.spec = of_strangers(web_search.spec)
     return web_search
 
 
