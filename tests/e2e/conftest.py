@@ -10,6 +10,9 @@ from tests.e2e.door import Door
 @pytest.fixture
 def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Door:
     """The command line in a folder of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))  # the settings that a person keeps for other agents are read from there
     monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path / "config"))
     return Door(tmp_path)

@@ -60,7 +60,8 @@ def test_stream_json_has_one_block_a_line_and_ends_with_the_result(door: Door) -
     assert kinds(lines) == ["system/init", *["assistant"] * 3, "user", "assistant", "result/success"]
     assert {line["session_id"] for line in lines} == {"s1"}
     assert len({line["uuid"] for line in lines}) == len(lines)
-    assert (lines[0]["cwd"], lines[0]["tools"]) == (str(door.work), ["Read", "Write", "Edit", "Bash"])
+    assert lines[0]["cwd"] == str(door.work)
+    assert {"Read", "Write", "Edit", "Glob", "Grep", "Bash", "AskUserQuestion"} <= set(lines[0]["tools"])
     assert (lines[0]["model"], lines[0]["permissionMode"]) == (model, "default")
     assert len({line["message"]["id"] for line in lines[1:4]}) == 1
     call = lines[3]["message"]["content"][0]
@@ -138,7 +139,12 @@ def test_a_call_that_nobody_can_approve_is_denied_reported_and_exits_3(door: Doo
         (("--permission-mode", "bypassPermissions"), 0, True),
         (("--permission-mode", "dontAsk"), 0, False),
         (("--permission-mode", "plan", "--allow", "Bash"), 0, False),
-        (("--allow", "Bash", "--disallowedTools", "Bash(rm *),Write"), 0, False),
+        (("--permission-mode", "acceptEdits"), 0, True),
+        (("--allow", "Edit(/b.txt)"), 0, True),
+        (("--allow", "Bash(echo *)"), 3, False),
+        (("--allow", "Bash", "--disallowedTools", "Bash(rm *),Write"), 0, True),
+        (("--allow", "Bash", "--disallowedTools", "Bash(echo *),Write"), 0, False),
+        (("--allow", "Bash", "--deny", "Edit"), 0, False),
         (("--allow", "Bash", "--deny", "Bash"), 0, False),
         (("--allow", "Bash", "--ask", "Bash"), 3, False),
     ],

@@ -84,30 +84,30 @@ def test_a_budget_is_kept_to_the_micro_cent_and_ends_the_run(door: Door) -> None
 
 
 def test_a_budget_that_only_warns_goes_on(door: Door) -> None:
-    flags = ("--max-budget-usd", "0.01", "--on-exceed", "warn")
+    flags = ("--max-budget-usd", "0.04", "--on-exceed", "warn")
 
     ran = door.run("-p", "hi", "--model", door.script(CALL, DEAR), *flags)
     lines = door.run("-p", "hi", "--model", door.script(CALL, DEAR), *flags, "--output-format", "stream-json").lines
 
     assert (ran.code, ran.out) == (0, "dear\n")
-    assert ran.err == "holdfast: budget: $0.0450 of $0.0100 spent, going on\n"
-    assert of_kind(lines, "system/budget_warning") == [{"spent_usd": 0.045, "limit_usd": 0.01}]
+    assert ran.err == "holdfast: budget: $0.0450 of $0.0400 spent, going on\n"
+    assert of_kind(lines, "system/budget_warning") == [{"spent_usd": 0.045, "limit_usd": 0.04}]
 
 
 @pytest.mark.contract("RV-B7")
 def test_a_paused_turn_says_how_to_go_on_and_goes_on(door: Door) -> None:
-    flags = ("--model", door.script(CALL, DEAR, DEAR), "--max-budget-usd", "0.01", "--on-exceed", "pause")
+    flags = ("--model", door.script(CALL, DEAR, DEAR), "--max-budget-usd", "0.04", "--on-exceed", "pause")
     paused = door.run("-p", "hi", "--session-id", "s1", *flags, "--output-format", "stream-json")
     still = door.run("-r", "s1", "--finish")
     queued = door.run("-r", "s1", "-p", "and this?", "--output-format", "json")
-    done = door.run("-r", "s1", "--finish", "--max-budget-usd", "0.055")
+    done = door.run("-r", "s1", "--finish", "--max-budget-usd", "0.085")
 
     last = paused.lines[-1]
     assert (paused.code, last["subtype"], last["total_cost_usd"]) == (3, "error_max_budget_usd", 0.045)
-    assert of_kind(paused.lines, "system/budget_paused") == [{"spent_usd": 0.045, "limit_usd": 0.01}]
-    how = "`holdfast -r s1 --finish --max-budget-usd 0.055` goes on."
+    assert of_kind(paused.lines, "system/budget_paused") == [{"spent_usd": 0.045, "limit_usd": 0.04}]
+    how = "`holdfast -r s1 --finish --max-budget-usd 0.085` goes on."
     assert last["errors"] == [
-        "The turn is paused: $0.0450 are spent and the budget is $0.0100. Raise the budget and finish the turn. " + how
+        "The turn is paused: $0.0450 are spent and the budget is $0.0400. Raise the budget and finish the turn. " + how
     ]
     assert (still.code, still.out) == (3, "")
     assert "budget: $0.0450 spent, paused\n" in still.err

@@ -61,11 +61,12 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         ((*PROMPT, "--json-schema", "/no/such/file"), "cannot be read"),
         ((*PROMPT, "--json-schema", '{"type": '), "is not a JSON object"),
         ((*PROMPT, "--bare", "--settings", "x.json"), "leave --settings away"),
+        ((*PROMPT, "--scope", "everything"), "'everything' is not one of"),
+        ((*PROMPT, "--add-dir", "/no/such/folder"), "does not exist"),
         *(
             ((*PROMPT, flag, "value"), f"{flag} is not available yet")
-            for flag in ("--scope", "--mcp-config", "--agent", "--add-dir")
+            for flag in ("--mcp-config", "--agent")
         ),
-        ((*PROMPT, "--trust"), "--trust is not available yet"),
         (("serve",), "'serve' is not available yet"),
         (("hello",), "holdfast -p 'hello'"),
         (("--model", "x", "sessions", "list"), "--model belongs to -p"),
@@ -89,7 +90,7 @@ def test_wrong_usage_exits_2_with_plain_words(
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (("-p", "hi", "--model", "scripted:good.json", "--settings", "no.json"), 1, "'no.json' cannot be read"),
+        (("-p", "hi", "--model", "scripted:good.json", "--settings", "no.json"), 1, "no.json' cannot be read"),
         (("-p", "hi", "--model", "scripted:good.json", "--fallback-model", "nobody:x"), 1, "no model 'nobody:x'"),
         (("-p", "hi", "--model", "scripted:good.json", "--fallback-model", "scripted:no.json"), 1, "cannot be read"),
         (("-p", "hi", "--model", "nobody:x"), 1, "There is no model 'nobody:x'"),

@@ -16,7 +16,7 @@ from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit,
 from holdfast.stores import owners, sqlite_leases, sqlite_log, sqlite_search, sqlite_upkeep
 from holdfast.stores.memory import NO_BLOBS
 from holdfast.stores.sqlite_db import Connect, Db, Readers, Synchronous, connect_stdlib
-from holdfast.stores.sqlite_files import BLOB_IN_TABLE, BlobFiles
+from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.stores.sqlite_leases import IsDead
 from holdfast.stores.sqlite_place import Place, prepare
 from holdfast.stores.sqlite_writer import InlineWriter, Job, Scribe, ThreadWriter, Writer
@@ -36,7 +36,7 @@ class SqliteStore:
         self._writer = writer
         self._clock = clock
         self._is_dead = is_dead
-        self._files = BlobFiles(place.path)
+        self._files = BlobFiles(place.path, encrypted=bool(place.key))
         self._doubtful: set[str] = set()
 
     @classmethod
@@ -51,15 +51,17 @@ class SqliteStore:
         synchronous: Synchronous = "full",
         connect: Connect = connect_stdlib,
         inline: bool = False,
+        key: str = "",
     ) -> "SqliteStore":
         """Open the store at `path`, making it when it is missing and `create` says so.
 
         A store that cannot be written (a read-only folder, a newer schema) opens for reading; a write then says why
-        not. `inline` does all the work in place on the event loop: for simulations, never for programs.
+        not. `inline` does all the work in place on the event loop: for simulations, never for programs. `key` says where
+        the key of an encrypted store is: `env:NAME`, `file:PATH` or `keyring`.
         """
         new = f"sqlite-{clock.nonce()}{clock.nonce()}" if create else ""
         ready = functools.partial(
-            prepare, Path(path), new=new, read_only=read_only, synchronous=synchronous, connect=connect
+            prepare, Path(path), new=new, read_only=read_only, synchronous=synchronous, connect=connect, key=key
         )
         place = ready() if inline else await anyio.to_thread.run_sync(ready)
         return cls(place, _writer(place, inline=inline), clock, is_dead)
@@ -71,9 +73,12 @@ class SqliteStore:
 
     @property
     def url(self) -> str:
-        """How to open this store again."""
-        options = "" if self._place.synchronous == "full" else f"?synchronous={self._place.synchronous}"
-        return f"sqlite://{self._place.path}{options}"
+        """How to open this store again. Where the key is may stand there, the key never."""
+        place = self._place
+        options = [f"key={place.key}"] if place.key else []
+        options += [] if place.synchronous == "full" else [f"synchronous={place.synchronous}"]
+        # another kind, so that nobody who knows `sqlite:` puts plain text beside the file
+        return f"{'sqlcipher' if place.key else 'sqlite'}://{place.path}{'?' if options else ''}{'&'.join(options)}"
 
     async def append(
         self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
@@ -81,7 +86,7 @@ class SqliteStore:
         """Make `records` and `blobs` durable, or raise and change nothing."""
         self._check_writable()
         check_session_id(lease.session)
-        if any(len(content) > BLOB_IN_TABLE for content in blobs.values()):
+        if any(map(self._files.takes, blobs.values())):
             await self._writer.aside(functools.partial(self._files.write, blobs))
         append = sqlite_log.Append(lease, expected_seq, records, blobs, self._files, self._doubtful)
         await self._writer.write(Job(append.apply, append.landed, append.doubt))
@@ -136,7 +141,7 @@ class SqliteStore:
     async def delete(self, session: str) -> None:
         """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
         check_session_id(session)
-        num = await self._write(lambda db: sqlite_upkeep.bury(db, session, self._place.path))
+        num = await self._write(lambda db: sqlite_upkeep.bury(db, session, self._place.aside))
         while num is not None and await self._read(sqlite_upkeep.is_buried, num):
             await self._write(lambda db: sqlite_upkeep.sweep(db, self._files))
 
@@ -167,7 +172,7 @@ class SqliteStore:
     async def repair(self, session: str) -> str:
         """Make a damaged log writable again: keep its readable prefix, put the damaged lines aside, say where."""
         check_session_id(session)
-        return await self._write(lambda db: sqlite_upkeep.repair(db, session, self._place.path))
+        return await self._write(lambda db: sqlite_upkeep.repair(db, session, self._place.aside))
 
     async def close(self) -> None:
         """Finish what was accepted and let go of the files."""
@@ -189,7 +194,7 @@ def _writer(place: Place, *, inline: bool) -> Writer:
     path = str(place.path)
     if inline:
         return InlineWriter(Scribe(place.open_to_read if place.refusal else place.open_to_write, path), path)
-    files = BlobFiles(place.path)
+    files = BlobFiles(place.path, encrypted=bool(place.key))
 
     def tidy(db: Db) -> bool:
         return sqlite_upkeep.sweep(db, files) or sqlite_search.index_some(db)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 from urllib.parse import quote
 
+from holdfast.stores.sqlite_library import Library, claim
 from holdfast.vocab.errors import (
     HoldfastError,
     LogDamaged,
@@ -88,24 +89,35 @@ class DbError(Exception):
         return self.kind == sqlite3.SQLITE_FULL
 
 
-class StdlibDb:
-    """A connection of the standard library."""
+def _nothing() -> None:
+    pass
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+
+class StdlibDb:
+    """A connection of the standard library, or of a library that has the same surface."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        error: type[sqlite3.Error] = sqlite3.Error,
+        closed: Callable[[], None] = _nothing,
+    ) -> None:
         self._connection = connection
+        self._error = error
+        self._closed = closed
 
     def execute(self, sql: str, args: Sequence[Value] = ()) -> list[Row]:
         """Run one statement and return all its rows."""
         try:
             return self._connection.execute(sql, args).fetchall()
-        except sqlite3.Error as exc:
+        except self._error as exc:
             raise _error(exc) from exc
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Value]]) -> None:
         """Run one statement for each row."""
         try:
             self._connection.executemany(sql, rows)
-        except sqlite3.Error as exc:
+        except self._error as exc:
             raise _error(exc) from exc
 
     def begin(self) -> None:
@@ -124,22 +136,36 @@ class StdlibDb:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+        closed, self._closed = self._closed, _nothing
+        closed()
 
 
 def connect_stdlib(path: str, access: Access) -> Db:
     """Open the database at `path`, which exists, with the standard library."""
+    return connect_with(sqlite3, "sqlite3", path, access)
+
+
+def connect_with(module: Any, library: Library, path: str, access: Access) -> StdlibDb:  # Any: `sqlite3` or its like
+    """Open the database at `path`, which exists, with a library that has the surface of the standard one."""
     mode = {"write": "mode=rw", "read": "mode=ro", "immutable": "mode=ro&immutable=1"}[access]
     try:
-        connection = sqlite3.connect(
+        closed = claim(path, library)
+    except OSError as exc:
+        raise DbError(sqlite3.SQLITE_CANTOPEN, f"unable to open database file: {exc}") from exc
+    if closed is None:
+        raise DbError(sqlite3.SQLITE_BUSY, "another SQLite library has it open in this process")
+    try:
+        connection = module.connect(
             f"file:{quote(path)}?{mode}",
             uri=True,
             timeout=BUSY_S,
             isolation_level=None,
             check_same_thread=False,  # a connection moves between threads, but is never in two at once
         )
-    except sqlite3.Error as exc:
+    except module.Error as exc:
+        closed()
         raise _error(exc) from exc
-    return StdlibDb(connection)
+    return StdlibDb(connection, module.Error, closed)
 
 
 def open_writer(connect: Connect, path: str, synchronous: Synchronous) -> Db:

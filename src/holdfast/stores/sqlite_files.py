@@ -14,6 +14,8 @@ from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUna
 
 BLOB_IN_TABLE: Final = 1024 * 1024
 """A blob of more bytes than this is a file of its own."""
+MOST_IN_TABLE: Final = 900_000_000
+"""What SQLite surely takes as one value."""
 _NETWORK: Final = re.compile(
     r"nfs\d*|cifs|smb\d*|smbfs|afs|ncpfs|davfs|ceph|lustre|glusterfs|fuse\.(sshfs|glusterfs|s3fs|rclone|smbnetfs)"
 )
@@ -44,9 +46,19 @@ def check_local(path: Path, mounts: str | None = None) -> None:
 
 
 def make_file(path: Path) -> None:
-    """Make an empty file that only this user may read, and the folders above it; an existing one stays as it is."""
+    """Make an empty file that only this user may read, and the folders above it; an existing one stays as it is.
+
+    An existing one is not opened either: closing it would take away the locks of every connection that this process
+    has to it, and another process could then empty the write-ahead log under them.
+    """
     make_folder(path.parent)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
+        if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -83,15 +95,27 @@ def explain_os(error: OSError, path: Path) -> StoreError:
 
 
 class BlobFiles:
-    """Blobs too large for the database, one file each, named by their hash."""
+    """Blobs too large for the database, one file each, named by their hash.
 
-    def __init__(self, path: Path) -> None:
+    An encrypted store has no such files, whatever the size: they would lie there in plain text.
+    """
+
+    def __init__(self, path: Path, *, encrypted: bool = False) -> None:
         self._folder = beside(path, ".blobs")
+        self._encrypted = encrypted
+
+    def takes(self, content: bytes) -> bool:
+        """Whether a blob is kept as a file."""
+        return len(content) > BLOB_IN_TABLE and not self._encrypted
 
     def write(self, blobs: Mapping[str, bytes]) -> None:
         """Make the large ones among `blobs` durable, unless they are there already."""
         for sha, content in blobs.items():
-            if len(content) > BLOB_IN_TABLE and not self.has(sha, len(content)):
+            if self._encrypted and len(content) > MOST_IN_TABLE:
+                raise StoreError(
+                    f"The blob {sha!r} has {len(content):,} bytes; encrypted stores take {MOST_IN_TABLE:,}."
+                )
+            if self.takes(content) and not self.has(sha, len(content)):
                 self._write(sha, content)
 
     def has(self, sha: str, size: int) -> bool:

@@ -10,7 +10,7 @@ from holdfast.logic.parts import cited_blobs, digest
 from holdfast.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
 from holdfast.stores.memory import no_session
 from holdfast.stores.sqlite_db import Db, Row, Value
-from holdfast.stores.sqlite_files import BLOB_IN_TABLE, BlobFiles
+from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.vocab.errors import (
     BlobMissing,
     Bug,
@@ -93,7 +93,7 @@ class Append:
                 raise UserError(f"{sha!r} is not the SHA-256 of the blob given under that name.")
         # again, under the write lock: a delete of another process may have swept the file up since it was written
         self._files.write(self._blobs)
-        small = {sha: content for sha, content in self._blobs.items() if len(content) <= BLOB_IN_TABLE}
+        small = {sha: content for sha, content in self._blobs.items() if not self._files.takes(content)}
         for sha, content in small.items():
             db.execute("INSERT OR IGNORE INTO blobs (sha, content) VALUES (?, ?)", (bytes.fromhex(sha), content))
         refer(db, num, self._records, self._blobs)

@@ -2,16 +2,22 @@
 
 import errno
 import sqlite3
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from holdfast.stores.sqlite_cipher import Cipher, needs_key, wrong_key
 from holdfast.stores.sqlite_db import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
 from holdfast.stores.sqlite_files import beside, check_local, explain_os, locked, make_file
+from holdfast.stores.sqlite_key import fetch_key
+from holdfast.stores.sqlite_library import held_by_other
 from holdfast.stores.sqlite_schema import SCHEMA, is_empty, newer, not_ours, schema_of, set_up
 from holdfast.vocab.errors import StoreError, StoreReadOnly, StoreUnavailable
 
 _FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+_LOOKS: Final = 4
+"""How often a first page is read before it is believed to be wrong: another process may just be writing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +31,13 @@ class Place:
     reading: Access = "read"
     refusal: StoreError | None = None
     """Why it cannot be written, when it cannot."""
+    key: str = ""
+    """Where the key is, when the file is encrypted."""
+
+    @property
+    def aside(self) -> Path | None:
+        """Beside which file plain text may be put; None when it may not be."""
+        return None if self.key else self.path
 
     def open_to_write(self) -> Db:
         """A connection for the writer."""
@@ -35,15 +48,61 @@ class Place:
         return self.connect(str(self.path), self.reading)
 
 
-def prepare(path: Path, *, new: str, read_only: bool, synchronous: Synchronous, connect: Connect) -> Place:
+def prepare(
+    path: Path, *, new: str, read_only: bool, synchronous: Synchronous, connect: Connect, key: str = ""
+) -> Place:
     """Check the store at `path`, making it when it is missing and there is a name for a `new` one.
 
-    One that cannot be written for its permissions or its newer schema is opened for reading.
+    One that cannot be written for its permissions or its newer schema is opened for reading. `key` says where the key of
+    an encrypted one is; then SQLCipher opens it, and `connect` is not used.
     """
     path = path.expanduser().resolve()  # two names of one file must share its lock and its blobs
     check_local(path)
     if not path.exists() and (read_only or not new):
         raise StoreUnavailable(f"There is no store at {str(path)!r}. Check the path, or let it be created.")
+    cipher = Cipher(lambda: fetch_key(key, path, create=bool(new) and not read_only)) if key else None
+    connect = cipher.connect if cipher else connect
+    check_fits(path, connect, cipher)
+    place = _opened(path, connect, synchronous, new, read_only=read_only)
+    return replace(place, key=cipher.source) if cipher else place
+
+
+def check_fits(path: Path, connect: Connect, cipher: Cipher | None) -> None:
+    """Raise when the file at `path` and the key, or its absence, do not belong together. Nothing is changed by looking.
+
+    A connection of another kind would change things: it may make files, and empty a write-ahead log that a crash left.
+    """
+    if not path.is_file() or not path.stat().st_size:
+        return
+    if held_by_other(str(path), "sqlcipher3" if cipher else "sqlite3"):
+        how = "without a key" if cipher else "with a key"
+        raise StoreUnavailable(f"{str(path)!r} is open in this process {how}. Open it the same way, or close it first.")
+    if beside(path, "-journal").exists():
+        return  # its making was cut off; the first page may be half there until the journal is played back
+    if not all(_unreadable(path, connect, pause) for pause in range(_LOOKS)):
+        return
+    error = wrong_key(path, cipher) if cipher else needs_key(path)
+    if error is not None:
+        raise error
+
+
+def _unreadable(path: Path, connect: Connect, pause: int) -> bool:
+    """Whether the first page of a file is not one of a database, or not under this key."""
+    time.sleep(pause / 100)
+    try:
+        db = connect(str(path), "immutable")
+    except DbError:
+        return False  # whoever opens it for use says what is wrong
+    try:
+        db.execute("PRAGMA schema_version")
+    except DbError as exc:
+        return exc.kind == sqlite3.SQLITE_NOTADB
+    finally:
+        db.close()
+    return False
+
+
+def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *, read_only: bool) -> Place:
     if read_only:
         return _for_reading(path, connect, StoreReadOnly(f"The store {str(path)!r} was opened for reading only."))
     try:

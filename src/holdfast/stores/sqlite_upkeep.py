@@ -42,8 +42,11 @@ def verify(db: Db, session: str, files: BlobFiles) -> tuple[str, ...]:
     return (*wrong, *_blob_troubles(db, cited, files))
 
 
-def repair(db: Db, session: str, path: Path) -> str:
-    """Keep what can be read of a log and put the rest aside. A process that still holds the session loses it."""
+def repair(db: Db, session: str, path: Path | None) -> str:
+    """Keep what can be read of a log and put the rest aside. A process that still holds the session loses it.
+
+    What is put aside is plain text in a file beside `path`; without one it goes into a table.
+    """
     num, last = number_of(db, session)
     stored = db.execute(f"SELECT {META} FROM sessions WHERE num = ?", (num,))[0]
     meta, at = SessionMeta(id=session), 0
@@ -62,17 +65,20 @@ def repair(db: Db, session: str, path: Path) -> str:
     if at == last:
         return f"The metadata of session {session!r} was rebuilt from its {last} events."
     damaged = db.execute("SELECT row, line FROM events WHERE session = ? AND seq > ? ORDER BY seq", (num, at))
-    where = set_aside(path, session, at + 1, [bytes(line) for _, line in damaged]) if damaged else None
+    where = _put_aside(db, path, session, at + 1, [bytes(line) for _, line in damaged]) if damaged else ""
     search.forget(db, damaged)
     db.execute("DELETE FROM events WHERE session = ? AND seq > ?", (num, at))
     db.execute("DELETE FROM snapshots WHERE session = ?", (num,))
     search.lower_watermark(db)
-    rest = f"{len(damaged)} lines were put aside in {str(where)!r}" if where else "the rest is missing"
+    rest = f"{len(damaged)} lines were put aside in {where}" if where else "the rest is missing"
     return f"Session {session!r} now ends at event {at} of {last}; {rest}."
 
 
-def bury(db: Db, session: str, path: Path) -> int | None:
-    """Forget a session at once; its events wait to be swept up. Return its row number, None when it is missing."""
+def bury(db: Db, session: str, path: Path | None) -> int | None:
+    """Forget a session at once; its events wait to be swept up. Return its row number, None when it is missing.
+
+    What a repair put aside is forgotten with it, beside `path` or in the table.
+    """
     rows = db.execute("SELECT num, token FROM sessions WHERE id = ?", (session,))
     if not rows:
         return None
@@ -83,7 +89,10 @@ def bury(db: Db, session: str, path: Path) -> int | None:
         (num,),
     )
     db.execute("DELETE FROM snapshots WHERE session = ?", (num,))
-    forget_aside(path, session)
+    if path is not None:
+        forget_aside(path, session)
+    elif db.execute("SELECT 1 FROM sqlite_master WHERE name = 'damaged'"):
+        db.execute("DELETE FROM damaged WHERE session = ?", (session,))
     return int(num)
 
 
@@ -106,6 +115,14 @@ def sweep(db: Db, files: BlobFiles) -> bool:
         _sweep_blobs(db, num, files)
         db.execute("DELETE FROM sessions WHERE num = ?", (num,))
     return True
+
+
+def _put_aside(db: Db, path: Path | None, session: str, seq: int, lines: list[bytes]) -> str:
+    if path is not None:
+        return repr(str(set_aside(path, session, seq, lines)))
+    db.execute("CREATE TABLE IF NOT EXISTS damaged (session TEXT NOT NULL, seq INTEGER NOT NULL, line BLOB NOT NULL)")
+    db.executemany("INSERT INTO damaged VALUES (?, ?, ?)", [(session, seq + n, line) for n, line in enumerate(lines)])
+    return "the table 'damaged' of the store"
 
 
 def _sweep_blobs(db: Db, num: int, files: BlobFiles) -> None:

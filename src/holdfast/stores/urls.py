@@ -1,36 +1,45 @@
 """Where a store is, as one line of text."""
 
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal
 
 from holdfast.ports import Clock, EventStore
+from holdfast.stores.sqlite_key import FORMS as KEY_FORMS
+from holdfast.stores.sqlite_key import is_source
 from holdfast.vocab.errors import UserError
 
-_FORMS: Final = "sqlite:///folder/file.db, jsonl:///folder, memory: or memory:NAME"
-_NORMAL: Final = "?synchronous=normal"
+STORE_KEY: Final = "HOLDFAST_STORE_KEY"
+"""The variable that holds the key of the usual store, or says where it is."""
+_FORMS: Final = f"sqlite:///folder/file.db (with ?{KEY_FORMS} encrypted), jsonl:///folder, memory: or memory:NAME"
+_OPTIONS: Final = re.compile(r"\?(?=[\w\s%-]*(?:[=&]|$))")
+"""Where the options begin; any other question mark is part of a path."""
+_STRAY_KEY: Final = re.compile(r"[?&#;,]\s*key\s*=", re.IGNORECASE)
 
 
 async def open_store(url: str, *, clock: Clock, read_only: bool = False, create: bool = True) -> EventStore:
     """Open the store that `url` names.
 
-    `sqlite:///folder/file.db` (add `?synchronous=normal` for faster commits that a power cut may undo),
-    `jsonl:///folder`, `memory:` for a new one, `memory:NAME` for one that everybody in this process shares. A path
-    without `///` is relative to the working folder.
+    `sqlite:///folder/file.db` (add `?synchronous=normal` for faster commits that a power cut may undo, or
+    `?key=env:NAME`, `?key=file:PATH`, `?key=keyring` for an encrypted one), `jsonl:///folder`, `memory:` for a new one,
+    `memory:NAME` for one that everybody in this process shares. A path without `///` is relative to the working folder.
+    `sqlcipher:` is `sqlite:` that must have a key.
     """
     kind, colon, rest = url.partition(":")
     if not colon:
         raise _unknown(url)
+    if kind in ("postgresql", "postgres"):
+        raise UserError(f"{_safe(url)!r}: PostgreSQL stores are not available yet. Use one of {_FORMS}.")
+    if kind in ("sqlite", "sqlcipher"):
+        return await _open_sqlite(url, clock=clock, read_only=read_only, create=create)
+    if _STRAY_KEY.search(url):
+        raise UserError(f"{_safe(url)!r} cannot be encrypted. Use one of {_FORMS}.")
     if kind == "memory":
         from holdfast.stores.memory import MemoryStore  # a store loads only what it needs
 
         return await MemoryStore.open(rest, clock=clock, read_only=read_only, create=create)
-    if kind in ("postgresql", "postgres"):
-        raise UserError(f"{_safe(url)!r}: PostgreSQL stores are not available yet. Use one of {_FORMS}.")
-    if kind == "sqlite":
-        from holdfast.stores.sqlite import SqliteStore  # as above
-
-        path = _path(url, rest.removesuffix(_NORMAL))
-        synchronous: Literal["full", "normal"] = "normal" if rest.endswith(_NORMAL) else "full"
-        return await SqliteStore.open(path, clock=clock, read_only=read_only, create=create, synchronous=synchronous)
     if kind == "jsonl":
         from holdfast.stores.jsonl import JsonlStore  # as above
 
@@ -38,15 +47,64 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
     raise _unknown(url)
 
 
+async def _open_sqlite(url: str, *, clock: Clock, read_only: bool, create: bool) -> EventStore:
+    from holdfast.stores.sqlite import SqliteStore  # as above
+
+    kind, _, rest = url.partition(":")
+    before, *after = _OPTIONS.split(rest, maxsplit=1)
+    path = _path(url, before)
+    if _STRAY_KEY.search(path):
+        raise UserError(f"{_safe(url)!r} has a `key=` in its path. Options come after one `?` and are joined by `&`.")
+    given = _options(url, after[0]) if after else {}
+    key = given.get("key", "") or _usual_key(path)
+    if kind == "sqlcipher" and not key:
+        raise UserError(f"{_safe(url)!r} names no key. Say where it is: {KEY_FORMS}.")
+    synchronous: Literal["full", "normal"] = "normal" if given.get("synchronous") == "normal" else "full"
+    return await SqliteStore.open(
+        path, clock=clock, read_only=read_only, create=create, synchronous=synchronous, key=key
+    )
+
+
+def _options(url: str, text: str) -> Mapping[str, str]:
+    """The options of a SQLite store. One that is not understood is an error: it may have been meant as a key."""
+    found: dict[str, str] = {}
+    for option in text.split("&"):
+        name, _, value = option.partition("=")
+        if name in found or name not in ("key", "synchronous") or not value:
+            raise UserError(f"{_safe(url)!r} has an option that is unknown, empty or doubled. Use one of {_FORMS}.")
+        found[name] = value
+    if found.get("synchronous", "full") not in ("full", "normal"):
+        raise UserError(f"{_safe(url)!r} has another `synchronous` than full or normal.")
+    return found
+
+
+def _usual_key(path: str) -> str:
+    """Where the key of the usual store is, when `path` is that store and it has one.
+
+    A variable that is set but empty counts: a key was wanted, and saying so later is better than plain text now.
+    """
+    value = os.environ.get(STORE_KEY)
+    if value is None or Path(path).expanduser().resolve() != _usual_file().resolve():
+        return ""
+    return value if is_source(value) else f"env:{STORE_KEY}"
+
+
+def _usual_file() -> Path:
+    """The file of the store that is used when none is named, as `options.default_store_url` has it."""
+    if given := os.environ.get("HOLDFAST_DATA_DIR"):
+        return Path(given).expanduser() / "sessions.db"
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "holdfast" / "sessions.db"
+
+
 def _path(url: str, rest: str) -> str:
     """The path after `kind:`; `///` begins an absolute one, as in every URL without a host."""
     if rest.startswith("//"):
         host, slash, path = rest[2:].partition("/")
         if host or not path.strip("/"):
-            raise UserError(f"{url!r} names no file on this machine. Use one of {_FORMS}.")
+            raise UserError(f"{_safe(url)!r} names no file on this machine. Use one of {_FORMS}.")
         return slash + path.lstrip("/")
     if not rest:
-        raise UserError(f"{url!r} has no path. Use one of {_FORMS}.")
+        raise UserError(f"{_safe(url)!r} has no path. Use one of {_FORMS}.")
     return rest
 
 
@@ -55,7 +113,8 @@ def _unknown(url: str) -> UserError:
 
 
 def _safe(url: str) -> str:
-    """`url` without a password."""
-    scheme, separator, rest = url.partition("://")
+    """`url` without a password and without whatever may be meant as a key."""
+    shown = re.split(r"[?&#;,]\s*\w*\s*=|\?", url, maxsplit=1)[0]
+    scheme, separator, rest = shown.partition("://")
     account, at, host = rest.rpartition("@")
     return f"{scheme}{separator}{account.partition(':')[0]}{at}{host}"

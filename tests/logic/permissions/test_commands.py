@@ -254,7 +254,7 @@ FILES = [
     ("rm -rf build", {}, "ask"),
     ("rm -rf build", {"mode": "plan"}, "deny"),
     ("rm -rf build", {"mode": "plan", "allow": ["Bash(rm *)"]}, "deny"),
-    ("rm -rf build/*", EDITS, "allow"),
+    ("rm -rf build/a build/b", EDITS, "allow"),
     ("rm -rf ../b/c", EDITS, "ask"),
     ("rm .git/config", EDITS, "ask"),
     ("sed -i s/a/b/ src/a.py", EDITS, "allow"),
@@ -435,3 +435,8 @@ HIDDEN_TEXT = [
 @pytest.mark.parametrize("command", HIDDEN_TEXT)
 def test_what_a_person_would_not_see_asks(command: str) -> None:
     assert weighed("Bash", command, allow=["Bash(ls *)"]).decision in ("ask", "deny")
+
+
+def test_what_is_in_a_folder_of_the_workspace_may_be_removed() -> None:
+    assert weighed("Bash", "rm -rf build/*", mode="bypassPermissions").decision == "allow"
+    assert weighed("Bash", "rm -rf build/*", allow=["Bash(rm *)"]).decision == "allow"

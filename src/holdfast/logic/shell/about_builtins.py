@@ -13,6 +13,7 @@ from holdfast.logic.shell.table import Program
 
 _FILE_TEST: Final = re.compile(r"-[abcdefghkprsuwxLOGNSh]")
 _FILE_COMPARISON: Final = frozenset(("-nt", "-ot", "-ef"))
+_SUBSCRIPT: Final = re.compile(r"\[|\$\(|`")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _COUNT: Final = re.compile(r"[A-Za-z_]\w*(?:[-+*/%]?=-?\d+|\+\+|--)|(?:\+\+|--)[A-Za-z_]\w*")
 _SET_FLAGS: Final = re.compile(r"[-+][euxvfhbmET]*o?")
@@ -37,10 +38,9 @@ def about_test(fields: Sequence[Field], _program: Program, scope: Scope) -> Effe
     """Say what `test` and `[` do: look at files, and evaluate a subscript in `-v`."""
     effect = Effect()
     words = fields[1:-1] if (fields[0].value or "").endswith("[") else fields[1:]
-    if any(field.many and not field.number for field in words):
+    if any(field.many and not field.number for field in words) or (len(words) == 2 and words[0].value is None):
         effect.run("a word may become a test that evaluates text")
-    if len(words) == 2 and words[0].value is None:
-        effect.run("a word may become a test that evaluates text")
+        effect.opaque = any(_SUBSCRIPT.search(field.text) for field in words)
     tested(words, effect, scope)
     return effect
 

@@ -161,8 +161,8 @@ class Finder(Walker):
             scope.forget()
         self._finish(effect, task)
         task.found = effect
-        for words in effect.inner:
-            self.command(words, Task(scope.copy(), task.within(), Source(True)))
+        for words in effect.inner:  # the command around them is judged by itself: they stay as harmless as they are
+            self.command(words, Task(scope.copy(), task.within(tame=task.tame), Source(True)))
         for script in effect.scripts:
             self.script(script, scope.copy(), task.within())
 
