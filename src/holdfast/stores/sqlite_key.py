@@ -86,7 +86,7 @@ def _from_file(path: Path, name: str) -> str:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as exc:
         raise UserError(f"The key file {str(path)!r} cannot be read: {exc.strerror}. Check its path.") from exc
-    with open(handle, "rb") as file:
+    try:
         found = os.fstat(handle)
         if not stat.S_ISREG(found.st_mode):
             raise UserError(f"The key file {str(path)!r} is not a file. Put the key into a file of its own.")
@@ -95,8 +95,9 @@ def _from_file(path: Path, name: str) -> str:
                 f"The key file {str(path)!r} has the mode {stat.S_IMODE(found.st_mode):04o}: others than its owner may "
                 f"use it. Type: chmod 600 {path}"
             )
-        content = file.read(_LONGEST + 1)
-    return _one_line(content, path)
+        return _one_line(os.read(handle, _LONGEST + 1), path)
+    finally:
+        os.close(handle)
 
 
 def _one_line(content: bytes, path: Path) -> str:

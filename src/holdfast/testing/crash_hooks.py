@@ -1,5 +1,6 @@
 """The scenarios of the crash matrix about hooks, and about answers that change a call or grant more than one."""
 
+from contextlib import suppress
 from typing import Final
 
 import anyio.lowlevel
@@ -81,11 +82,8 @@ def _hooks(stage: Stage) -> list[Hook]:
 async def _hooked(stage: Stage) -> None:
     async with stage.open() as session:
         await session.run("Go.")
-        for prompt in ("This is secret.", "And now?"):
-            try:
-                await session.run(prompt)
-            except TurnError:
-                continue
+        with suppress(TurnError):
+            await session.run("This is secret.")
 
 
 HOOKED: Final = Scenario(
@@ -93,13 +91,10 @@ HOOKED: Final = Scenario(
     options=lambda stage: Options(
         model=rehearsed(
             [
-                {"text": "Looking.", "calls": [call("look", n=1), call("look", n=2), call("pay", n=1)]},
-                {"calls": [call("put", n=2), call("pay", n=2), call("pay", n=3), call("pay", n=4)]},
+                {"text": "Looking.", "calls": [call("look", n=1), call("pay", n=2), call("pay", n=3)]},
                 {"text": "Is that all?"},
-                {"calls": [call("stumble", n=1), call("delegate", prompt="Think.")]},
+                {"calls": [call("put", n=4), call("stumble", n=1)]},
                 {"text": "Now it is."},
-                {"text": "Good."},
-                {"text": "Bye."},
             ],
             stage,
         ),

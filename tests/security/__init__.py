@@ -1,0 +1,1 @@
+"""Proofs that what is allowed stays where it is allowed."""
