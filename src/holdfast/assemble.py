@@ -1,5 +1,6 @@
 """Puts a session together: store, model, tools, policy, loop."""
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import replace
@@ -231,7 +232,7 @@ def _world(
         idle_timeout_s=options.idle_timeout_s,
         tool_timeout_s=options.tool_timeout_s,
         look=looks(toolset, ground, options.rules),
-        keep_rules=None if options.bare else _keeper(prepared.state.meta.project),
+        keep_rules=None if options.bare else _keeper(prepared.state.meta.project, ground.cwd),
     )
     world.open_child = _child_opener(options, store, world)
     return world
@@ -274,13 +275,14 @@ def _toolset(options: Options, model: str, hands: Hands) -> Toolset:
     return Toolset.of(*fitting, *(options.tools or ()))
 
 
-def _keeper(project: str) -> KeepRules:
-    """Remembers what was granted for longer than the session."""
+def _keeper(project: str, cwd: str) -> KeepRules:
+    """Remembers what was granted for longer than the session. What was meant from the working folder is written out in full."""
 
     async def keep(rules: Sequence[str], grant: Grant) -> str:
         book = GrantBook(data_dir())
+        whole = [re.sub(r"\(/(?!/)", f"(/{cwd}/", rule, count=1) for rule in rules]
         try:
-            await anyio.to_thread.run_sync(book.add, project if grant == "project" else EVERYWHERE, rules)
+            await anyio.to_thread.run_sync(book.add, project if grant == "project" else EVERYWHERE, whole)
         except UserError as exc:
             return f"it holds for this session only: {exc}"
         return ""
