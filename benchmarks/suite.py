@@ -8,7 +8,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from benchmarks import append, first_delta, listing, memory, opening, requests, size, startup, streaming, turn
+from benchmarks import append, first_delta, listing, memory, opening, requests, search, size, startup, streaming, turn
 from benchmarks.frame import Bench, Benchmark, Row
 from benchmarks.peers import Peers
 
@@ -23,6 +23,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "size": size.measure,
     "streaming": streaming.measure,
     "memory": memory.measure,
+    "search": search.measure,
 }
 SCRATCH: Final = Path(__file__).parents[1] / "build" / "bench"
 """On the disk of the checkout: a temporary folder is memory on many machines, which syncs in no time."""

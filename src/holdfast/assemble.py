@@ -251,6 +251,7 @@ def _agent(options: Options, hands: Hands, world: World) -> RunAgent:
             cwd=world.cwd,
             model=hook.model or world.state.progress.model,
             tools=hands.looking(),
+            tool_names=None,
             only_tools=True,
             permission_mode="plan",
             max_rounds=hook.max_turns,
@@ -272,7 +273,8 @@ def _toolset(options: Options, model: str, hands: Hands) -> Toolset:
     profile = profile_of(model)
     own = () if options.only_tools else hands.tools()
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
-    return Toolset.of(*fitting, *(options.tools or ()))
+    found = Toolset.of(*fitting, *(options.tools or ()))
+    return found if options.tool_names is None else found.only(options.tool_names)
 
 
 def _keeper(project: str, cwd: str) -> KeepRules:
@@ -328,6 +330,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             model=await childs_model(options.model or world.state.progress.model, started, world),
             permission_mode=world.state.progress.mode,
             tools=[each for each in options.tools or () if not each.spec.child],
+            tool_names=_without_children(options),
             parent=world.session,
             machine=None,
             owner=None,
@@ -342,6 +345,11 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
                 tell(child.usage, child.cost)
 
     return open_child
+
+
+def _without_children(options: Options) -> list[str] | None:
+    makes_children = {each.spec.name for each in options.tools or () if each.spec.child}
+    return None if options.tool_names is None else [name for name in options.tool_names if name not in makes_children]
 
 
 async def _run_child(started: ChildStarted, options: Options, opened: list[Session]) -> ChildFinished | ChildPaused:

@@ -44,7 +44,9 @@ class Options:
     """Makes a model of its name in the log; the profiles of the settings and the built-in providers unless it is given."""
     cwd: str | Path = "."
     tools: Sequence[Tool] | None = None
-    """Tools besides Read, Write, Edit and Bash."""
+    """Tools besides those that are built in."""
+    tool_names: Sequence[str] | None = None
+    """Only these of the tools, built in or given; a child session has no others either."""
     only_tools: bool = False
     """Whether `tools` are all the tools there are."""
     store: str | EventStore | None = DEFAULT

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Answer, Question, Rule, open_session, query, tool
+from holdfast import Answer, Question, Rule, UserError, open_session, query, tool
 from holdfast.runtime.callbacks import ToolEnd, ToolStart
 from holdfast.terminal_prompt import ask_on
 from holdfast.tools.spawn import child_tool
@@ -28,7 +28,9 @@ def answers(*given: Answer) -> tuple[Callable[[Question], Any], list[Question]]:
 
 
 async def outputs(session: Any) -> list[str]:
-    return [text_of(record.event.content) for record in await session.events() if isinstance(record.event, ToolFinished)]
+    return [
+        text_of(record.event.content) for record in await session.events() if isinstance(record.event, ToolFinished)
+    ]
 
 
 def bash(command: str) -> dict[str, object]:
@@ -235,3 +237,29 @@ async def test_questions_are_not_asked_where_nobody_asks() -> None:
         await session.run("Go.")
         asked = [r for r in await session.events() if isinstance(r.event, PermissionAsked)]
         assert len(asked) == 1
+
+
+@pytest.mark.contract("RV-28")
+async def test_a_session_may_have_fewer_tools_and_its_children_have_no_more() -> None:
+    seen: list[tuple[str, ...]] = []
+
+    class Watching:
+        """A scripted model that notes which tools it is told of."""
+
+        def __init__(self) -> None:
+            self._model = scripted(call("delegate", prompt="Think."), "Thought.", "Done.")
+            self.name, self.format, self.facts = self._model.name, self._model.format, self._model.facts
+
+        async def ask(self, request: Any) -> Any:
+            seen.append(tuple(spec.name for spec in request.tools))
+            async for item in self._model.ask(request):
+                yield item
+
+    names = ["Read", "Grep", "delegate"]
+    async with open_session(store=None, model=Watching(), tools=[child_tool()], tool_names=names) as session:
+        await session.run("Go.")
+        assert session.tools == ("Read", "Grep", "delegate")
+    assert set(seen) == {("Read", "Grep", "delegate"), ("Read", "Grep")}
+    with pytest.raises(UserError, match="'Teleport'"):
+        async with open_session(store=None, model=scripted("x"), tool_names=["Teleport"]):
+            pass

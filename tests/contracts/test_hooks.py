@@ -41,7 +41,9 @@ async def heard_events(session: Session) -> list[tuple[str, str]]:
 
 
 async def results(session: Session) -> list[str]:
-    return [text_of(record.event.content) for record in await session.events() if isinstance(record.event, ToolFinished)]
+    return [
+        text_of(record.event.content) for record in await session.events() if isinstance(record.event, ToolFinished)
+    ]
 
 
 # --- when ------------------------------------------------------------------------------------------------------------------------
@@ -190,7 +192,9 @@ async def test_a_hook_can_end_the_turn() -> None:
 
 
 @pytest.mark.contract("RB-37")
-async def test_the_start_of_a_session_is_heard_once_for_each_opening_and_its_words_reach_the_model(tmp_path: Any) -> None:
+async def test_the_start_of_a_session_is_heard_once_for_each_opening_and_its_words_reach_the_model(
+    tmp_path: Any,
+) -> None:
     heard: list[Told] = []
     start = says("SessionStart", specific("SessionStart", additionalContext="It is Monday."), heard)
     ends = says("SessionEnd", None, heard)

@@ -20,6 +20,7 @@ from holdfast.options import default_store_url
 from holdfast.ports import EventStore
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite_db import DbError, connect_stdlib
 from holdfast.stores.sqlite_files import BLOB_IN_TABLE
 from holdfast.stores.trace_files import trace_folder
 from holdfast.testing.builders import recorded
@@ -173,6 +174,7 @@ async def test_a_missing_package_and_one_that_cannot_encrypt_make_nothing(
         ("env:NOT_THERE", "'NOT_THERE'.* is not set"),
         ("env:EMPTY", "'EMPTY'.* is empty"),
         (f"env:{RAW}", "never by the key"),
+        (f"env:{OTHER}", "never by the key"),
         ("env:", "never by the key"),
         ("env:two words", "never by the key"),
         (RAW, "never the key"),
@@ -328,12 +330,14 @@ async def test_options_may_stand_together_and_a_question_mark_may_be_part_of_a_n
         assert store.url == url
 
 
-async def test_one_file_is_not_opened_with_and_without_a_key_at_once(open_at: Open) -> None:
+async def test_one_file_is_not_opened_with_and_without_a_key_at_once(open_at: Open, tmp_path: Path) -> None:
     for name, first, second in (("a.db", "env:RAW", ""), ("b.db", "", "env:RAW")):
         store = await open_at(name, key=first)
         await begun(store)
         with pytest.raises(StoreUnavailable, match="is open in this process with"):
             await open_at(name, key=second)
+    with pytest.raises(DbError, match="another SQLite library"):
+        connect_stdlib(str(tmp_path / "a.db"), "read")
 
 
 _ELSEWHERE = """
@@ -390,8 +394,8 @@ def test_the_usual_store_is_encrypted_when_its_variable_is_set_and_nothing_tells
     before = _content(door.folder / "data")
     for value, complaint in ((None, "no key was named"), (OTHER, "does not open"), ("", "is empty")):
         monkeypatch.delenv("HOLDFAST_STORE_KEY") if value is None else monkeypatch.setenv("HOLDFAST_STORE_KEY", value)
-        refused = door.run("sessions", "list")
-        assert (refused.code, refused.out) == (1, "")
+        refused = door.spawn("sessions", "list")
+        assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
         assert complaint in refused.err
         _check_silent(refused.err)
     assert _content(door.folder / "data") == before

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -36,6 +36,13 @@ class Toolset:
                 )
             by_name[each.spec.name] = each
         return cls(MappingProxyType(by_name))
+
+    def only(self, names: Iterable[str]) -> "Toolset":
+        """These tools of the set, in its order. Raise `UserError` when there is no such tool: a set can only be narrowed."""
+        wanted = set(names)
+        if unknown := sorted(wanted - self.by_name.keys()):
+            raise UserError(self._unknown(unknown[0]))
+        return Toolset.of(*(each for each in self if each.spec.name in wanted))
 
     def __iter__(self) -> Iterator[Tool]:
         """The tools in order."""

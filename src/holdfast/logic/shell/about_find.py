@@ -29,7 +29,6 @@ _ALONE: Final = frozenset(
             "-X",
         ),
         *(
-            "-follow",
             "-ignore_readdir_race",
             "-noignore_readdir_race",
             "-empty",
@@ -149,7 +148,8 @@ def _folders(fields: Sequence[Field], effect: Effect) -> tuple[list[Field], int]
                 effect.run(f"{field.text} may become an action")
             folders.append(field)
         elif _LEADING.fullmatch(field.value):
-            pass
+            if "L" in field.value:
+                effect.run("-L leads it to files that are not known before it runs")
         elif field.value == "-D":
             at += 1
         elif field.value.startswith("-") or field.value in ("(", ")", "!", ","):

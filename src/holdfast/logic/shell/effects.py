@@ -91,6 +91,8 @@ def see(seen: Seen, effect: Effect, scope: Scope) -> None:
     option = seen.option
     if option.danger:
         effect.run(f"{option.name} makes it write or run something")
+    if option.strays:
+        effect.run(f"{option.name} leads it to files that are not known before it runs")
     kind = _KINDS.get(option.kind)
     if seen.value is not None and kind and seen.value.value != "-":
         effect.touch(kind, seen.value, scope)

@@ -1,8 +1,8 @@
 """Reading a program's arguments: options in every spelling that getopt takes, their values, and the operands.
 
 A specification is one line of text: `-n: --lines: -q --pre!: -o:write --color?`. A name alone is a switch, `:` takes a value, `?`
-takes one only when it is glued on, a word after `:` says what the value is (`read write list remove script text two`), and `!` marks
-what makes a harmless program dangerous.
+takes one only when it is glued on, a word after `:` says what the value is (`read write list remove script text two`), `!` marks
+what makes a harmless program dangerous, and `~` what lets it go on behind links, or to files that only another file names.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.logic.shell.scope import Field
 
-_SPEC: Final = re.compile(r"(-{1,2}[^!:?\s]+)(!?)(?:(:|\?)(\w*))?")
+_SPEC: Final = re.compile(r"(-{1,2}[^!~:?\s]+)([!~]?)(?:(:|\?)(\w*))?")
 _NUMBER: Final = re.compile(r"-\d+[a-zA-Z]?")
 
 
@@ -24,6 +24,7 @@ class Option(msgspec.Struct, frozen=True):
     takes: Literal["", ":", "?"] = ""
     kind: str = "text"
     danger: bool = False
+    strays: bool = False
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -60,8 +61,9 @@ class Options:
     def __init__(self, specification: str) -> None:
         self.short: dict[str, Option] = {}
         self.long: dict[str, Option] = {}
-        for name, danger, takes, kind in _SPEC.findall(specification):
-            option = Option(name, takes, kind or "text", bool(danger) or kind in ("write", "remove", "script"))
+        for name, mark, takes, kind in _SPEC.findall(specification):
+            danger = mark == "!" or kind in ("write", "remove", "script")
+            option = Option(name, takes, kind or "text", danger, mark == "~")
             (self.long if len(name) > 2 else self.short)[name] = option
         self.dangerous = any(option.danger for option in (*self.short.values(), *self.long.values()))
 
