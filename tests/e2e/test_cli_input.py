@@ -43,8 +43,17 @@ def test_an_approval_goes_out_as_a_line_and_its_answer_comes_in_as_one(door: Doo
         "tool_name": "Bash",
         "input": {"command": "echo ran >> b.txt"},
         "tool_use_id": question["request_id"],
-        "decision_reason": "Bash runs programs",
+        "decision_reason": f"{str(door.work / 'b.txt')!r} would be changed",
         "decision_reason_type": "mode",
+        "permission_suggestions": [
+            {
+                "type": "addRules",
+                "rules": [{"toolName": "Edit", "ruleContent": "/b.txt"}],
+                "behavior": "allow",
+                "destination": destination,
+            }
+            for destination in ("session", "localSettings")
+        ],
     }
     assert first[-1]["result"] == "one"
     assert (door.work / "b.txt").read_text(encoding="utf-8") == "ran\n"

@@ -1,4 +1,4 @@
-"""What people are told about rules and denied calls, and approvals that change a call or come after a crash."""
+"""What people are told about rules and denied calls, and approvals that come after a crash."""
 
 import signal
 
@@ -22,21 +22,6 @@ def allow(question: Line, **more: object) -> Line:
     return {"type": "control_response", "response": {"subtype": "success", **answer}}
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [{"command": "echo other >> b.txt", "timeout": 30000}, {"command": "echo ran >> b.txt"}, {}],
-)
-def test_an_answer_that_changes_the_input_runs_nothing_and_says_so(door: Door, changed: dict[str, object]) -> None:
-    process, question = asks(door)
-    send(process, allow(question, updatedInput=changed))
-    rest = finish(process)
-
-    refused = rest.lines[0]["message"]["content"][0]
-    assert (refused["is_error"], "input cannot be changed yet" in refused["content"]) == (True, True)
-    assert [denial["tool_name"] for denial in rest.lines[-1]["permission_denials"]] == ["Bash"]
-    assert not (door.work / "b.txt").exists()
-
-
 def test_an_answer_with_the_same_input_runs_it(door: Door) -> None:
     process, question = asks(door)
     send(process, allow(question, updatedInput=dict(reversed(question["request"]["input"].items()))))
@@ -44,16 +29,6 @@ def test_an_answer_with_the_same_input_runs_it(door: Door) -> None:
 
     assert (rest.code, rest.lines[-1]["permission_denials"]) == (0, [])
     assert (door.work / "b.txt").read_text(encoding="utf-8") == "ran\n"
-
-
-def test_an_early_answer_may_not_change_the_input_either(door: Door) -> None:
-    process = door.start("--model", door.script(RUNS, DONE), "--input-format", "stream-json")
-    send(process, {"type": "answer", "allow": True, "updatedInput": {"command": "true"}})
-    send(process, {"type": "user", "message": {"role": "user", "content": "go"}})
-    ran = finish(process)
-
-    assert (ran.out, "Bash was not run: the answer allows it with another input" in ran.err) == ("Done.\n", True)
-    assert not (door.work / "b.txt").exists()
 
 
 @pytest.mark.parametrize(("flags", "kind"), [((), "mode"), (("--ask", "Bash"), "rule")])
@@ -99,26 +74,34 @@ def test_an_approval_that_nobody_gives_after_a_crash_halts(door: Door) -> None:
     [
         ((), 3, "Allow it with --allow Bash, or answer with --input-format stream-json."),
         (("--deny", "Bash"), 0, "Bash was not run: denied by the rule 'Bash'."),
-        (("--permission-mode", "plan"), 0, "Bash was not run: Bash changes things, and the mode is plan."),
-        (("--permission-mode", "dontAsk"), 0, "Bash was not run: Bash runs programs, and the mode never asks."),
+        (("--permission-mode", "plan"), 0, "Bash was not run: the mode is plan: '{work}/b.txt' is not changed."),
+        (
+            ("--permission-mode", "dontAsk"),
+            0,
+            "Bash was not run: '{work}/b.txt' would be changed; and the mode never asks.",
+        ),
     ],
 )
 def test_every_denied_call_is_told_to_who_reads_text(door: Door, flags: tuple[str, ...], code: int, words: str) -> None:
     ran = door.run("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE), *flags)
 
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "Done.\n", 1)
-    assert words in ran.err
+    assert words.format(work=door.work) in ran.err
 
 
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--deny", "Bash(rm *)", "--deny", "Bash(rm *)"), "it denies every call of Bash."),
-        (("--ask", "Bash(rm *)"), "it asks for every call of Bash."),
-        (("--allow", "Bash(ls *)"), "it allows no call. --allow Bash allows them all."),
-        (("--deny", "Bsh"), "'Bsh' is about no tool that is here. The tools are Read, Write, Edit, Bash."),
-        (("--allowedTools", "Read,Grep"), "The rule --allow 'Grep' is about no tool"),
+        (
+            ("--deny", "Bsh", "--deny", "Bsh"),
+            "The rule --deny 'Bsh' is about no tool that is here. The tools are Read, ",
+        ),
+        (("--allowedTools", "Read,Task"), "The rule --allow 'Task' is about no tool that is here."),
         (("--allow", "bash"), "must name its tool exactly, such as Bash."),
+        (("--allow", "Gr*"), "must name its tool exactly, such as Grep."),
+        (("--allow", "Write(src/**)"), "Write with a path allows nothing: write Edit(src/**)."),
+        (("--allow", "Read(/etc/hosts)"), "for the file system's root write Read(//etc/hosts)."),
+        (("--allow", "Bash(ls *)", "--deny", "Bash"), "a denial always wins: this rule allows nothing."),
     ],
 )
 def test_a_rule_that_does_not_do_what_it_says_is_told_once(door: Door, flags: tuple[str, ...], words: str) -> None:
@@ -128,8 +111,27 @@ def test_a_rule_that_does_not_do_what_it_says_is_told_once(door: Door, flags: tu
     assert words in ran.err
 
 
-@pytest.mark.parametrize("flags", [("--deny", "ba*"), ("--deny", "*"), ("--allow", "*"), ("--ask", "Bash(*)")])
+@pytest.mark.parametrize(
+    "flags",
+    [
+        *(("--deny", rule) for rule in ("ba*", "*", "Bash(rm *)", "bash(rm *)", "Read(/etc/hosts)", "Cd(..)")),
+        *(("--allow", rule) for rule in ("*", "Bash(ls *)", "Bash(git *)", "Edit(src/**)", "Read(~/notes/**)")),
+        *(("--ask", rule) for rule in ("Bash(*)", "Bash(rm *)", "Edit")),
+    ],
+)
 def test_a_rule_that_does_what_it_says_is_not_remarked_on(door: Door, flags: tuple[str, ...]) -> None:
     ran = door.run("-p", "hi", "--no-persist", "--model", door.script(DONE), *flags)
 
     assert (ran.code, ran.err) == (0, "")
+
+
+def test_rules_of_settings_are_not_remarked_on_at_every_run(door: Door) -> None:
+    settings = door.folder / "config" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"permissions": {"allow": ["Write(src/**)", "Tsk"], "deny": ["Bash"]}}', encoding="utf-8")
+    settings.chmod(0o600)
+
+    ran = door.run("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE), "--output-format", "json")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert [denial["tool_name"] for denial in ran.json["permission_denials"]] == ["Bash"]

@@ -63,10 +63,7 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         ((*PROMPT, "--bare", "--settings", "x.json"), "leave --settings away"),
         ((*PROMPT, "--scope", "everything"), "'everything' is not one of"),
         ((*PROMPT, "--add-dir", "/no/such/folder"), "does not exist"),
-        *(
-            ((*PROMPT, flag, "value"), f"{flag} is not available yet")
-            for flag in ("--mcp-config", "--agent")
-        ),
+        *(((*PROMPT, flag, "value"), f"{flag} is not available yet") for flag in ("--mcp-config", "--agent")),
         (("serve",), "'serve' is not available yet"),
         (("hello",), "holdfast -p 'hello'"),
         (("--model", "x", "sessions", "list"), "--model belongs to -p"),

@@ -13,7 +13,7 @@ import anyio
 
 from holdfast import Rule, Session, open_session
 from holdfast.providers.scripted import ScriptedModel
-from holdfast.vocab.events import CallJudged, ToolFinished, ToolStarted
+from holdfast.vocab.events import CallJudged, ModelReplied, ToolFinished, ToolStarted, calls_of
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import FsScope, Mode
 from tests.security.scope_calls import Call, Caller
@@ -34,6 +34,7 @@ class Setting:
     allow: tuple[str, ...] = ()
     race: bool = False
     commands: bool = True
+    searches: bool = True
     hidden: tuple[str, ...] = (OUTSIDE, PRIVATE)
     """What no output may hold. Where somebody swaps folders while programs run, or every command is allowed, programs may read what
     walls show them: then only what walls close counts."""
@@ -46,11 +47,29 @@ SETTINGS: Final = (
         name="patterns",
         scope="sandboxed",
         mode="default",
-        allow=("Bash(cat *)", "Bash(cp *)", "Bash(sed -i *)", "Bash(mv *)", "Edit(plain/**)", "Edit(/swap/**)", "Read(**/*.txt)", "Write"),
+        allow=(
+            "Bash(cat *)",
+            "Bash(cp *)",
+            "Bash(sed -i *)",
+            "Bash(mv *)",
+            "Edit(plain/**)",
+            "Edit(/swap/**)",
+            "Read(**/*.txt)",
+            "Write",
+        ),
     ),
-    Setting(name="files while folders are swapped", scope="sandboxed", race=True, commands=False, allow=("Edit", "Write")),
-    Setting(name="everything while folders are swapped", scope="sandboxed", race=True, hidden=(PRIVATE,)),
-    Setting(name="every command", scope="project", allow=("Bash",), race=True, hidden=(PRIVATE,)),
+    Setting(
+        name="files while folders are swapped",
+        scope="sandboxed",
+        race=True,
+        commands=False,
+        searches=False,
+        allow=("Edit", "Write"),
+    ),
+    Setting(
+        name="everything while folders are swapped", scope="sandboxed", race=True, searches=False, hidden=(PRIVATE,)
+    ),
+    Setting(name="every command", scope="project", allow=("Bash",), race=True, searches=False, hidden=(PRIVATE,)),
 )
 
 
@@ -62,7 +81,7 @@ class Figures:
     ran: collections.Counter[str] = field(default_factory=collections.Counter)
     well: int = 0
     slipped: int = 0
-    """Outputs with what lies outside that walls do not close, where that is not held against anybody."""
+    """Outputs with what lies outside, also where that is not held against anybody."""
     holes: list[str] = field(default_factory=list)
 
     @property
@@ -73,14 +92,15 @@ class Figures:
     def __str__(self) -> str:
         judged = ", ".join(f"{number} {name}" for name, number in sorted(self.judged.items()))
         ran = ", ".join(f"{name} {number}" for name, number in sorted(self.ran.items()))
-        return f"{self.calls} calls: {judged}; ran {self.ran.total()} ({ran}), {self.well} went well; slipped {self.slipped}; {len(self.holes)} holes"
+        end = f"{self.well} went well; slipped {self.slipped}; {len(self.holes)} holes"
+        return f"{self.calls} calls: {judged}; ran {self.ran.total()} ({ran}), {end}"
 
 
 async def run_batch(made: Yard, setting: Setting, seed: int, figures: Figures, *, calls: Sequence[Call] = ()) -> None:
     """Lay the workspace out anew, make calls in a session, and note whatever happened outside."""
     made.lay_out()
     before = made.outside()
-    caller = Caller(made, seed, commands=setting.commands)
+    caller = Caller(made, seed, commands=setting.commands, searches=setting.searches)
     wanted = calls or [caller.call() for _ in range(REPLIES * AT_ONCE)]
     replies = [wanted[at : at + AT_ONCE] for at in range(0, len(wanted), AT_ONCE)]
     script = [{"calls": [{"name": name, "args": args} for name, args in reply]} for reply in replies]
@@ -96,29 +116,29 @@ async def run_batch(made: Yard, setting: Setting, seed: int, figures: Figures, *
             trust=True,
         ) as session:
             await session.run("go")
-            await _account(session, wanted, setting, seed, figures)
+            await _account(session, setting, seed, figures)
     after = made.outside()
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
         figures.holes.append(f"{setting.name}, seed {seed}: changed outside: {', '.join(changed)}")
 
 
-async def _account(session: Session, wanted: Sequence[Call], setting: Setting, seed: int, figures: Figures) -> None:
-    number: dict[str, Call] = {}
+async def _account(session: Session, setting: Setting, seed: int, figures: Figures) -> None:
+    asked: dict[str, str] = {}
     for record in await session.events():
         event = record.event
-        if isinstance(event, CallJudged):
-            number[event.call] = wanted[len(number)] if event.call not in number else number[event.call]
+        if isinstance(event, ModelReplied):
+            asked |= {call.id: f"{call.name} {call.args}" for call in calls_of(event)}
+        elif isinstance(event, CallJudged):
             figures.judged[event.decision] += 1
         elif isinstance(event, ToolStarted):
             figures.ran[event.name] += 1
         elif isinstance(event, ToolFinished):
             figures.well += event.outcome == "ok"
             text = "".join(part.text for part in event.content if isinstance(part, Text))
+            figures.slipped += OUTSIDE in text
             if any(mark in text for mark in setting.hidden):
-                figures.holes.append(f"{setting.name}, seed {seed}: shown: {text[:300]!r} by call {event.call}")
-            elif OUTSIDE in text:
-                figures.slipped += 1
+                figures.holes.append(f"{setting.name}, seed {seed}: shown by {asked[event.call]}: {text[:200]!r}")
 
 
 @contextmanager
@@ -134,7 +154,7 @@ def at_home(made: Yard) -> Iterator[None]:
 
 def main(arguments: Sequence[str]) -> int:
     """Make so many calls over all settings, and print what came of them; 1 when something got out."""
-    wanted, seed = (int(each) for each in (*arguments, "3000", "1")[:2]) if len(arguments) < 2 else map(int, arguments)
+    wanted, seed = map(int, (*arguments, *("3000", "1")[len(arguments) :]))
     batches = max(1, wanted // (REPLIES * AT_ONCE * len(SETTINGS)))
     together: list[str] = []
     total = 0

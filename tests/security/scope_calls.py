@@ -3,7 +3,6 @@
 import random
 import shlex
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 from tests.security.yard import LINKS, PLAIN, Yard
@@ -11,30 +10,139 @@ from tests.security.yard import LINKS, PLAIN, Yard
 Call = tuple[str, Mapping[str, object]]
 """A tool and its arguments."""
 
-_BELOW: Final = ("", "/secret.txt", "/sub/secret.txt", "/made.txt", "/x/y.txt", "/..", "/../outside/secret.txt", "/id", "/.")
+_BELOW: Final = (
+    "",
+    "/secret.txt",
+    "/sub/secret.txt",
+    "/made.txt",
+    "/x/y.txt",
+    "/..",
+    "/../outside/secret.txt",
+    "/id",
+    "/.",
+)
 _FOLDERS: Final = ("plain", "pkg", "other", "swap/dir", "swap", ".", "made", "moved", "folder", "chain", "inner")
-_SWAPPED: Final = ("swap/dir/secret.txt", "swap/leaf.txt", "swap/dir", "swap/keys/id", "swap/dir/made.txt", "swap/dir/sub/secret.txt")
+_SWAPPED: Final = (
+    "swap/dir/secret.txt",
+    "swap/leaf.txt",
+    "swap/dir",
+    "swap/keys/id",
+    "swap/dir/made.txt",
+    "swap/dir/sub/secret.txt",
+)
 _READERS: Final = (
-    *("cat {p}", "head -n 3 {p}", "tail -n +1 {p}", "wc -l {p}", "nl {p}", "cat < {p}", "sort {p}", "cat -- {p}", "tac {p}"),
-    *("grep -rn mark {p}", "grep -R mark {p}", "rg mark {p}", "rg -L mark {p}", "rg -uuu mark {p}", "find {p} -type f", "find -L {p} -name '*.txt'"),
-    *("ls -la {p}", "ls -RL {p}", "diff {p} {q}", "diff -r {p} {q}", "cmp {p} {q}", "cut -c1-40 {p}", "du -aL {p}", "tree -l {p}"),
-    *("wc -l --files0-from={p}", "sort --files0-from={p}", "stat -L {p}", "file {p}", "base64 {p}", "xxd {p}", "uniq {p}", "paste {p} {q}"),
-    *("sed -n 1,3p {p}", "awk '{{print}}' {p}", "jq . {p}", "comm {p} {q}", "od -c {p}", "strings {p}", "readlink -f {p}", "git diff --no-index {p} {q}"),
+    *(
+        "cat {p}",
+        "head -n 3 {p}",
+        "tail -n +1 {p}",
+        "wc -l {p}",
+        "nl {p}",
+        "cat < {p}",
+        "sort {p}",
+        "cat -- {p}",
+        "tac {p}",
+    ),
+    *(
+        "grep -rn mark {p}",
+        "grep -R mark {p}",
+        "rg mark {p}",
+        "rg -L mark {p}",
+        "rg -uuu mark {p}",
+        "find {p} -type f",
+        "find -L {p} -name '*.txt'",
+    ),
+    *(
+        "ls -la {p}",
+        "ls -RL {p}",
+        "diff {p} {q}",
+        "diff -r {p} {q}",
+        "cmp {p} {q}",
+        "cut -c1-40 {p}",
+        "du -aL {p}",
+        "tree -l {p}",
+    ),
+    *(
+        "wc -l --files0-from={p}",
+        "sort --files0-from={p}",
+        "stat -L {p}",
+        "file {p}",
+        "base64 {p}",
+        "xxd {p}",
+        "uniq {p}",
+        "paste {p} {q}",
+    ),
+    *(
+        "sed -n 1,3p {p}",
+        "awk '{{print}}' {p}",
+        "jq . {p}",
+        "comm {p} {q}",
+        "od -c {p}",
+        "strings {p}",
+        "readlink -f {p}",
+        "git diff --no-index {p} {q}",
+    ),
 )
 _EDITORS: Final = (
-    *("touch {p}", "mkdir -p {p}", "rm -f {p}", "rm -rf {p}", "rmdir {p}", "mv {p} {q}", "cp {p} {q}", "cp -r {p} {q}", "cp -a {p} {q}"),
-    *("cp -rL {p} {q}", "cp -RT {p} {q}", "cp --parents {p} {q}", "mv -t {q} {p}", "cp -t {q} {p}", "ln -s {p} {q}", "ln {p} {q}", "mv -T {p} {q}"),
-    *("sed -i s/one/1/ {p}", "sed -i.bak s/one/1/ {p}", "echo x > {p}", "echo x >> {p}", "cat {p} > {q}", ": > {p}", "tee {p} < {q}", "chmod 600 {p}"),
-    *("truncate -s 0 {p}", "echo x | tee -a {p}", "cp {p} {q} && cat {q}", "mv {p} {q}; cat {q}/secret.txt", "cp -a {p} {q}; cat {q}/link/secret.txt"),
-    *("mv {p} {q} && echo x > {q}/link/made.txt", "mkdir -p {p}/a && touch {p}/a/b", "cd {p} && cat secret.txt", "cd {p} && touch made.txt", "(cd {p}; ls -la)"),
-    *("pushd {p} && cat leaf.txt", "echo x 2> {p}", "cat {p} &> {q}", "echo x >| {p}", "cat <<E > {p}\nx\nE", "for f in {p} {q}; do cat $f; done"),
+    *(
+        "touch {p}",
+        "mkdir -p {p}",
+        "rm -f {p}",
+        "rm -rf {p}",
+        "rmdir {p}",
+        "mv {p} {q}",
+        "cp {p} {q}",
+        "cp -r {p} {q}",
+        "cp -a {p} {q}",
+    ),
+    *(
+        "cp -rL {p} {q}",
+        "cp -RT {p} {q}",
+        "cp --parents {p} {q}",
+        "mv -t {q} {p}",
+        "cp -t {q} {p}",
+        "ln -s {p} {q}",
+        "ln {p} {q}",
+        "mv -T {p} {q}",
+    ),
+    *(
+        "sed -i s/one/1/ {p}",
+        "sed -i.bak s/one/1/ {p}",
+        "echo x > {p}",
+        "echo x >> {p}",
+        "cat {p} > {q}",
+        ": > {p}",
+        "tee {p} < {q}",
+        "chmod 600 {p}",
+    ),
+    *(
+        "truncate -s 0 {p}",
+        "echo x | tee -a {p}",
+        "cp {p} {q} && cat {q}",
+        "mv {p} {q}; cat {q}/secret.txt",
+        "cp -a {p} {q}; cat {q}/link/secret.txt",
+    ),
+    *(
+        "mv {p} {q} && echo x > {q}/link/made.txt",
+        "mkdir -p {p}/a && touch {p}/a/b",
+        "cd {p} && cat secret.txt",
+        "cd {p} && touch made.txt",
+        "(cd {p}; ls -la)",
+    ),
+    *(
+        "pushd {p} && cat leaf.txt",
+        "echo x 2> {p}",
+        "cat {p} &> {q}",
+        "echo x >| {p}",
+        "cat <<E > {p}\nx\nE",
+        "for f in {p} {q}; do cat $f; done",
+    ),
 )
 
 
 class Caller:
     """Makes calls up."""
 
-    def __init__(self, yard: Yard, seed: int, *, commands: bool = True) -> None:
+    def __init__(self, yard: Yard, seed: int, *, commands: bool = True, searches: bool = True) -> None:
         self._yard = yard
         self._random = random.Random(seed)
         self._kinds: tuple[Callable[[], Call], ...] = (
@@ -43,10 +151,10 @@ class Caller:
             self._edit,
             self._multi_edit,
             self._patch,
-            self._glob,
-            self._grep,
             self._notebook,
         )
+        if searches:
+            self._kinds += (self._glob, self._grep)
         if commands:
             self._kinds += (self._bash,) * len(self._kinds)
 
@@ -57,12 +165,15 @@ class Caller:
     # --- paths -------------------------------------------------------------------------------------------------------------------
 
     def _path(self) -> str:
-        """A path, spelt in some way; half of them may lead out."""
+        """A path, spelt in some way; many of them may lead out."""
         pick = self._random
         plain = pick.choice(
             (
                 pick.choice(PLAIN),
+                pick.choice(PLAIN),
                 pick.choice(_SWAPPED),
+                pick.choice(_SWAPPED),
+                pick.choice(_FOLDERS),
                 pick.choice(_FOLDERS),
                 pick.choice(tuple(LINKS)) + pick.choice(_BELOW),
                 f"../outside{pick.choice(_BELOW)}",
@@ -74,8 +185,7 @@ class Caller:
     def _spelt(self, path: str) -> str:
         work = str(self._yard.work)
         ways: tuple[Callable[[], str], ...] = (
-            lambda: path,
-            lambda: path,
+            *(lambda: path,) * 6,
             lambda: f"{work}/{path}",
             lambda: f"./{path}",
             lambda: path.replace("/", "//"),
@@ -98,7 +208,7 @@ class Caller:
         ways: tuple[Callable[[], str], ...] = (
             lambda: shlex.quote(path),
             lambda: f'"{path}"',
-            lambda: path if not path.startswith("~") else path,
+            lambda: path,
             lambda: f'"$PWD/{path}"' if not path.startswith(("/", "~")) else path,
             lambda: f"${{HOME}}/../work/{path}" if not path.startswith(("/", "~")) else path,
             lambda: path.replace("e", "?", 1),
@@ -156,8 +266,3 @@ class Caller:
     def _notebook(self) -> Call:
         name = self._random.choice((self._path(), self._spelt("own.ipynb"), self._spelt("notebook.ipynb")))
         return "NotebookEdit", {"notebook_path": name, "cell_id": "c1", "new_source": "changed"}
-
-
-def outside_call(yard: Yard) -> Path:
-    """A path that leads out, to try whether what happens there is noticed."""
-    return yard.work / "folder" / "made.txt"

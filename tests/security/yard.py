@@ -3,7 +3,6 @@
 The yard does not lie in a temporary folder: walls put another one in its place, and then nothing outside could be touched anyway.
 """
 
-import ctypes
 import hashlib
 import os
 import shutil
@@ -22,7 +21,10 @@ OUTSIDE: Final = "mark-b7c1e09d4a"
 """Stands in every file outside, and in the name of one that no call names."""
 PRIVATE: Final = "mark-5e2f8a6c13"
 """Stands in files that walls close to programs as well."""
-CLIPPED: Final = '{"cells": [{"cell_type": "code", "id": "c1", "metadata": {}, "outputs": [], "source": ["%s"]}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'
+NOTEBOOK: Final = (
+    '{"cells": [{"cell_type": "code", "id": "c1", "metadata": {}, "outputs": [], "source": ["%s"]}], '
+    '"metadata": {}, "nbformat": 4, "nbformat_minor": 5}\n'
+)
 LINKS: Final = {
     "leaf": "../outside/secret.txt",
     "leafabs": "{yard}/outside/secret.txt",
@@ -45,7 +47,15 @@ LINKS: Final = {
     "notebook.ipynb": "../outside/notebook.ipynb",
 }
 """Links of the workspace and what they say."""
-PLAIN: Final = ("plain/a.txt", "plain/deep/b.txt", "doc.md", "swap/dir/secret.txt", "swap/leaf.txt", "other/link/secret.txt", "other/leaf.txt")
+PLAIN: Final = (
+    "plain/a.txt",
+    "plain/deep/b.txt",
+    "doc.md",
+    "swap/dir/secret.txt",
+    "swap/leaf.txt",
+    "other/link/secret.txt",
+    "other/leaf.txt",
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +79,7 @@ class Yard:
         shutil.rmtree(self.work, ignore_errors=True)
         for name in PLAIN:
             _write(self.work / name, f"inside {name}\none\ntwo\n")
-        _write(self.work / "own.ipynb", CLIPPED % "inside")
+        _write(self.work / "own.ipynb", NOTEBOOK % "inside")
         (self.work / ".git").mkdir()
         (self.work / "pkg").mkdir()
         for name, target in LINKS.items():
@@ -100,7 +110,7 @@ def yard() -> Iterator[Yard]:
     try:
         for name in ("secret.txt", "sub/secret.txt", f"{OUTSIDE}.txt", "link/secret.txt", "leaf.txt", "dir/secret.txt"):
             _write(made.path / "outside" / name, f"{OUTSIDE}\none\ntwo\n")
-        _write(made.path / "outside/notebook.ipynb", CLIPPED % OUTSIDE)
+        _write(made.path / "outside/notebook.ipynb", NOTEBOOK % OUTSIDE)
         _write(made.home / ".ssh/id", f"{PRIVATE}\n")
         (made.path / "outside/sub").chmod(0o750)
         made.lay_out()
@@ -120,11 +130,6 @@ def swapped_meanwhile(made: Yard) -> Iterator[None]:
     finally:
         racer.send_signal(signal.SIGKILL)
         racer.wait()
-
-
-def can_exchange() -> bool:
-    """Whether two names can be exchanged in one step here."""
-    return hasattr(ctypes.CDLL(None), "renameat2")
 
 
 def _write(path: Path, content: str) -> None:

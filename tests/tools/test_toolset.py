@@ -3,13 +3,17 @@
 import pytest
 
 from holdfast.tools.define import tool
-from holdfast.tools.toolset import Toolset, default_tools
+from holdfast.tools.edit import edit_file
+from holdfast.tools.read import read_file
+from holdfast.tools.shell import run_command
+from holdfast.tools.toolset import Toolset
+from holdfast.tools.write import write_file
 from holdfast.vocab.errors import UserError
 
-TOOLS = default_tools()
+TOOLS = Toolset.of(read_file, write_file, edit_file, run_command)
 
 
-def test_the_default_tools_are_in_order() -> None:
+def test_tools_keep_their_order_and_say_what_they_do() -> None:
     assert [spec.name for spec in TOOLS.specs()] == ["Read", "Write", "Edit", "Bash"]
     assert [(spec.effect, spec.touches) for spec in TOOLS.specs()] == [
         ("pure", "reads"),
@@ -20,6 +24,13 @@ def test_the_default_tools_are_in_order() -> None:
     assert len(TOOLS) == 4
     assert TOOLS.get("Read") in list(TOOLS)
     assert TOOLS.get("Reed") is None
+
+
+def test_a_set_is_narrowed_in_its_own_order_and_never_widened() -> None:
+    assert [spec.name for spec in TOOLS.only(["Bash", "Read", "Bash"]).specs()] == ["Read", "Bash"]
+    assert len(TOOLS.only([])) == 0
+    with pytest.raises(UserError, match="There is no tool 'Reed'. Did you mean 'Read'"):
+        TOOLS.only(["Bash", "Reed"])
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

@@ -144,18 +144,21 @@ def check_store(here: Here) -> Iterator[Finding]:
     if here.place.store is None and path is not None and not path.exists():
         yield Finding(f"{url}: not there yet; the first session makes it")
         return
-    count, busy = anyio.run(_opened, here.place)
+    count, busy, opened = anyio.run(_opened, here.place)
     yield Finding(f"{url}: opens; {count} session{'' if count == 1 else 's'}{busy}")
-    if path is not None and url.startswith("sqlite:"):
+    if opened.startswith("sqlcipher:"):
+        yield Finding("it is encrypted")
+    elif path is not None and url.startswith("sqlite:"):
         yield _pages(path)
 
 
-async def _opened(place: Place) -> tuple[int, str]:
+async def _opened(place: Place) -> tuple[int, str, str]:
     from holdfast.ports import SessionQuery
 
     async with place.opened(read_only=True) as store:
         metas = await store.list(SessionQuery(limit=None))
-        return len(metas), await _open_turns(store, [meta.id for meta in metas if meta.open_turn][:5])
+        turns = await _open_turns(store, [meta.id for meta in metas if meta.open_turn][:5])
+        return len(metas), turns, store.url
 
 
 async def _open_turns(store: "EventStore", sessions: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a person is told in passing about limits: a wait, another model, a shorter conversation, money."""
+"""What a person is told in passing: a wait, another model, a shorter conversation, money, what a hook noted."""
 
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
@@ -15,6 +15,7 @@ from holdfast.vocab.event_limits import (
     FallbackTaken,
     WaitStarted,
 )
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import ModelNoted, ModelReplied
 from holdfast.vocab.messages import MediaRef, Text, TextRef, ToolCall
 from holdfast.vocab.specs import ModelFacts
@@ -51,6 +52,8 @@ def limit_in_words(record: Recorded, *, answerable: bool) -> str:
             return f"note: {event.note}"
         case ModelReplied():
             return _oddly_ended(event)
+        case HookFinished(notes=notes) if notes:
+            return f"{event.event} hook: {'; '.join(notes)}"
         case _:
             return ""
 

@@ -1,4 +1,4 @@
-"""The environment variables that hold keys of model providers and search engines. What a tool runs does not get them."""
+"""The environment variables that hold keys of model providers, search engines and stores. What a tool runs does not get them."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,6 +11,7 @@ KEY_VARIABLES: Final = frozenset(
         "GEMINI_API_KEY",
         "GOOGLE_API_KEY",
         "GROQ_API_KEY",
+        "HOLDFAST_STORE_KEY",
         "MISTRAL_API_KEY",
         "OLLAMA_API_KEY",
         "OPENAI_API_KEY",
@@ -24,7 +25,7 @@ PREFIX: Final = "HOLDFAST_API_KEY_"
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without the keys of providers."""
+    """`environment` without keys."""
     return {
         name: value for name, value in environment.items() if name not in KEY_VARIABLES and not name.startswith(PREFIX)
     }

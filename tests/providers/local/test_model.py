@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast import open_session
 from holdfast.logic.tokens import estimate_text
 from holdfast.ports import ModelReply, ModelRequest
 from holdfast.providers.local.engine import Engines
@@ -16,7 +17,11 @@ from holdfast.providers.local.model import CIRCLE, FACTS, LocalModel, choose, fi
 from holdfast.providers.local.pins import known_models
 from holdfast.providers.local.profile import LOCAL, profile_of
 from holdfast.providers.local.slim import slim
-from holdfast.tools.toolset import default_tools
+from holdfast.providers.scripted import ScriptedModel
+from holdfast.tools.edit import edit_file
+from holdfast.tools.read import read_file
+from holdfast.tools.shell import run_command
+from holdfast.tools.write import write_file
 from holdfast.vocab.deltas import TextDelta
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.messages import Message, Text, ToolCall, ToolResult
@@ -24,6 +29,7 @@ from holdfast.vocab.specs import Prices, Usage
 from tests.providers.local.engine_kit import asked, model_file, stand_in
 
 GB = 1_000_000_000
+SPECS = tuple(each.spec for each in (read_file, write_file, edit_file, run_command))
 
 
 def said(text: str) -> Message:
@@ -48,8 +54,7 @@ async def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 async def ask(model: LocalModel, *messages: Message) -> list[object]:
-    tools = default_tools().specs()
-    request = ModelRequest(model=model.name, messages=messages, instructions="Be short.", tools=tools)
+    request = ModelRequest(model=model.name, messages=messages, instructions="Be short.", tools=SPECS)
     return [item async for item in model.ask(request)]
 
 
@@ -149,8 +154,7 @@ def test_a_model_that_was_not_pulled_is_refused_before_the_session_begins(
 
 
 def test_tools_are_said_in_few_words_and_the_most_useful_one_last() -> None:
-    specs = default_tools().specs()
-    short = slim(specs)
+    short = slim(SPECS)
 
     assert [spec.name for spec in short] == ["Edit", "Write", "Read", "Bash"]
     assert short[-1].description.startswith("Run a shell command: show a file")
@@ -159,12 +163,13 @@ def test_tools_are_said_in_few_words_and_the_most_useful_one_last() -> None:
     assert isinstance(properties, dict)
     assert list(properties) == ["command"]
     by_name = {spec.name: spec.schema["required"] for spec in short}
-    assert by_name == {spec.name: spec.schema["required"] for spec in specs}
+    assert by_name == {spec.name: spec.schema["required"] for spec in SPECS}
 
 
-def test_the_profile_is_small_and_names_tools_that_exist() -> None:
+async def test_the_profile_is_small_and_names_tools_that_exist() -> None:
     assert profile_of("local:qwen2.5-coder-1.5b") is LOCAL
     assert profile_of("anthropic:claude-sonnet-4-6") is None
     assert estimate_text(LOCAL.system_prompt) < 250
-    assert set(LOCAL.tools) <= {spec.name for spec in default_tools().specs()}
+    async with open_session(model=ScriptedModel.of([{"text": ""}]), store=None) as session:
+        assert set(LOCAL.tools) <= set(session.tools)
     assert LOCAL.max_rounds == 6

@@ -12,7 +12,9 @@ from holdfast.providers.local.engine import Engines
 from holdfast.providers.local.model import LocalModel
 from holdfast.providers.local.pins import known_models
 from holdfast.providers.local.profile import LOCAL
-from holdfast.tools.toolset import default_tools
+from holdfast.tools.read import read_file
+from holdfast.tools.shell import run_command
+from holdfast.tools.write import write_file
 from holdfast.vocab.messages import ToolCall
 from holdfast.workspaces.project import data_dir
 
@@ -39,13 +41,11 @@ async def test_a_question_is_answered_with_a_tool_in_every_wire_format(
 ) -> None:
     (tmp_path / "server.ini").write_text("[server]\nport = 8431\n", encoding="utf-8")
     model = LocalModel(BEST, FILE, format=format, engines=engines)
-    tools = [each for each in default_tools() if each.spec.name in LOCAL.tools]
-
     async with open_session(
         model=model,
         cwd=tmp_path,
         store=None,
-        tools=tools,
+        tools=[run_command, read_file, write_file],
         only_tools=True,
         system_prompt=LOCAL.system_prompt,
         max_rounds=LOCAL.max_rounds,

@@ -4,8 +4,9 @@ Every access is judged, whoever makes it: a file tool, a redirect, an operand of
 writes to.
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from holdfast.logic.acts import Access, Command
 from holdfast.logic.permissions.book import Side
@@ -32,8 +33,7 @@ _FILTERS: Final = frozenset(
 """Tests of `find` that keep a removal from taking everything."""
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(msgspec.Struct, frozen=True):
     """An access and the command that makes it, if it is one of a shell script."""
 
     access: Access
@@ -279,7 +279,8 @@ def _is_hidden(path: str, spot: Spot) -> bool:
 
 def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:
     """The rule that forbids an access or asks about it. One about reading a file is about writing it too."""
-    found = forbids(_about(side, touch), spot, case.ground)
+    rules = _about(side, touch)
+    found = forbids(rules, spot, case.ground) if rules else None
     if found is not None or touch.by_tool or touch.access.kind == "list":
         return found
     return side.edit_all if touch.changes and side.edit_all else side.read_all

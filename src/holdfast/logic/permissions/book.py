@@ -16,7 +16,7 @@ DEFAULT_RULES: Final = tuple(
 """What may always be read and searched: the folders that instructions, skills and settings are kept in."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # told apart by identity, at once
 class Side:
     """The rules of one decision."""
 
@@ -63,6 +63,13 @@ def open_book(rules: tuple[Rule, ...], *, trusted: bool) -> Book:
     deny = [rule for rule in rules if rule.decision == "deny"]
     ask = [rule for rule in rules if rule.decision == "ask"]
     return Book(_side(deny), _side(ask), _side([*allow, *DEFAULT_RULES]))
+
+
+@lru_cache(maxsize=1024)
+def naming(side: Side, name: str) -> tuple[Rule, ...]:
+    """The rules that deny or ask about a tool by any name that holds for it."""
+    wide = family(name).casefold()
+    return tuple(rule for rule in side.every if is_about(rule, name) or rule.tool.casefold() == wide)
 
 
 @lru_cache(maxsize=8192)

@@ -1,8 +1,10 @@
 """Calls as the policy knows them: what kind of thing a tool does, and which of its arguments are paths, commands or addresses."""
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
+
+import msgspec
 
 from holdfast.logic.acts import Access, AccessKind, Ground
 from holdfast.logic.patch import patch_paths
@@ -16,16 +18,14 @@ Kind = Literal[
 """What a tool does, as far as the policy can look into its calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One use of a tool."""
 
     tool: ToolSpec
     args: dict[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """How to read the calls of a tool."""
 
     kind: Kind
@@ -91,6 +91,7 @@ def is_known(name: str) -> bool:
     return usual_name(name) in _KNOWN or name in ("Cd", "*") or name.startswith("mcp__")
 
 
+@lru_cache(maxsize=256)
 def spec_of(name: str) -> ToolSpec:
     """The usual declaration of a well-known tool; for any other, that of one that always asks."""
     if usual_name(name) not in _KNOWN:
@@ -108,8 +109,7 @@ def form_of(call: Call) -> Form:
     if tool.name.startswith("mcp__"):
         return Form("mcp", names)
     if usual in _KNOWN and tool.touches != "host":
-        kind, main, _, _ = _KNOWN[usual]
-        return Form(kind, names, main)
+        return _known_form(usual, names)
     if tool.child:
         return Form("agent", (*ALIASES["Agent"], tool.name), "prompt")
     kind, keys = _BY_TOUCH.get(tool.touches, ("other", ()))
@@ -117,6 +117,12 @@ def form_of(call: Call) -> Form:
     if main or not keys:
         return Form(kind, names, main or _likely(call.args))
     return Form("other", names, _likely(call.args))
+
+
+@lru_cache(maxsize=64)
+def _known_form(usual: str, names: tuple[str, ...]) -> Form:
+    kind, main, _, _ = _KNOWN[usual]
+    return Form(kind, names, main)
 
 
 def text_of(call: Call, form: Form) -> str | None:

@@ -1,6 +1,6 @@
 """A call before the policy: what is asked for, where, and under which rules."""
 
-from dataclasses import dataclass, field
+import msgspec
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions.book import Book
@@ -9,8 +9,7 @@ from holdfast.logic.permissions.paths import Spot, locate
 from holdfast.vocab.specs import FsScope, Mode
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """All that the parts of the policy look at."""
 
     call: Call
@@ -19,7 +18,7 @@ class Case:
     book: Book
     mode: Mode
     scope: FsScope
-    spots: dict[str, Spot] = field(default_factory=dict)
+    spots: dict[str, Spot] = {}
 
     def locate(self, path: str) -> Spot:
         """Where a path of the call is; found once."""

@@ -2,11 +2,14 @@
 
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from holdfast.logic.acts import Ground
+
+System: TypeAlias = Literal["linux", "darwin", "windows"]
 
 FREE: Final = frozenset(f"/dev/{name}" for name in ("null", "stdin", "stdout", "stderr", "tty"))
 """What may be opened for reading and writing by anybody."""
@@ -22,8 +25,7 @@ _MAC_ALIASES: Final = ("/private/var", "/private/tmp", "/private/etc")
 _MAC_DATA: Final = "/system/volumes/data"
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True):
     """A path of a call, in all its spellings. What allows needs every one of `both`; what forbids any of `all`."""
 
     written: str
@@ -46,14 +48,20 @@ class Spot:
 
 def locate(path: str, ground: Ground) -> Spot:
     """Find a path of a call: `path` is absolute and not normalised."""
-    lexical = plain(path, ground.os)
-    led = ground.links.get(path, path)
-    real = plain(led, ground.os) if led else ""
+    return _located(path, ground.links.get(path, path), ground.cwd, ground.home, ground.roots, ground.os)
+
+
+@lru_cache(maxsize=4096)
+def _located(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], os: System) -> Spot:
+    """A pure function of names, which come again and again: what links say is among the arguments."""
+    ground = Ground(cwd=cwd, home=home, roots=folders, os=os)
+    lexical = plain(path, os)
+    real = plain(led, os) if led else ""
     spellings = dict.fromkeys((lexical, *((real,) if real else ())))
     for each in tuple(spellings):
         spellings.update(dict.fromkeys(_aliases(each, ground)))
     roots = workspace(ground)
-    lexical_roots = (*roots, plain(ground.cwd, ground.os)) if ground.roots else roots
+    lexical_roots = (*roots, plain(cwd, os)) if folders else roots
     inside = within(lexical, lexical_roots) and bool(real) and within(real, roots)
     return Spot(path, lexical, real, tuple(spellings), inside, _oddity(path, spellings, real, ground))
 

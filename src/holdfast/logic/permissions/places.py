@@ -25,7 +25,7 @@ def protected(spot: Spot, ground: Ground) -> str:
     return _place("protected", spot.all, ground)
 
 
-def sensitive(paths: Sequence[str], ground: Ground) -> str:
+def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
     """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
     return _place("sensitive", paths, ground)
 
@@ -38,8 +38,13 @@ def glob_meets(kind: Literal["protected", "sensitive"], glob: str, ground: Groun
     return bool(table.find(folder or "/")) if set(name) <= {"*"} else table.meets(seen)
 
 
-def _place(kind: str, paths: Sequence[str], ground: Ground) -> str:
-    table, roots = _table(kind, ground.os), workspace(ground)
+def _place(kind: str, paths: tuple[str, ...], ground: Ground) -> str:
+    return _found(kind, paths, workspace(ground), ground.os)
+
+
+@lru_cache(maxsize=4096)
+def _found(kind: str, paths: tuple[str, ...], roots: tuple[str, ...], os: str) -> str:
+    table = _table(kind, os)
     return next((found for path in paths if (found := table.find(_below_root(path, roots)))), "")
 
 
@@ -85,7 +90,9 @@ class _Table:
 
     def find(self, path: str) -> str:
         """The part of a path that is in the list."""
-        return _find(self, path)
+        past = self.excepted.match(path)
+        hit = self.pattern.match(path[past.end() :] or "/" if past else path)
+        return (hit[1] or hit[2]) if hit else ""
 
     def meets(self, glob: str) -> bool:
         """Whether a shell pattern could be about something in the list."""
@@ -100,13 +107,6 @@ def _met(table: _Table, glob: str) -> bool:
         for name in table.names
         for at in range(len(segments) - len(name) + 1)
     )
-
-
-@lru_cache(maxsize=8192)
-def _find(table: _Table, path: str) -> str:
-    past = table.excepted.match(path)
-    hit = table.pattern.match(path[past.end() :] or "/" if past else path)
-    return (hit[1] or hit[2]) if hit else ""
 
 
 @cache

@@ -89,7 +89,6 @@ def _is_meant(command: Command, vouch: Vouch) -> bool:
 
 
 def _by_deed(case: Case, command: Command, what: str) -> Finding:
-    offers = command_offers(command)
     match command.does:
         case "reads" if not case.ground.trusted and _is_git(command):
             detail = "the configuration of a repository that is not trusted can make git run programs"
@@ -99,9 +98,9 @@ def _by_deed(case: Case, command: Command, what: str) -> Finding:
         case "edits" if case.mode == "acceptEdits":
             return Finding(what, "allow", "mode", "the mode accepts edits")
         case "edits":
-            return Finding(what, "ask", "mode", "it changes files", "soft", offers)
+            return Finding(what, "ask", "mode", "it changes files", "soft", command_offers(command))
         case _:
-            return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", offers)
+            return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", command_offers(command))
 
 
 def _planned(command: Command, what: str) -> Finding:

@@ -1,7 +1,9 @@
 """From what was found about the parts of a call to one verdict on it."""
 
-from dataclasses import dataclass, replace
 from typing import Final
+
+import msgspec
+from msgspec.structs import replace
 
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions.case import Case
@@ -12,8 +14,7 @@ from holdfast.vocab.specs import Mode, Taint
 _NOTHING: Final = Finding("nothing", "allow", "mode", "it does nothing")
 
 
-@dataclass(frozen=True, slots=True)
-class Consents:
+class Consents(msgspec.Struct, frozen=True):
     """Who may answer the questions about a call without asking."""
 
     mode: Mode
@@ -26,7 +27,7 @@ class Consents:
 
 def settle(findings: list[Finding], consents: Consents) -> list[Finding]:
     """Answer each question that somebody may answer. What is denied stays denied."""
-    return [_answered(finding, consents) for finding in findings]
+    return [finding if finding.decision != "ask" else _answered(finding, consents) for finding in findings]
 
 
 def conclude(case: Case, settled: list[Finding], taints: frozenset[Taint]) -> Verdict:
@@ -47,8 +48,6 @@ def conclude(case: Case, settled: list[Finding], taints: frozenset[Taint]) -> Ve
 
 
 def _answered(finding: Finding, consents: Consents) -> Finding:
-    if finding.decision != "ask":
-        return finding
     if consents.approved:
         return replace(finding, decision="allow", reason="grant", detail="a person allowed this call")
     if consents.granted and finding.hold != "hard":

@@ -1,6 +1,5 @@
 """What the policy says about a call, and what it found on the way."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -56,8 +55,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Only a person can give what the call is for: an answer, not a permission."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, gc=False):
     """What was found about one part of a call, before mode, hook and grants have their say."""
 
     what: str

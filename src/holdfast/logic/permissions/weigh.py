@@ -13,7 +13,7 @@ import msgspec
 from holdfast.logic.acts import Ground, Script
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
-from holdfast.logic.permissions.book import family, is_about, open_book
+from holdfast.logic.permissions.book import naming, open_book
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.grants import fingerprint
@@ -49,7 +49,7 @@ def weigh(
     `grants` are fingerprints of calls that may run again, `granted` the rules of the session, `taint` what the session has met,
     `approved` the fingerprint of the call that a person said yes to just now.
     """
-    book = open_book((*rules, *granted), trusted=ground.trusted)
+    book = open_book((*rules, *granted) if granted else tuple(rules), trusted=ground.trusted)
     case = Case(call, form_of(call), ground, book, mode, scope)
     script = _script(case)
     findings = [*_named(case), *_looked_into(case, script), *_hidden(case), *_hooked(case, hook)]
@@ -85,9 +85,8 @@ def _named(case: Case) -> list[Finding]:
     """Rules that deny or ask about every call of a tool, or about one of its parameters."""
     name, found = case.call.tool.name, []
     for side in (case.book.deny, case.book.ask):
-        for rule in side.every:
-            about = is_about(rule, name) or rule.tool.casefold() == family(name).casefold()
-            if about and (rule.pattern is None or _by_parameter(rule, case)):
+        for rule in naming(side, name) if side.every else ():
+            if rule.pattern is None or _by_parameter(rule, case):
                 if rule.decision == "deny":
                     found.append(Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}"))
                 else:

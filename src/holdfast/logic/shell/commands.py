@@ -71,17 +71,22 @@ class Finder(Walker):
 
     def simple(self, node: Simple, scope: Scope, around: Around, source: Source, timed: tuple[str, ...] = ()) -> None:
         """Take in a simple command."""
-        fields = [field for word in node.words for field in self.word(word, scope, around)]
+        fields = list[Field]()
+        for word in node.words:
+            fields += self.word(word, scope, around)
         values = [(each.name, self.assigned(each, scope, around)) for each in node.assignments]
         task = Task(scope, around, source)
-        self._redirect(node, task)
+        if node.redirects:
+            self._redirect(node, task)
         if not fields:
             self._assign(values, task)
             return
-        fields = [*(Field(word, word) for word in timed), *fields]
-        reads_line = fields[0].value in ("read", "mapfile", "readarray")
-        names = [name for name, _ in values if steering(name, exported=True)]
-        task.steers = tuple(name for name in names if not (reads_line and name == "IFS"))
+        if timed:
+            fields = [*(Field(word, word) for word in timed), *fields]
+        if values:
+            reads_line = fields[0].value in ("read", "mapfile", "readarray")
+            names = [name for name, _ in values if steering(name, exported=True)]
+            task.steers = tuple(name for name in names if not (reads_line and name == "IFS"))
         self.command(fields, task)
 
     def _redirect(self, node: Simple, task: Task) -> None:
@@ -225,12 +230,9 @@ class Finder(Walker):
 
 def layer(fields: list[Field], *, transparent: bool = False) -> Layer:
     """Give a program with its arguments as others see it."""
-    seen = [field for field in fields if field.text or field.value is not None]
-    return Layer(
-        words=tuple([field.value for field in seen]),
-        text=" ".join([field.text for field in seen if field.text]),
-        transparent=transparent,
-    )
+    words = tuple([field.value for field in fields if field.text or field.value is not None])
+    text = " ".join([field.text for field in fields if field.text])
+    return Layer(words=words, text=text, transparent=transparent)
 
 
 def fresh(scope: Scope) -> Scope:
@@ -243,7 +245,8 @@ def fresh(scope: Scope) -> Scope:
 
 def _take(effect: Effect, other: Effect) -> None:
     """Add what another effect brings."""
-    effect.accesses += other.accesses
+    if other.accesses:
+        effect.accesses += other.accesses
     effect.network = effect.network or other.network
     effect.exact = effect.exact or other.exact
     effect.opaque = effect.opaque or other.opaque

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from holdfast.logic.acts import Access, AccessKind
 from holdfast.logic.shell.options import Line, Seen, take_apart
 from holdfast.logic.shell.scope import Field, Scope
@@ -21,24 +23,21 @@ _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin
 HERE: Final = Field(".", ".")
 
 
-class Effect:
+class Effect(msgspec.Struct):
     """What was found out about one command; it begins as harmless and is only ever made worse."""
 
-    __slots__ = ("accesses", "does", "exact", "from_input", "inner", "network", "opaque", "scripts", "why")
-
-    def __init__(self, does: Does = "reads", why: str = "") -> None:
-        self.does: Does = does
-        self.why = why
-        self.accesses: list[Access] = []
-        self.network = False
-        self.exact = False
-        self.opaque = False
-        self.from_input = False
-        """Whether it runs what its input says."""
-        self.scripts: list[Field] = []
-        """Texts that it gives to a shell."""
-        self.inner: list[list[Field]] = []
-        """Commands that it runs."""
+    does: Does = "reads"
+    why: str = ""
+    accesses: list[Access] = []
+    network: bool = False
+    exact: bool = False
+    opaque: bool = False
+    from_input: bool = False
+    """Whether it runs what its input says."""
+    scripts: list[Field] = []
+    """Texts that it gives to a shell."""
+    inner: list[list[Field]] = []
+    """Commands that it runs."""
 
     def run(self, why: str) -> None:
         """Note why it is not harmless."""

@@ -41,6 +41,10 @@ class ScriptReader(SimpleReader):
 
     def whole(self) -> Sequence:
         """Read all of the text as a script. Raises `Unreadable`."""
+        words = self.plain_words()
+        if words and self.at == len(self.text):
+            return Sequence(((Simple((), tuple(words), ()), False),))
+        self.at = 0
         script = self.script(_NONE)
         if self.at < len(self.text):
             raise Unreadable(f"{self.text[self.at : self.at + 12]!r} is not expected there")

@@ -20,7 +20,8 @@ def read_command(text: str, ground: Ground) -> Script:
         _read(text, ground, finder)
     except RecursionError:  # the caller's own stack may be nearly used up
         finder.doubts.append("it cannot be read: there is no room left")
-    return Script(commands=tuple(finder.commands), problem="; ".join(dict.fromkeys(finder.doubts)))
+    problem = "; ".join(dict.fromkeys(finder.doubts)) if finder.doubts else ""
+    return Script(commands=tuple(finder.commands), problem=problem)
 
 
 def _read(text: str, ground: Ground, finder: Finder) -> None:

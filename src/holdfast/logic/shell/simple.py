@@ -56,7 +56,7 @@ class SimpleReader(WordReader):
 
     def simple(self) -> Node:
         """Read one simple command, or the function that it turns out to define."""
-        assignments, words, redirects = list[Assignment](), self._plain_words(), list[Redirect]()
+        assignments, words, redirects = list[Assignment](), self.plain_words(), list[Redirect]()
         if len(words) == 1 and FUNCTION.match(self.text, self.at):
             return self._defined(words[0], assignments, redirects)
         while not (words and self._at_end()):
@@ -88,7 +88,7 @@ class SimpleReader(WordReader):
         char = self.text[self.at : self.at + 1]
         return char in _ENDS and not (char == "&" and self.text[self.at + 1 : self.at + 2] == ">")
 
-    def _plain_words(self) -> list[Word]:
+    def plain_words(self) -> list[Word]:
         """Read the words that have no special character at once; most commands have no others."""
         found = _PLAIN_WORDS.match(self.text, self.at)
         if not found or _RESERVED.fullmatch(found[1]):

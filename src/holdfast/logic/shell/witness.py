@@ -5,7 +5,7 @@ Neither reader is perfect. A text that both read alike is as certain as it gets;
 
 import re
 from collections.abc import Set
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from holdfast.logic.shell.grammar import ScriptReader
@@ -23,7 +23,8 @@ _MISREAD: Final = re.compile(r"<<")
 _QUERY: Final = "(command_name) @name"
 
 
-def read_twice(text: str, depth: int = 0) -> tuple[Sequence, list[str]]:
+@lru_cache(maxsize=16)  # a call is read when its paths are looked at, and again when it is judged
+def read_twice(text: str, depth: int = 0) -> tuple[Sequence, tuple[str, ...]]:
     """Read a whole script with both readers; give its tree and what is doubtful about it. Raises `Unreadable`."""
     reader = ScriptReader(text, depth)
     script = reader.whole()
@@ -31,7 +32,7 @@ def read_twice(text: str, depth: int = 0) -> tuple[Sequence, list[str]]:
         differs = disagreement(text, {simple.words[0].text for simple in reader.found if simple.words})
         if differs:
             reader.doubts.append(differs)
-    return script, reader.doubts
+    return script, tuple(reader.doubts)
 
 
 def disagreement(text: str, found: Set[str]) -> str:
