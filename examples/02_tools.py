@@ -25,7 +25,7 @@ async def ask(question: Question) -> Answer:
 async def main() -> None:
     (FOLDER / "README.md").write_text("five words are in here", encoding="utf-8")
     async with open_session(model=MODEL, cwd=FOLDER, tools=[word_count], asker=ask, store=None) as session:
-        session.on("tool_start", lambda started: print(f"-> {getattr(started, 'name', '')}"))
+        session.on("tool_start", lambda started: print(f"-> {getattr(started, 'tool', '')}"))
         print(await session.run("How long is README.md? Make a note of it."))
     print((FOLDER / "note.txt").read_text(encoding="utf-8"), end="")
 

@@ -89,7 +89,7 @@ class _Block:
             facts = await known_facts(options, prepared.model, prepared.state, find)
             walled = "" if options.only_tools else await check_walls(options, prepared.state.progress.scope)
             runner = _runner(options, store, trace, prepared, find, facts, stack)
-            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks = runner.world.tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _forker(store, prepared, options)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -11,14 +12,16 @@ from holdfast.config.survey import Survey, drifted
 from holdfast.logic.hooks.inputs import hook_input
 from holdfast.logic.hooks.matching import stands_guard
 from holdfast.logic.hooks.spec import AgentHook, HookSpec, PromptHook
-from holdfast.logic.hooks.verdict import together
+from holdfast.logic.hooks.verdict import HookAnswer, together
 from holdfast.ports import ModelRequest
 from holdfast.runtime.hook_facts import hook_facts
 from holdfast.runtime.hooks.means import Means, PythonFunction
 from holdfast.runtime.hooks.run import run_each
 from holdfast.runtime.stream_model import stream_model
 from holdfast.runtime.world import World
+from holdfast.vocab.event import Draft
 from holdfast.vocab.event_tools import HookFinished, HookStarted
+from holdfast.vocab.events import InputReceived
 from holdfast.vocab.messages import Message, Text, text_of
 
 if TYPE_CHECKING:
@@ -86,8 +89,19 @@ class Listening:
             run_agent=self.run_agent,
             http_client=_guarded,
             python=self.functions,
+            background=world.tasks,
+            on_late=partial(_heard_late, world),
             mark=mark_of(world.session, started.event, started.subject),
         )
+
+
+def _heard_late(world: World, spec: HookSpec, answer: HookAnswer) -> None:
+    """What a hook in the background said in the end: the model is told at the next safe point, or woken."""
+    world.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
+    if answer.context:
+        name = f"late-{spec.id}-{world.clock.nonce()}"
+        said = InputReceived(input=name, parts=(Text(text=answer.context),), delivery="steer")
+        world.inbox.post(Draft(event=said, by="hook"))
 
 
 async def _ask_once(prompt: str, hook: PromptHook, world: World) -> str:

@@ -266,3 +266,83 @@ async def test_a_session_without_hooks_writes_nothing_about_them() -> None:
         items = await stream(session, "Go.")
         assert items
         assert await heard_events(session) == []
+
+
+# --- programs ------------------------------------------------------------------------------------------------------------------------
+
+
+def settings_with(hooks: dict[str, object]) -> Callable[[Any], Any]:
+    """Settings of the person with these hooks, as the command line would read them."""
+    from holdfast.logic.hooks.reading import read_hooks
+
+    return lambda cwd: read_hooks(hooks, source="person", root=str(cwd)).specs
+
+
+@pytest.mark.contract("RB-53")
+async def test_a_command_hook_reads_json_and_decides_by_its_exit_code(tmp_path: Any) -> None:
+    guard = (
+        f"cat > {tmp_path}/told.json; grep -q forbidden {tmp_path}/told.json && echo 'no entry' >&2 && exit 2; exit 0"
+    )
+    entry = {"PreToolUse": [{"matcher": "look", "hooks": [{"type": "command", "command": guard}]}]}
+    specs = settings_with(entry)(tmp_path)
+    script = calls(("look", {"at": "forbidden"}), ("look", {"at": "meadow"}))
+    async with talk(script, "Done.", tools=[look], hook_specs=specs, cwd=tmp_path) as session:
+        await session.run("Go.")
+        told = await results(session)
+    assert sorted("no entry" in each for each in told) == [False, True]
+    assert "saw meadow" in told
+
+
+@pytest.mark.contract("RB-53")
+async def test_a_prompt_hook_asks_the_model_once_and_an_agent_hook_lets_a_child_look_around(tmp_path: Any) -> None:
+    (tmp_path / "rules.txt").write_text("look is fine", encoding="utf-8")
+    entry = {
+        "PreToolUse": [
+            {"matcher": "look", "hooks": [{"type": "prompt", "prompt": "Is this fine? $ARGUMENTS"}]},
+        ],
+        "Stop": [{"hooks": [{"type": "agent", "prompt": "Is the work done? $ARGUMENTS"}]}],
+    }
+    asked: list[str] = []
+
+    class Both:
+        """A model that plays the session, the hook and the agent."""
+
+        name, format = "scripted:both", "anthropic"
+
+        def __init__(self) -> None:
+            self._model = scripted(call("look", at="x"), "Done.", "Never.")
+            self.facts = self._model.facts
+
+        async def ask(self, request: Any) -> Any:
+            from holdfast.ports import ModelReply
+            from holdfast.vocab.messages import Text
+
+            text = text_of(request.messages[-1].parts)
+            if "Is this fine?" in text or "Is the work done?" in text:
+                asked.append(text[:12])
+                yield ModelReply(parts=(Text(text='{"ok": true}'),))
+                return
+            async for item in self._model.ask(request):
+                yield item
+
+    model = Both()
+    specs = settings_with(entry)(tmp_path)
+    async with talk(model=model, find=lambda name: model, tools=[look], hook_specs=specs, cwd=tmp_path) as session:
+        assert await session.run("Go.") == "Done."
+    assert asked == ["Is this fine", "Is the work "]
+
+
+@pytest.mark.contract("RB-110")
+async def test_the_start_and_stop_of_a_child_are_heard_and_its_own_calls_too() -> None:
+    from holdfast.tools.spawn import child_tool
+
+    heard: list[Told] = []
+    hooks = [says(event, heard=heard) for event in ("SubagentStart", "SubagentStop", "PreToolUse")]
+    model = scripted(call("delegate", prompt="Look."), call("look", at="x"), "Seen.", "Done.")
+    async with open_session(store=None, model=model, tools=[look, child_tool()], hooks=hooks) as session:
+        await session.run("Go.")
+    names = [(told["hook_event_name"], told.get("tool_name", "")) for told in heard]
+    assert names[0] == ("PreToolUse", "delegate")
+    assert names[1][0] == "SubagentStart"
+    assert ("SubagentStop", "") in names
+    assert {told["agent_id"] for told in heard if told["hook_event_name"] == "SubagentStart"} != {session.id}

@@ -26,7 +26,7 @@ def test_the_demo_shows_a_crash_and_the_resume_and_leaves_nothing(door: Door) ->
     ):
         assert words in ran.out
     assert "\x1b" not in ran.out
-    assert list(door.folder.glob("holdfast-demo-*")) == []
+    assert list(door.folder.glob("holdfast-*")) == []
     assert running_in(door.folder) == []
 
 

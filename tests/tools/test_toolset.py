@@ -29,7 +29,7 @@ def test_tools_keep_their_order_and_say_what_they_do() -> None:
 def test_a_set_is_narrowed_in_its_own_order_and_never_widened() -> None:
     assert [spec.name for spec in TOOLS.only(["Bash", "Read", "Bash"]).specs()] == ["Read", "Bash"]
     assert len(TOOLS.only([])) == 0
-    with pytest.raises(UserError, match="There is no tool 'Reed'. Did you mean 'Read'"):
+    with pytest.raises(UserError, match=r"There is no tool 'Reed'\. Did you mean 'Read'"):
         TOOLS.only(["Bash", "Reed"])
 
 

@@ -1,7 +1,6 @@
 """A real session on a real model, on this machine: pulled, checked, asked, and asked again by another process."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -41,8 +40,6 @@ The first time it fetches the model, about 1.1 GB (491 MB where memory is short)
   --help    say this and stop
 
 With make: make demo-local DEMO_FLAGS=--keep"""
-HARMLESS: Final = frozenset(("cat", "grep", "head", "ls", "tail", "wc"))
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_ .,:=*'\"|^-]+")
 _TOOLS: Final = {each.spec.name: each for each in (run_command, read_file, write_file)}
 _FILES: Final = {
     "server.ini": "[server]\nhost = 127.0.0.1\nport = 8431\n",
@@ -115,11 +112,10 @@ def _session(folder: Path, model: str, screen: Screen, *, keep: bool) -> int:
 
 def _judging() -> str:
     """What keeps the model from doing harm here, in plain words."""
+    free = "Reading it is free, with tools and with commands that only read"
     if sys.stdin.isatty():
-        return "Reading is free; before a command runs or a file is written, you are asked."
-    return (
-        f"Nobody is here to be asked: besides Read, only {', '.join(sorted(HARMLESS))} may run, on files of the folder."
-    )
+        return f"{free}; before anything else runs or a file is written, you are asked."
+    return f"{free}. Nobody is here to be asked, so nothing else runs."
 
 
 def _run(folder: Path, part: str, model: str) -> int:
@@ -144,7 +140,7 @@ async def _part(part: str, folder: Path, name: str) -> int:
         system_prompt=LOCAL.system_prompt,
         max_rounds=LOCAL.max_rounds,
         idle_timeout_s=LOCAL.idle_timeout_s,
-        asker=_Person(screen).ask if person else _cautious,
+        asker=_Person(screen).ask if person else _refuse,
     )
     began = time.monotonic()
     async with open_with(options) as session:
@@ -192,14 +188,10 @@ class _Person:
         return Answer(allowed=allowed)
 
 
-async def _cautious(question: Question) -> Answer:
-    """Decide where nobody can be asked: programs that only read, on names without a path, and nothing that a shell would obey."""
-    command = str(question.args.get("command", ""))
-    programs = {(each.split() or [""])[0] for each in command.split("|")}
-    plain = _PLAIN.fullmatch(command) is not None and ".." not in command
-    if question.tool == "Bash" and plain and programs <= HARMLESS:
-        return Answer(allowed=True)
-    return Answer(allowed=False, message=f"Not allowed in this demo. Use only: {', '.join(sorted(HARMLESS))}.")
+async def _refuse(question: Question) -> Answer:
+    """Decide where nobody can be asked: whatever is not free of harm is not run."""
+    words = f"{question.tool} is not allowed here: {question.reason}. Use commands that only read, such as cat, grep, ls, wc."
+    return Answer(allowed=False, message=words)
 
 
 def _work(folder: Path) -> Path:

@@ -1,5 +1,6 @@
 """The demo as a whole: a session that dies in the middle of a turn, and the same session finishing its work."""
 
+import os
 import shlex
 import shutil
 import signal
@@ -66,7 +67,9 @@ def _play(folder: Path, screen: Screen, *, keep: bool, fast: bool) -> int:
 
 def _run_part(folder: Path, part: str, *, fast: bool) -> int:
     command = [sys.executable, "-m", "holdfast.demo.worker", str(folder), part, "fast" if fast else "slow"]
-    process = subprocess.Popen(command)
+    scratch = folder / "tmp"  # a process that is killed leaves its temporary files; these go with the folder
+    scratch.mkdir(exist_ok=True)
+    process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(scratch)})
     try:
         return process.wait(timeout=LONGEST_S)
     finally:

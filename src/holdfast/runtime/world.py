@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
+from anyio.abc import TaskGroup
 
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.policy import Policy
@@ -86,6 +87,8 @@ class World:
     hear_hooks: HearHooks | None = None
     raise_walls: Callable[[], Confinement | None] | None = None
     """Gives what programs are started behind; may take a moment."""
+    tasks: TaskGroup | None = None
+    """Where hooks go on that nobody waits for, as long as the session is open."""
     policy: Callable[[], Policy] = Policy
     """What is in force now."""
     hearing: dict[tuple[str, str], anyio.Event] = field(default_factory=dict)
