@@ -11,9 +11,9 @@ from holdfast import Answer, Question, Rule, UserError, open_session, query, too
 from holdfast.runtime.callbacks import ToolEnd, ToolStart
 from holdfast.terminal_prompt import ask_on
 from holdfast.tools.spawn import child_tool
-from holdfast.vocab.events import CallJudged, PermissionAnswered, PermissionAsked, ToolFinished
+from holdfast.vocab.events import CallJudged, ChildStarted, PermissionAnswered, PermissionAsked, Started, ToolFinished
 from holdfast.vocab.messages import text_of
-from tests.contracts.kit import call, calls, scripted, talk
+from tests.contracts.kit import Reply, call, calls, scripted, talk
 
 
 def answers(*given: Answer) -> tuple[Callable[[Question], Any], list[Question]]:
@@ -40,7 +40,7 @@ def bash(command: str) -> dict[str, object]:
 @pytest.mark.contract("RB-5", "RB-6")
 async def test_rb_w5_a_grant_is_as_narrow_as_what_was_shown(tmp_path: Path) -> None:
     ask, asked = answers(Answer(allowed=True, grant="session", rules=("Bash(touch a)",)), Answer(allowed=False))
-    script = [bash("touch a"), bash("touch a"), bash("touch b"), "Done."]
+    script: list[Reply | str] = [bash("touch a"), bash("touch a"), bash("touch b"), "Done."]
     async with talk(*script, asker=ask, cwd=tmp_path) as session:
         await session.run("Go.")
     assert [question.args["command"] for question in asked] == ["touch a", "touch b"] or asked[0].offers == ()
@@ -205,7 +205,13 @@ async def test_when_words_of_strangers_private_data_and_a_way_out_would_meet_som
     send.spec = replace(send.spec, taints=("outside",))
     tools = [stranger, diary, send]
     ask, asked = answers(Answer(allowed=False))
-    script = [call("send", n=0), call("fetch_stranger", n=1), call("diary", n=2), call("send", n=3), "Done."]
+    script: list[Reply | str] = [
+        call("send", n=0),
+        call("fetch_stranger", n=1),
+        call("diary", n=2),
+        call("send", n=3),
+        "Done.",
+    ]
     store = f"sqlite:///{tmp_path}/s.db"
     async with open_session(store=store, model=scripted(*script), tools=tools, asker=ask) as session:
         await session.run("Go.")
@@ -227,9 +233,10 @@ async def test_a_child_begins_with_what_its_parent_has_met(tmp_path: Path) -> No
     model = scripted(call("diary", n=1), call("delegate", prompt="Think."), "Thought.", "Done.")
     async with talk(*[], model=model, tools=[diary, child_tool()]) as session:
         await session.run("Go.")
-        child = next(r.event.child for r in await session.events() if type(r.event).__name__ == "ChildStarted")
+        child = next(r.event.child for r in await session.events() if isinstance(r.event, ChildStarted))
         first = (await session.store.read(child, 0, 1)).records[0].event
-    assert getattr(first, "taint") == ("private",)  # noqa: B009
+    assert isinstance(first, Started)
+    assert first.taint == ("private",)
 
 
 async def test_questions_are_not_asked_where_nobody_asks() -> None:

@@ -67,7 +67,6 @@ def nothing_happened(hostile: Hostile) -> bool:
 # --- before it is trusted ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.contract("RB-84")
 def test_rb_w8_a_repository_that_nobody_trusts_runs_nothing_loosens_nothing_and_still_denies(hostile: Hostile) -> None:
     hostile.ship_everything().forget()
     ran = hostile.run("-p", "go", *model(hostile, *CALLS), "--output-format", "stream-json")
