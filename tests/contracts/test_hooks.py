@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Session, TurnFailed, open_session
+from holdfast import Session, TurnFailed, UserError, open_session
 from holdfast.hooks import Hook, hook
 from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import CallJudged, ToolFinished, ToolStarted
+from holdfast.vocab.events import CallJudged, MessageInjected, ToolFinished, ToolStarted
 from holdfast.vocab.messages import text_of
-from tests.contracts.kit import call, calls, look, scripted, talk
+from tests.contracts.kit import call, calls, look, scripted, stream, talk
 
 Told = dict[str, Any]
 
@@ -126,6 +126,159 @@ async def test_arguments_of_a_hook_that_do_not_fit_the_tool_are_an_invalid_call(
 
 @pytest.mark.parametrize("broken", [lambda told: 1 / 0, lambda told: {"hookSpecificOutput": {"permissionDecision": 7}}])
 async def test_rb_w12_a_guard_that_breaks_refuses_what_it_guards(broken: Callable[[Told], object]) -> None:
+    guard = hook("PreToolUse", matcher="look")(broken)
+    async with talk(call("look", at="x"), "Refused.", tools=[look], hooks=[guard]) as session:
+        assert await session.run("Look.") == "Refused."
+        assert [record for record in await session.events() if isinstance(record.event, ToolStarted)] == []
+
+
+async def test_neighbouring_calls_are_each_heard() -> None:
+    heard: list[Told] = []
+    script = calls(("look", {"at": "a"}), ("look", {"at": "b"}), ("look", {"at": "c"}))
+    hooks = [says("PreToolUse", heard=heard), says("PostToolUse", heard=heard)]
+    async with talk(script, "Done.", tools=[look], hooks=hooks) as session:
+        await session.run("Go.")
+    ats = [(told["hook_event_name"], told["tool_input"]["at"]) for told in heard]
+    assert sorted(ats) == sorted((event, at) for event in ("PreToolUse", "PostToolUse") for at in "abc")
+
+
+async def test_what_a_hook_says_after_a_call_reaches_the_model_and_may_replace_the_output() -> None:
+    after = specific("PostToolUse", additionalContext="x is a fake", updatedToolOutput="saw a fake")
+    model = scripted(call("look", at="x"), {"expect": {"contains": "x is a fake"}, "text": "I see."})
+    async with open_session(store=None, model=model, tools=[look], hooks=[says("PostToolUse", after)]) as session:
+        assert await session.run("Look.") == "I see."
+        shown = [text for message in session.history for text in [repr(message)] if "saw a fake" in text]
+        assert len(shown) == 1
+
+
+# --- prompts, stops ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("RB-37")
+async def test_what_a_hook_adds_to_a_prompt_reaches_the_model() -> None:
+    added = specific("UserPromptSubmit", additionalContext="The build is red.")
+    model = scripted({"expect": {"contains": "The build is red."}, "text": "I know."})
+    async with open_session(store=None, model=model, hooks=[says("UserPromptSubmit", added)]) as session:
+        assert await session.run("Status?") == "I know."
+        injected = [record for record in await session.events() if isinstance(record.event, MessageInjected)]
+        assert [record.by for record in injected] == ["hook"]
+
+
+async def test_rb_w50_a_refused_prompt_never_reaches_the_model() -> None:
+    refusal = {"decision": "block", "reason": "no secrets here"}
+    async with talk("Never said.", hooks=[says("UserPromptSubmit", refusal)]) as session:
+        with pytest.raises(TurnFailed, match="no secrets here"):
+            await session.run("My password is hunter2.")
+        assert session.history == ()
+
+
+@pytest.mark.contract("RB-37")
+async def test_a_stop_hook_keeps_the_turn_going_and_is_told_so_and_cannot_do_it_for_ever() -> None:
+    heard: list[Told] = []
+    stubborn = says("Stop", {"decision": "block", "reason": "There is more to do."}, heard)
+    async with talk(*(f"Answer {n}." for n in range(20)), hooks=[stubborn]) as session:
+        assert await session.run("Go.") == "Answer 8."
+    assert [told["stop_hook_active"] for told in heard] == [False, *[True] * 7]
+
+
+async def test_a_hook_can_end_the_turn() -> None:
+    ends = says("PostToolUse", {"continue": False, "stopReason": "enough for today"})
+    async with talk(call("look", at="x"), "Never.", tools=[look], hooks=[ends]) as session:
+        result = None
+        async for item in session.send("Go."):
+            result = item
+        assert result is not None
+        assert "enough for today" in session.turns[-1].message
+
+
+@pytest.mark.contract("RB-37")
+async def test_the_start_of_a_session_is_heard_once_for_each_opening_and_its_words_reach_the_model(
+    tmp_path: Any,
+) -> None:
+    heard: list[Told] = []
+    start = says("SessionStart", specific("SessionStart", additionalContext="It is Monday."), heard)
+    ends = says("SessionEnd", None, heard)
+    store = f"sqlite:///{tmp_path}/s.db"
+    model = scripted({"expect": {"contains": "It is Monday."}, "text": "One."}, "Two.", "Three.")
+    async with open_session(store=store, model=model, hooks=[start, ends]) as session:
+        await session.run("Go.")
+        await session.run("Again.")
+    async with open_session(store=store, model=model, resume=session.id, hooks=[start, ends]) as again:
+        await again.run("And again.")
+    sources = [told.get("source", "-") for told in heard]
+    assert sources == ["startup", "-", "resume", "-"]
+
+
+async def test_rb_w59_the_first_prompt_waits_for_the_start_hook() -> None:
+    order: list[str] = []
+
+    @hook("SessionStart")
+    async def slow(told: Told) -> dict[str, object]:
+        import anyio
+
+        await anyio.sleep(0.05)
+        order.append("start")
+        return specific("SessionStart", additionalContext="ready")
+
+    prompted = says("UserPromptSubmit")
+
+    @hook("UserPromptSubmit")
+    def next_one(told: Told) -> None:
+        order.append("prompt")
+
+    async with talk({"expect": {"contains": "ready"}, "text": "Yes."}, hooks=[slow, prompted, next_one]) as session:
+        assert await session.run("Go.") == "Yes."
+    assert order == ["start", "prompt"]
+
+
+# --- around other things -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.contract("RB-38")
+async def test_a_compaction_is_heard_before_and_after_and_may_be_refused() -> None:
+    heard: list[Told] = []
+    script = ["A long story. " * 50, "Another. " * 50, "Third. " * 50]
+    async with talk(*script, hooks=[says("PreCompact", heard=heard), says("PostCompact", heard=heard)]) as session:
+        for prompt in ("One.", "Two.", "Three."):
+            await session.run(prompt)
+        await session.compact()
+        assert [told["hook_event_name"] for told in heard][:1] == ["PreCompact"]
+    assert [told["hook_event_name"] for told in heard] == ["PreCompact", "PostCompact"]
+    refusal = {"decision": "block", "reason": "not now"}
+    async with talk(*script, hooks=[says("PreCompact", refusal)]) as session:
+        for prompt in ("One.", "Two.", "Three."):
+            await session.run(prompt)
+        with pytest.raises(UserError, match="not now"):
+            await session.compact()
+
+
+async def test_rb_w11_a_hook_of_the_program_replaces_no_other() -> None:
+    heard: list[Told] = []
+    hooks = [says("PreToolUse", heard=heard), says("PreToolUse", heard=heard), says("PreToolUse", heard=heard)]
+    async with talk(call("look", at="x"), "Done.", tools=[look], hooks=hooks) as session:
+        await session.run("Go.")
+    assert len(heard) == 3
+
+
+async def test_a_session_without_hooks_writes_nothing_about_them() -> None:
+    async with talk(call("look", at="x"), "Done.", tools=[look]) as session:
+        items = await stream(session, "Go.")
+        assert items
+        assert await heard_events(session) == []
+
+
+# --- programs ------------------------------------------------------------------------------------------------------------------------
+
+
+def settings_with(hooks: Mapping[str, object]) -> Callable[[Any], Any]:
+    """Settings of the person with these hooks, as the command line would read them."""
+    from holdfast.logic.hooks.reading import read_hooks
+
+    return lambda cwd: read_hooks(hooks, source="person", root=str(cwd)).specs
+
+
+@pytest.mark.contract("RB-53")
+async def test_a_command_hook_reads_json_and_decides_by_its_exit_code(tmp_path: Any) -> None:
     guard = 'case "$(cat)" in *forbidden*) echo "no entry" >&2; exit 2;; esac'
     entry = {"PreToolUse": [{"matcher": "look", "hooks": [{"type": "command", "command": guard}]}]}
     specs = settings_with(entry)(tmp_path)

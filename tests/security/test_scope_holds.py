@@ -125,7 +125,9 @@ async def test_a_link_that_comes_in_the_middle_of_a_command_lets_nothing_be_writ
     assert (figures.ran["Bash"], found) == (1, [])
 
 
-STALE = "what a command itself moves is not followed: later paths are judged as they were before it ran"
+STALE = (
+    "a path is judged as it is named and as it leads before the command runs, not as the command itself makes it lead"
+)
 
 
 @pytest.mark.xfail(strict=True, reason=STALE)
