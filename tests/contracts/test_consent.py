@@ -270,3 +270,51 @@ async def test_a_session_may_have_fewer_tools_and_its_children_have_no_more() ->
     with pytest.raises(UserError, match="'Teleport'"):
         async with open_session(store=None, model=scripted("x"), tool_names=["Teleport"]):
             pass
+
+
+async def test_paths_are_looked_at_again_after_a_call_that_changed_something(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("a secret", encoding="utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "hidden").symlink_to(outside)
+    (work / "plain").mkdir()
+    (work / "plain" / "secret").write_text("nothing", encoding="utf-8")
+
+    @tool
+    async def swap(n: int) -> str:
+        """Put one thing where another was."""
+        (work / "plain").rename(work / "old")
+        (work / "hidden").rename(work / "plain")
+        return "swapped"
+
+    script = calls(
+        ("swap", {"n": 1}),
+        ("Read", {"file_path": "plain/secret"}),
+        ("Bash", {"command": "cat plain/secret"}),
+    )
+    async with talk(script, "Done.", cwd=work, permission_mode="acceptEdits", tools=[swap]) as session:
+        await session.run("Go.")
+        told = await outputs(session)
+    assert (work / "plain").is_symlink()
+    assert not any("a secret" in each for each in told)
+
+
+async def test_a_yes_that_came_while_something_changed_is_not_asked_for_twice(tmp_path: Path) -> None:
+    asked: list[Question] = []
+
+    async def slowly(question: Question) -> Answer:
+        import anyio
+
+        asked.append(question)
+        await anyio.sleep(0.2)
+        return Answer(allowed=True)
+
+    (tmp_path / "a").write_text("x", encoding="utf-8")
+    script = calls(("Bash", {"command": "sleep 0.1; touch b"}), ("Write", {"file_path": "a", "content": "y"}))
+    rules = [Rule.parse("allow", "Bash")]
+    async with talk(script, "Done.", cwd=tmp_path, asker=slowly, rules=rules) as session:
+        await session.run("Go.")
+    assert [question.tool for question in asked] == ["Write"]
+    assert (tmp_path / "a").read_text(encoding="utf-8") == "y"

@@ -1,5 +1,7 @@
 """What a program may say to a question: other arguments, rules for the session, the answers to what the model asks a person."""
 
+import json
+
 import pytest
 
 from tests.e2e.door import Door, Line, Process, Ran, finish, kinds, read_until, send
@@ -115,6 +117,23 @@ def test_an_early_answer_may_change_the_arguments_too(door: Door) -> None:
     ran = finish(process)
 
     assert (ran.code, ran.out, ran.err) == (0, "Done.\n", "")
+    assert files(door) == ["c.txt"]
+
+
+@pytest.mark.xfail(strict=True, reason="the question shows what the model wrote")
+def test_a_question_shows_what_would_run_after_a_hook_changed_it(door: Door) -> None:
+    change = {"hookEventName": "PreToolUse", "permissionDecision": "ask", "updatedInput": {"command": "touch c.txt"}}
+    hook = {"type": "command", "command": f"echo '{json.dumps({'hookSpecificOutput': change})}'"}
+    settings = door.folder / "config" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text(json.dumps({"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}), encoding="utf-8")
+    settings.chmod(0o600)
+
+    process, question = begin(door, runs("touch b.txt"), DONE)
+    send(process, answer(question, behavior="allow", updatedInput=question["request"]["input"]))
+    finish(process)
+
+    assert question["request"]["input"] == {"command": "touch c.txt"}
     assert files(door) == ["c.txt"]
 
 

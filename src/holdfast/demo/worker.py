@@ -84,7 +84,8 @@ class Worker:
 
     async def _die_after_publishing(self) -> None:
         ledger = anyio.Path(project_of(self._folder) / LEDGER)
-        while not await ledger.exists():  # noqa: ASYNC110  # another process writes the file
+        # Another process writes the file, and its shell makes it before there is anything in it.
+        while not (await ledger.exists() and await ledger.read_text(encoding="utf-8")):  # noqa: ASYNC110
             await anyio.sleep(0.01)
         await anyio.sleep(0 if self._fast else 1)
         self._screen.remark(

@@ -49,6 +49,8 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """It was running when a process died."""
     problem: str = ""
     facts: CallFacts | None = None
+    stale: bool = False
+    """Something was changed since its paths were looked at, while a person was being asked about it."""
     hook: Decision | None = None
     """What the hooks before it decided."""
     hook_reason: str = ""
@@ -131,9 +133,13 @@ def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
 
 def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
     detail = event.message or ("nobody could be asked" if event.nobody else "the person refused it")
-    if event.allowed and event.args:
-        return _rewritten(calls, event.call, event.args, by="user")
-    return _change(calls, event.call, phase="allowed" if event.allowed else "refused", intent="", detail=detail)
+    call = next((c for c in calls if c.id == event.call), None)
+    if not event.allowed or call is None:
+        return _change(calls, event.call, phase="refused", intent="", detail=detail)
+    if event.args:
+        return _rewritten(calls, call.id, event.args, by="user")
+    calls = _change(calls, call.id, phase="allowed", intent="", approved=fingerprint(call.name, call.args))
+    return tuple([_to_be_looked_at(c) if c.id == call.id and c.stale else c for c in calls])
 
 
 def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
@@ -175,7 +181,18 @@ def _rewritten(
 
 
 def _over(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
-    return tuple([call for call in calls if call.id != event.call])
+    changed = any(c.id == event.call and c.phase == "running" and c.effect != "pure" for c in calls)
+    rest = [call for call in calls if call.id != event.call]
+    return tuple([_to_be_looked_at(call) for call in rest] if changed else rest)
+
+
+def _to_be_looked_at(call: OpenCall) -> OpenCall:
+    """`call` after something was changed: where its paths lead has to be found out again before it may run."""
+    if call.facts is None or call.phase not in ("inspected", "judged", "allowed", "asking"):
+        return call
+    if call.phase == "asking":
+        return replace(call, stale=True)
+    return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  # Any: each function takes its own event

@@ -41,6 +41,9 @@ QUOTED: tuple[str, ...] = (
 )  # fmt: skip
 """Forms that take a command as one word."""
 
+MEANT_FOR_THE_SHELL = ("!", "coproc", "{", "FOO=1")
+"""Behind a program these are no words of the shell any more: `env ! victim` starts a program called `!`."""
+
 
 @given(st.lists(st.sampled_from(PLAIN + QUOTED), min_size=1, max_size=4))
 def test_a_wrapped_program_is_found_or_something_is_said(forms: list[str]) -> None:
@@ -49,7 +52,7 @@ def test_a_wrapped_program_is_found_or_something_is_said(forms: list[str]) -> No
         text = form.format(shlex.quote(text) if form in QUOTED else text)
     script = read_command(text, GROUND)
 
-    assert "victim" in programs(script) or not is_sure(script)
+    assert programs(script) & {"victim", *MEANT_FOR_THE_SHELL} or not is_sure(script)
 
 
 @pytest.mark.parametrize("form", PLAIN + QUOTED)

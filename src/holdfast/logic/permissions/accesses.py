@@ -21,6 +21,7 @@ from holdfast.vocab.rules import Rule
 
 _DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
 _CHANGES: Final = ("write", "remove")
+_WILD: Final = frozenset("*?[")
 _DEEP_BY_NATURE: Final = frozenset(("rg", "ag", "ack", "tar", "bsdtar", "rsync", "7z", "zip", "git-grep"))
 _DEEP_BY_FLAG: Final = {
     **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "diff"), "rR"),
@@ -181,7 +182,8 @@ def _expanded(case: Case, touch: Touch) -> Finding:
     """A pattern that the shell expands: every file that it matched, or what it could match."""
     access = touch.access
     found = case.ground.globs.get(access.path, ())
-    if access.redirect and touch.changes:
+    aimed = access.kind == "write" and not found and not _WILD.isdisjoint(access.written)
+    if (access.redirect and touch.changes) or aimed:
         return Finding(touch.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
     if access.kind == "remove" and (lost := _lost_by(case, access.path)):
         return Finding(touch.what, "deny", "critical", f"this would remove {lost}")

@@ -21,8 +21,9 @@ _SET_NAMES: Final = frozenset(
     ("errexit", "nounset", "pipefail", "xtrace", "verbose", "noglob", "errtrace", "functrace", "monitor", "notify")
 )
 _SHOPT_NAMES: Final = frozenset(
-    ("nullglob", "globstar", "dotglob", "nocaseglob", "nocasematch", "failglob", "inherit_errexit")
+    ("nullglob", "globstar", "nocasematch", "failglob", "inherit_errexit")
 )
+"""Not `dotglob`, `nocaseglob` and `extglob`: with them, wildcards stand for other names than those that were looked up."""
 _VARIABLE_OPTIONS: Final = {
     "read": Options("-a:name -d: -i: -n: -N: -p: -t: -u: -r -s -e -E"),
     "mapfile": Options("-C!: -c: -d: -n: -O: -s: -t -u:"),

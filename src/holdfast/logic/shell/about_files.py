@@ -12,6 +12,9 @@ from holdfast.logic.shell.table import Program
 
 _OLD_STYLE: Final = re.compile(r"[A-Za-z]+")
 _REMOTE: Final = re.compile(r"[^/:]+:|rsync://|[a-z]+://")
+_WILD: Final = frozenset("*?[")
+MOST_NAMES: Final = 200
+"""How many names of a wildcard are looked at one by one."""
 _INLINE: Final = re.compile(r"(?:^|=)[@<]([^;]+)")
 
 
@@ -47,8 +50,35 @@ def _placed(fields: Sequence[Field], program: Program, scope: Scope, *, moves: b
         effect.touch("write", target, scope)
         if not line.has("-T", "--no-target-directory"):
             for source in sources:
-                effect.touch("write", _below(target, source), scope)
+                _land(target, source, effect, scope)
     return effect
+
+
+def _land(target: Field, source: Field, effect: Effect, scope: Scope) -> None:
+    """Take in the files that a source becomes when the target is a folder.
+
+    A wildcard stands for the names that it matches where it is copied from. What they overwrite is found by the same wildcard there.
+    """
+    below = _below(target, source)
+    names = _matched(source, scope)
+    if names is None or len(names) > MOST_NAMES or below.value is None:
+        effect.touch("write", below if names is None or below.value is None else Field(None, target.text), scope)
+        return
+    if any(scope.ground.globs.get(path) != () for path in scope.paths(below.value)):
+        effect.touch("write", below, scope)
+    for name in names:
+        effect.touch("write", Field(join(target.value or "", name), target.text), scope)
+
+
+def _matched(source: Field, scope: Scope) -> list[str] | None:
+    """Give the names that a wildcard is known to match; None when that is not known."""
+    if not source.glob or source.value is None:
+        return None
+    ending = source.value.rstrip("/").rpartition("/")[2]
+    found = [scope.ground.globs.get(path) for path in scope.paths(source.value)]
+    if None in found or not _WILD & set(ending):
+        return None
+    return list(dict.fromkeys(posixpath.basename(path.rstrip("/")) for paths in found for path in paths or ()))
 
 
 def suspect_copy(line: Line, program: Program, effect: Effect) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.acts import Access, AccessKind
-from holdfast.logic.shell.options import Line, Seen, take_apart
+from holdfast.logic.shell.options import Line, Seen, may_be_option, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Does, Program, words
 
@@ -17,6 +17,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _VARIABLE: Final = re.compile(r"\$\{?[!#]?([A-Za-z_][A-Za-z0-9_]*)")
 _STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
 _LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
+_ENDING: Final = re.compile(r"\.[A-Za-z0-9]+$")
 MOST_MENTIONED: Final = 50
 _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin/[^/]+")
 
@@ -105,9 +106,16 @@ def suspect(line: Line, program: Program, effect: Effect) -> None:
         effect.run(f"{line.unknown[0]} is not a known option")
     if not program.risky:
         return
-    globs = next((field.text for field in line.operands if field.glob), "")
-    if line.unsure or globs:
-        effect.run(f"{line.unsure or globs} may become an option")
+    unsure = line.unsure or next((field.text for field in line.operands if field.glob), "")
+    if program.operands == ("remove",):
+        unsure = next((field.text for field in line.operands if may_be_option(field) and not _has_ending(field)), "")
+    if unsure:
+        effect.run(f"{unsure} may become an option")
+
+
+def _has_ending(field: Field) -> bool:
+    """Whether a wildcard has an ending like `.pyc`, with which no name is an option that removes more than it says."""
+    return field.glob and _ENDING.search(field.value or "") is not None
 
 
 def operands(line: Line, program: Program, effect: Effect, scope: Scope) -> None:

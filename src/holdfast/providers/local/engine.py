@@ -26,7 +26,8 @@ WINDOW: Final = 8192
 THREADS: Final = 8
 """More threads than this make a small model no faster."""
 END_S: Final = 3.0
-_SERVE: Final = (sys.executable, "-m", "holdfast.providers.local.serve")
+_SERVE: Final = (sys.executable, "-P", "-m", "holdfast.providers.local.serve")
+"""`-P`: it is started in the person's folder, and a package of that name there must not stand in for ours."""
 
 
 def require_engine() -> None:
