@@ -294,7 +294,8 @@ async def test_paths_are_looked_at_again_after_a_call_that_changed_something(tmp
         ("Read", {"file_path": "plain/secret"}),
         ("Bash", {"command": "cat plain/secret"}),
     )
-    async with talk(script, "Done.", cwd=work, permission_mode="acceptEdits", tools=[swap]) as session:
+    options: dict[str, Any] = {"cwd": work, "permission_mode": "acceptEdits", "fs_scope": "full"}  # no walls to help
+    async with talk(script, "Done.", tools=[swap], **options) as session:
         await session.run("Go.")
         told = await outputs(session)
     assert (work / "plain").is_symlink()
