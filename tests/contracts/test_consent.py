@@ -294,12 +294,12 @@ async def test_paths_are_looked_at_again_after_a_call_that_changed_something(tmp
         ("Read", {"file_path": "plain/secret"}),
         ("Bash", {"command": "cat plain/secret"}),
     )
-    options: dict[str, Any] = {"cwd": work, "permission_mode": "acceptEdits", "fs_scope": "full"}  # no walls to help
-    async with talk(script, "Done.", tools=[swap], **options) as session:
+    async with talk(script, "Done.", cwd=work, permission_mode="acceptEdits", tools=[swap]) as session:
         await session.run("Go.")
         told = await outputs(session)
     assert (work / "plain").is_symlink()
-    assert not any("a secret" in each for each in told)
+    assert told[0] == "swapped"
+    assert all("outside" in each and "Not run" in each for each in told[1:])
 
 
 async def test_a_yes_that_came_while_something_changed_is_not_asked_for_twice(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from holdfast.logic.permissions.calls import Call, spec_of
 from holdfast.logic.permissions.grants import fingerprint, rules_digest
-from holdfast.logic.permissions.legacy import judge
 from holdfast.logic.permissions.looking import hidden, paths_of
+from holdfast.logic.permissions.rule_about import rule_about
 from holdfast.logic.permissions.verdict import Part, Reason, Verdict
 from holdfast.logic.permissions.weigh import weigh
 
@@ -14,8 +14,8 @@ __all__ = [
     "Verdict",
     "fingerprint",
     "hidden",
-    "judge",
     "paths_of",
+    "rule_about",
     "rules_digest",
     "spec_of",
     "weigh",

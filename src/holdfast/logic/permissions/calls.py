@@ -7,7 +7,7 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.logic.acts import Access, AccessKind, Ground
-from holdfast.logic.patch import patch_paths
+from holdfast.logic.patch import patch_of, patch_paths
 from holdfast.logic.permissions.paths import absolute
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Effect, Taint, ToolSpec, Touches
@@ -127,12 +127,20 @@ def _known_form(usual: str, names: tuple[str, ...]) -> Form:
 
 def text_of(call: Call, form: Form) -> str | None:
     """The main argument, when it is a text."""
+    if form.kind == "patch":
+        return _patch(call)
     found = call.args.get(form.main)
-    if form.kind == "patch" and found is None:
-        found = call.args.get("input")
     if form.kind == "skill" and found is None:
         found = call.args.get("name", call.args.get("command"))
     return found if isinstance(found, str) else None
+
+
+def _patch(call: Call) -> str | None:
+    """The patch that the tool would apply; None when it would refuse the arguments."""
+    try:
+        return patch_of(call.args)
+    except UserError:
+        return None
 
 
 def file_accesses(call: Call, form: Form, ground: Ground) -> tuple[Access, ...] | None:
@@ -177,7 +185,7 @@ def _named_by(pattern: str, root: str, ground: Ground) -> list[Access]:
     if not named:
         return []
     there = absolute(named, ground)
-    if not named.startswith(("/", "~", "$")):
+    if not named.startswith(("/", "~")):
         there = f"{absolute(root, ground).rstrip('/')}/{named}"
     return [Access(kind="list", path=there, written=pattern)]
 

@@ -20,6 +20,7 @@ _ALIASES: Final = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(root|cwd)(?=/|$)")
 _SPECIAL: Final = re.compile(
     r"/proc/[^/]+/(?:task/[^/]+/)?(root|cwd|fd|fdinfo|map_files|mem|environ|exe)(/|$)|/dev/fd(/|$)"
 )
+_HOME_VARIABLE: Final = re.compile(r"/\$(?:HOME|\{HOME\})(?=/|$)", re.IGNORECASE)
 _SHORT_NAME: Final = re.compile(r"~\d")
 _MAC_ALIASES: Final = ("/private/var", "/private/tmp", "/private/etc")
 _MAC_DATA: Final = "/system/volumes/data"
@@ -77,11 +78,13 @@ def _roots(roots: tuple[str, ...], os: str) -> tuple[str, ...]:
 
 
 def absolute(path: str, ground: Ground) -> str:
-    """A path argument of a tool as an absolute path, not normalised: the home and the working folder are filled in."""
+    """A path argument of a tool as an absolute path, not normalised: the home for `~`, and the working folder, are filled in.
+
+    Variables stay as they are: no file tool knows them.
+    """
     text = path.replace("\\", "/") if ground.os == "windows" else path
-    for home in ("~", "$HOME", "${HOME}"):
-        if text == home or text.startswith(home + "/"):
-            return ground.home.rstrip("/") + text[len(home) :]
+    if text == "~" or text.startswith("~/"):
+        return ground.home.rstrip("/") + text[1:]
     if text.startswith("~"):
         user, slash, rest = text[1:].partition("/")
         if user == ground.home.rstrip("/").rpartition("/")[2]:
@@ -145,6 +148,9 @@ def _aliases(path: str, ground: Ground) -> list[str]:
         and not within(here := plain(ground.cwd, ground.os), roots)
     ):
         found.append(here + path[len(roots[0]) :])  # the working folder is a link to the first root
+    here = plain(ground.cwd, ground.os).rstrip("/")
+    if path.startswith(here) and (hit := _HOME_VARIABLE.match(path, len(here))):
+        found.append(plain(ground.home + path[hit.end() :], ground.os))  # what whoever wrote it meant
     if ground.os == "darwin":
         if path.startswith(_MAC_DATA + "/"):
             found.append(path[len(_MAC_DATA) :])
@@ -160,6 +166,8 @@ def _oddity(path: str, spellings: dict[str, None], real: str, ground: Ground) ->
         return "it is another name for a file that the system hands out"
     if "/~" in path and path.rpartition("/~")[0] in (ground.cwd.rstrip("/"), ""):
         return "it names somebody's home folder"
+    if _HOME_VARIABLE.match(path.removeprefix(ground.cwd.rstrip("/"))):
+        return "it names a variable, and no tool fills that in"
     if ground.os == "windows":
         text = path.replace("\\", "/")
         if text.startswith("//"):

@@ -51,8 +51,8 @@ def weigh(
     """
     book = open_book((*rules, *granted) if granted else tuple(rules), trusted=ground.trusted)
     case = Case(call, form_of(call), ground, book, mode, scope)
-    script = _script(case)
-    findings = [*_named(case), *_looked_into(case, script), *_hidden(case), *_hooked(case, hook)]
+    script = script_of(case)
+    findings = [*findings_about(case, script), *_hidden(case), *_hooked(case, hook)]
     own = _fingerprint(call) if grants or approved else ""
     consents = Consents(mode, hook, granted=own in grants, approved=bool(own) and own == approved)
     settled = settle(findings, consents)
@@ -60,6 +60,11 @@ def weigh(
     if taints and taint | taints == _TRIFECTA and not consents.approved:
         settled.append(Finding(call.tool.name, "ask", "taint", _MEETING, "hard"))
     return conclude(case, settled, taints)
+
+
+def findings_about(case: Case, script: Script | None) -> list[Finding]:
+    """What the rules and the mode say about each part of a call; `script` is the command of one that has a command."""
+    return [*_named(case), *_looked_into(case, script)]
 
 
 _MEETING: Final = "words of strangers, private data and a way out would meet in this session"
@@ -72,7 +77,8 @@ def _fingerprint(call: Call) -> str:
         return ""
 
 
-def _script(case: Case) -> Script | None:
+def script_of(case: Case) -> Script | None:
+    """The command of a call that has one, read."""
     text = text_of(case.call, case.form) if case.form.kind == "shell" else None
     if text is None:
         return None
