@@ -299,7 +299,7 @@ async def test_paths_are_looked_at_again_after_a_call_that_changed_something(tmp
         told = await outputs(session)
     assert (work / "plain").is_symlink()
     assert told[0] == "swapped"
-    assert all("outside" in each and "Not run" in each for each in told[1:])
+    assert ["Not run" in each for each in told[1:]] == [True, True], told
 
 
 async def test_a_yes_that_came_while_something_changed_is_not_asked_for_twice(tmp_path: Path) -> None:
