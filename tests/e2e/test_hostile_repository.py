@@ -333,9 +333,6 @@ def test_a_script_that_changes_while_the_session_runs_is_not_run_and_the_call_is
 # --- modules -----------------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.xfail(
-    strict=True, reason="providers/local/engine.py starts `python -m`, which looks in the working folder first"
-)
 def test_the_local_engine_takes_no_modules_from_the_repository(hostile: Hostile) -> None:
     pytest.importorskip("xllamacpp")
     hostile.ship_modules()

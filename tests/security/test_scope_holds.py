@@ -103,7 +103,7 @@ async def test_a_link_that_comes_between_the_judgement_and_the_call_stops_file_t
         ("Glob", {"pattern": "**/*", "path": "other/link"}),
     )
 
-    assert (figures.judged, figures.well, found) == ({"allow": 8}, 2, [])
+    assert (figures.judged["ask"], figures.well, found) == (6, 2, [])
 
 
 async def test_a_link_that_comes_in_the_middle_of_a_command_lets_nothing_be_written_outside(place: Yard) -> None:
@@ -136,13 +136,11 @@ STALE = (
     [
         ("mv other old && mv pkg other && cat other/link/secret.txt",),
         ("cp -a pkg copy && cat copy/leaf.txt",),
-        ("mv other old", "mv pkg other", "cat other/link/secret.txt"),
         ("diff other/leaf.txt pkg",),
     ],
     ids=[
         "moved in one command",
         "copied in one command",
-        "moved in one reply",
         "a folder that stands for a file in it",
     ],
 )
@@ -150,6 +148,12 @@ async def test_a_command_reads_nothing_outside_through_what_it_moved_itself(
     place: Yard, commands: tuple[str, ...]
 ) -> None:
     _, found = await holes(place, PLAIN, *bash(*commands))
+
+    assert found == []
+
+
+async def test_a_call_reads_nothing_outside_through_what_a_call_before_it_moved(place: Yard) -> None:
+    _, found = await holes(place, PLAIN, *bash("mv other old", "mv pkg other", "cat other/link/secret.txt"))
 
     assert found == []
 

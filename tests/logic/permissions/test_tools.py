@@ -145,3 +145,41 @@ def test_the_specs_of_well_known_tools_say_what_they_touch() -> None:
 
     assert [spec_of(name).touches for name in names] == ["runs", "runs", "reads", "edits", "web", "notes"]
     assert spec_of("Nothing").asks
+
+
+_PATCH = "*** Begin Patch\n*** Delete File: {}\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"patch": "", "input": _PATCH.format(".git/config")},
+        {"input": _PATCH.format(".git/config")},
+        {"patch": _PATCH.format(".git/config"), "input": 3},
+    ],
+)
+def test_a_patch_is_judged_by_the_text_that_the_tool_applies(args: dict[str, object]) -> None:
+    verdict = weighed("apply_patch", args, mode="acceptEdits")
+
+    assert (verdict.decision, verdict.reason) == ("ask", "protected")
+
+
+@pytest.mark.parametrize("args", [{"patch": _PATCH.format("a"), "input": _PATCH.format("b")}, {"patch": ""}, {}])
+def test_a_patch_that_the_tool_would_refuse_is_asked_for(args: dict[str, object]) -> None:
+    assert weighed("apply_patch", args, mode="acceptEdits").reason == "arguments"
+
+
+@pytest.mark.parametrize("path", ["$HOME/notes", "${HOME}/notes", "$HOME"])
+def test_a_variable_in_the_path_of_a_file_tool_is_a_name_like_any_other_and_asked_for(path: str) -> None:
+    """No file tool fills it in: the file lies in the workspace. Whoever wrote it meant another one."""
+    verdict = weighed("Write", path, mode="acceptEdits")
+
+    assert (verdict.decision, verdict.reason) == ("ask", "path")
+    assert f"/repo/{path}" in verdict.detail
+    assert weighed("Read", f"{path}/.ssh/id_rsa", deny=["Read(~/.ssh/**)"]).decision != "allow"
+    assert weighed("Write", "app/$HOME.tsx", mode="acceptEdits").decision == "allow"
+
+
+def test_a_rule_about_the_home_holds_for_the_variable_too() -> None:
+    assert weighed("Read", "$HOME/.ssh/id_rsa", deny=["Read(~/.ssh/**)"]).decision == "deny"
+    assert weighed("Read", "${HOME}/a", allow=["Read(~/**)"]).decision == "ask"
