@@ -37,7 +37,7 @@ from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
-from holdfast.surroundings import check_walls, ground_of, looks, walls
+from holdfast.surroundings import WallsAround, check_walls, ground_of, looks
 from holdfast.tools.toolset import Toolset
 from holdfast.vocab.errors import TurnError, TurnPaused, UserError
 from holdfast.vocab.event import Grant
@@ -185,7 +185,8 @@ def _runner(
     )
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions
-    world.raise_walls = walls(scope, ground)
+    world.raise_walls = walls = WallsAround(scope, ground)
+    stack.callback(walls.close)
     if policy.hooks:
         listening = Listening(
             specs=policy.hooks,

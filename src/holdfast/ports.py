@@ -249,6 +249,9 @@ class Confinement(Protocol):
     def words(self) -> str:
         """What is kept from the program, in one line for the model; empty when nothing is."""
 
+    def close(self) -> None:
+        """Take away what was put up for it; nothing starts behind it any more."""
+
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         """What to start instead of `argv`, and what the new process does before it becomes that. The latter may not wait."""
 

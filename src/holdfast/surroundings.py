@@ -1,9 +1,9 @@
 """Where the calls of a session happen: the folders they may work in, what is known of their paths, and the walls around programs."""
 
-import functools
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from threading import Lock
 from typing import Literal
 
 import anyio.to_thread
@@ -49,16 +49,27 @@ def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
     return look_at
 
 
-def walls(scope: FsScope, ground: Ground) -> Callable[[], Confinement | None]:
-    """Raises the walls around programs when the first one is started; not on the event loop."""
+class WallsAround:
+    """The walls around the programs of a session, raised when the first one is started."""
 
-    @functools.cache
-    def raised() -> Confinement | None:
+    def __init__(self, scope: FsScope, ground: Ground) -> None:
+        self._scope, self._ground = scope, ground
+        self._lock = Lock()
+        self._raised: list[Confinement | None] = []
+
+    def __call__(self) -> Confinement | None:
+        """Give the walls; may take a moment the first time, so not on the event loop."""
         from holdfast.workspaces.probe import confinement_for  # noqa: PLC0415 - only programs need it
 
-        return confinement_for(scope, ground.roots, home=ground.home)
+        with self._lock:
+            if not self._raised:
+                self._raised.append(confinement_for(self._scope, self._ground.roots, home=self._ground.home))
+            return self._raised[0]
 
-    return raised
+    def close(self) -> None:
+        """Take them away, if they stand."""
+        for confinement in filter(None, self._raised):
+            confinement.close()
 
 
 async def check_walls(options: Options, recorded: FsScope) -> str:

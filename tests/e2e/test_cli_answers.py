@@ -120,7 +120,6 @@ def test_an_early_answer_may_change_the_arguments_too(door: Door) -> None:
     assert files(door) == ["c.txt"]
 
 
-@pytest.mark.xfail(strict=True, reason="the question shows what the model wrote")
 def test_a_question_shows_what_would_run_after_a_hook_changed_it(door: Door) -> None:
     change = {"hookEventName": "PreToolUse", "permissionDecision": "ask", "updatedInput": {"command": "touch c.txt"}}
     hook = {"type": "command", "command": f"echo '{json.dumps({'hookSpecificOutput': change})}'"}

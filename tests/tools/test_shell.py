@@ -35,6 +35,9 @@ class Walls:
         self._before = before
         self._prepare = prepare
 
+    def close(self) -> None:
+        """Nothing was put up."""
+
     def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
         self.asked.append(cwd)
         return [*self._before, *argv], self._prepare

@@ -131,4 +131,4 @@ def _retries(given: Retries, wanted: int | None) -> Retries:
 def _commands(chat: ChatSettings) -> Iterator[Rule]:
     """The commands that may run without asking, as rules."""
     for command in chat.allowed_commands:
-        yield Rule(decision="allow", tool="Bash", pattern=command)
+        yield Rule(decision="allow", tool="Bash", pattern=command, source="person")

@@ -73,7 +73,8 @@ def _due(
             return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
         case "judged" if may_ask:
             waits = _gate(p, policy, "PermissionRequest", call)
-            asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail), cause=call.id)
+            shown = call.args if call.changed else ""
+            asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
             return (asked,) if waits is None else waits
         case "refused":
             return _refuse(call, policy)
@@ -127,13 +128,21 @@ def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
     if call.lost and call.effect != "pure":
         return (_lost(call),)
     seen = due(policy, "PermissionDenied", call.id, word=call.name, args=call.args)
-    refused = _result(call, "denied", "denied", f"Not run: {call.detail.rstrip('.')}.")
+    refused = _result(call, "denied", "denied", f"{_as_changed(call)}Not run: {call.detail.rstrip('.')}.")
     return (refused,) if seen is None else (seen, refused)
 
 
 def _invalid(call: OpenCall) -> Draft:
     code, _, message = call.problem.partition(": ")
-    return _result(call, "invalid", code or "unknown_tool", message or f"There is no tool called {call.name!r} here.")
+    words = message or f"There is no tool called {call.name!r} here."
+    return _result(call, "invalid", code or "unknown_tool", f"{_as_changed(call)}{words}")
+
+
+def _as_changed(call: OpenCall) -> str:
+    """What the model must know first when it was not its own arguments that were judged."""
+    if not call.changed:
+        return ""
+    return f"({'The person' if call.changed == 'user' else 'A hook'} changed the arguments to {call.args}) "
 
 
 def _lost(call: OpenCall) -> Draft:

@@ -1,5 +1,6 @@
 """What a turn came to: everything that its caller is told besides the events."""
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -134,7 +135,10 @@ def denial_in_words(denial: Denial, *, answerable: bool) -> str:
         return f"{denial.tool} was not run: {denial.why}."
     if answerable:
         return f"{denial.tool} was not run: it needs an approval, and the input ended without an answer."
+    if denial.tool == "AskUserQuestion":
+        return "AskUserQuestion was not run: nobody was there to answer. Answer with --input-format stream-json."
+    flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers[:3]) or f"--allow {denial.tool}"
     return (
         f"{denial.tool} was not run: it needs an approval, and nobody could be asked. "
-        f"Allow it with --allow {denial.tool}, or answer with --input-format stream-json."
+        f"Allow it with {flags}, or answer with --input-format stream-json."
     )

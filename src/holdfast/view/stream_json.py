@@ -201,7 +201,7 @@ class StreamJson:
         request: Line = {
             "subtype": "can_use_tool",
             "tool_name": call.name if call else "",
-            "input": arguments(call.args) if call else {},
+            "input": arguments(event.args or call.args) if call else {},
             "tool_use_id": event.call,
             "decision_reason": event.detail,
             "decision_reason_type": _REASONS.get(judged.reason if judged else "", "other"),

@@ -263,6 +263,8 @@ class PermissionAsked(Event, frozen=True, kw_only=True):
 
     call: str
     detail: str = ""
+    args: str = ""
+    """The call's arguments, where they are no longer those that the model wrote."""
 
 
 class PermissionAnswered(Event, frozen=True, kw_only=True):

@@ -4,6 +4,8 @@ import pytest
 
 from holdfast.logic.acts import Access, Command, Ground, Layer
 from holdfast.logic.shell import read_command
+from holdfast.logic.shell.grammar import ScriptReader
+from holdfast.logic.shell.words import Unreadable
 from tests.logic.shell.reader import GROUND
 
 
@@ -209,3 +211,17 @@ def test_a_program_under_another_os_is_known_by_any_case() -> None:
     darwin = Ground(cwd="/repo", home="/home/u", os="darwin")
 
     assert read_command("SUDO RM x", darwin).commands[0].layers[-1].words == ("RM", "x")
+
+
+@pytest.mark.parametrize(
+    "text", ["ls", "ls -la", "git log --oneline -5", "in a b", "./run a=b c^d", "a\tb", "time", "for", "ls ", "f ()"]
+)
+def test_plain_words_are_read_the_short_way_as_they_are_the_long_way(text: str) -> None:
+    def read(whole: bool) -> object:
+        reader = ScriptReader(text)
+        try:
+            return reader.whole() if whole else reader.script(frozenset())
+        except Unreadable as problem:
+            return str(problem)
+
+    assert read(whole=True) == read(whole=False)

@@ -73,7 +73,10 @@ class Finder(Walker):
         """Take in a simple command."""
         fields = list[Field]()
         for word in node.words:
-            fields += self.word(word, scope, around)
+            if word.tame:
+                fields.append(Field(word.text, word.text))
+            else:
+                fields += self.word(word, scope, around)
         values = [(each.name, self.assigned(each, scope, around)) for each in node.assignments]
         task = Task(scope, around, source)
         if node.redirects:

@@ -70,7 +70,7 @@ def peel(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> St
         return special(fields, scope, source)
     if name in _SHELLS or name in _OTHER_SHELLS:
         return _shell(name, fields, scope, source)
-    row = wrappers().get(name) or (wrappers()["ld.so"] if _LOADER.fullmatch(name) else None)
+    row = wrappers().get(name) or (wrappers()["ld.so"] if name.startswith("ld") and _LOADER.fullmatch(name) else None)
     return _generic(name, fields, scope, *row) if row else None
 
 

@@ -94,7 +94,7 @@ class SimpleReader(WordReader):
         if not found or _RESERVED.fullmatch(found[1]):
             return []
         self.at = found.end()
-        return [Word((Literal(word, False),), word) for word in found[0].split()]
+        return [Word((Literal(word, False),), word, True) for word in found[0].split()]
 
     def _defined(self, word: Word, assignments: list[Assignment], redirects: list[Redirect]) -> Node:
         if assignments or redirects or word.literal is None:

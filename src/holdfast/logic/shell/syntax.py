@@ -65,6 +65,8 @@ class Word(msgspec.Struct, frozen=True):
 
     parts: tuple[Part, ...]
     text: str
+    tame: bool = False
+    """Whether the text as written is what a program sees; not said of every such word."""
 
     @property
     def literal(self) -> str | None:
