@@ -10,7 +10,10 @@ from holdfast.logic.state import state_of
 from holdfast.ports import ModelRequest
 from holdfast.providers.format import Encoder, HttpRequest
 from holdfast.providers.registry import load_format
-from holdfast.tools.toolset import default_tools
+from holdfast.tools.edit import edit_file
+from holdfast.tools.read import read_file
+from holdfast.tools.shell import run_command
+from holdfast.tools.write import write_file
 from holdfast.vocab.specs import ModelFacts
 
 FORMATS: Final = ("anthropic", "openai-responses", "openai-chat", "google")
@@ -40,7 +43,7 @@ class Growing:
         self._format = format
         self._rest = iter(records[cut:])
         self._state = state_of("s1", records[:cut])
-        self._tools = default_tools().specs()
+        self._tools = tuple(each.spec for each in (read_file, write_file, edit_file, run_command))
         self.forget()
 
     def forget(self) -> None:

@@ -72,7 +72,7 @@ def test_an_approval_that_nobody_gives_after_a_crash_halts(door: Door) -> None:
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [
-        ((), 3, "Allow it with --allow Bash, or answer with --input-format stream-json."),
+        ((), 3, "Allow it with --allow 'Edit(/b.txt)', or answer with --input-format stream-json."),
         (("--deny", "Bash"), 0, "Bash was not run: denied by the rule 'Bash'."),
         (("--permission-mode", "plan"), 0, "Bash was not run: the mode is plan: '{work}/b.txt' is not changed."),
         (

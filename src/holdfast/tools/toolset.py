@@ -9,10 +9,6 @@ from types import MappingProxyType
 import msgspec
 
 from holdfast.ports import Tool
-from holdfast.tools.edit import edit_file
-from holdfast.tools.read import read_file
-from holdfast.tools.shell import run_command
-from holdfast.tools.write import write_file
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import ToolSpec
 
@@ -76,11 +72,6 @@ class Toolset:
         close = difflib.get_close_matches(name.lower(), by_lower, n=1)
         hint = f" Did you mean {by_lower[close[0]]!r}?" if close else ""
         return f"There is no tool {name!r}.{hint} The tools are {', '.join(self.by_name)}."
-
-
-def default_tools() -> Toolset:
-    """The tools that a session has when it does not say."""
-    return Toolset.of(read_file, write_file, edit_file, run_command)
 
 
 def _parse(text: str) -> tuple[str, dict[str, object]]:
