@@ -192,7 +192,7 @@ def _runner(
             specs=policy.hooks,
             functions=functions,
             project=prepared.state.meta.project,
-            environment=options.tool_environment,
+            environment=hands.programs,
             survey=options.survey,
             run_agent=_agent(options, hands, world),
         )
@@ -255,6 +255,9 @@ def _agent(options: Options, hands: Hands, world: World) -> RunAgent:
             tool_names=None,
             only_tools=True,
             permission_mode="plan",
+            fs_scope=world.state.progress.scope,
+            taint=tuple(sorted(world.state.progress.consent.taint)),
+            parameters={},
             max_rounds=hook.max_turns,
             hooks=(),
             hook_specs=(),
@@ -283,7 +286,7 @@ def _keeper(project: str, cwd: str) -> KeepRules:
 
     async def keep(rules: Sequence[str], grant: Grant) -> str:
         book = GrantBook(data_dir())
-        whole = [re.sub(r"\(/(?!/)", f"(/{cwd}/", rule, count=1) for rule in rules]
+        whole = [re.sub(r"^((?:Read|Edit)\()/(?!/)", lambda found: f"{found[1]}/{cwd}/", rule) for rule in rules]
         try:
             await anyio.to_thread.run_sync(book.add, project if grant == "project" else EVERYWHERE, whole)
         except UserError as exc:
@@ -330,6 +333,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             cwd=world.cwd,
             model=await childs_model(options.model or world.state.progress.model, started, world),
             permission_mode=world.state.progress.mode,
+            fs_scope=world.state.progress.scope,
             tools=[each for each in options.tools or () if not each.spec.child],
             tool_names=_without_children(options),
             parent=world.session,
@@ -343,7 +347,7 @@ def _child_opener(options: Options, store: EventStore, world: World) -> OpenChil
             return await _run_child(started, inherited, opened)
         finally:
             for child in opened:  # closed by now: a call that was cut short is settled
-                tell(child.usage, child.cost)
+                tell(child.usage, child.cost, child.taint)
 
     return open_child
 

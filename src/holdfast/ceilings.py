@@ -79,6 +79,8 @@ def make_policy(
     return Policy(
         tools={spec.name: spec for spec in tools},
         rules=tuple(options.rules),
+        strictest_mode=options.strictest_mode,
+        bypass_forbidden=options.bypass_forbidden,
         instructions=digest(instructions.encode()),
         tools_digest=digest(schemas),
         parameters=_parameters(options, facts),

@@ -63,10 +63,13 @@ class Hands:
     rules: Sequence[Rule]
     outputs: StoredOutputs
     environment: Mapping[str, str] = field(default_factory=dict)
+    programs: dict[str, str] = field(init=False)
 
     def __post_init__(self) -> None:
         guard = {} if self.ground.trusted else git_environment(self.ground.cwd)
-        self._shells = BackgroundShells(environment={**self.environment, **guard}, keep=self.outputs.keep)
+        self.programs = {**self.environment, **guard}
+        """The variables of every program that is started, by tools and by hooks."""
+        self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep)
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in the order in which the model is told of them."""

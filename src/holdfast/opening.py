@@ -53,7 +53,7 @@ class Prepared:
     """Those of the session's context, as its first event has them."""
 
 
-MOST_HOOKS: Final = 8
+MOST_HOOKS: Final = 32
 """Handlers of one hearing whose left-over programs are looked for."""
 
 

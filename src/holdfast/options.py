@@ -110,6 +110,12 @@ class Options:
     """The hooks of the settings."""
     trust: bool | None = None
     """Whether what the workspace brings along may run: hooks, allowances, programs of its git configuration. None: as it was recorded."""
+    strictest_mode: Mode | None = None
+    """The mode that whoever runs the machine settled."""
+    bypass_forbidden: str = ""
+    """The file that forbids the mode `bypassPermissions`."""
+    settled: bool = False
+    """Whether the settings were applied already."""
     survey: "Survey | None" = None
     """What the workspace brings along, as it was when it was looked at."""
     bare: bool = False

@@ -71,6 +71,7 @@ class Session(Changing):
         self._fork = fork
         self._variables = variables
         self._inputs = 0
+        self._closing = anyio.Lock()
         self._callbacks = Callbacks(runner.bus, self._world.inbox, self._world.state, lambda: self.context_state)
         self.warnings = warnings
         """What whoever opened it should know."""
@@ -224,8 +225,11 @@ class Session(Changing):
 
     async def close(self, reason: str = "", *, drain_s: float = 0.0) -> None:
         """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Once is enough."""
-        if self._closed:
-            return
+        async with self._closing:
+            if not self._closed:
+                await self._close(reason, drain_s)
+
+    async def _close(self, reason: str, drain_s: float) -> None:
         if self._runner.alive:
             self._runner.hold()
             with anyio.move_on_after(drain_s + STOP_DEADLINE_S * 2):

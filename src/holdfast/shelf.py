@@ -100,6 +100,8 @@ async def fork(
         origin=origin,
         parent="",
         version=VERSION,
+        context=replace(beginning.context, fs_scope=state.progress.scope),
+        taint=tuple(sorted(state.progress.consent.taint)),
     )
     lease = await store.lease(fork_id, this_process("fork"))
     try:

@@ -53,11 +53,11 @@ def shown(text: str) -> str:
 
 
 def _show(question: Question, target: TextIO) -> None:
-    print(f"\n{question.tool} wants to run: {question.reason}", file=target)
+    print(f"\n{shown(question.tool)} wants to run: {shown(question.reason)}", file=target)
     for name, value in question.args.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         cut = f"\n    [{len(text) - _LONGEST} characters more]" if len(text) > _LONGEST else ""
-        print(f"  {name}: {shown(text[:_LONGEST])}{cut}", file=target)
+        print(f"  {shown(name)}: {shown(text[:_LONGEST])}{cut}", file=target)
 
 
 def _choices(offers: Sequence[str]) -> str:

@@ -196,7 +196,7 @@ def test_an_untrusted_projects_mode_only_makes_stricter_and_no_project_asks_nobo
 
 def test_rb_w21_where_nothing_is_said_nobody_is_left_unasked(world: World) -> None:
     for trust in (True, False, None):
-        assert with_layers(Options(), world.read(trust=trust), new=True).permission_mode in (None, "default")
+        assert with_layers(Options(), world.read(trust=trust)).permission_mode in (None, "default")
 
 
 def test_looser_orders_the_modes() -> None:
@@ -218,7 +218,7 @@ def test_bypass_can_be_forbidden_by_anybody(world: World, where: str, switch: ob
 
     assert (found.mode, found.bypass_forbidden) == ("default", str(path))
     with pytest.raises(UserError, match="forbids"):
-        with_layers(Options(permission_mode="bypassPermissions"), found, new=True)
+        with_layers(Options(permission_mode="bypassPermissions"), found)
 
 
 def test_a_mode_that_nobody_knows_is_left_out_with_a_warning(world: World) -> None:
@@ -234,10 +234,10 @@ def test_a_managed_mode_is_not_made_looser_by_a_flag(world: World) -> None:
     world.write(world.managed, {"permissions": {"defaultMode": "default"}})
     found = world.read()
 
-    assert with_layers(Options(), found, new=True).permission_mode == "default"
-    assert with_layers(Options(permission_mode="plan"), found, new=True).permission_mode == "plan"
+    assert with_layers(Options(), found).permission_mode == "default"
+    assert with_layers(Options(permission_mode="plan"), found).permission_mode == "plan"
     with pytest.raises(UserError, match="looser than 'default'"):
-        with_layers(Options(permission_mode="acceptEdits"), found, new=True)
+        with_layers(Options(permission_mode="acceptEdits"), found)
 
 
 def test_layers_fill_options_and_an_old_session_keeps_its_mode(world: World) -> None:
@@ -250,8 +250,8 @@ def test_layers_fill_options_and_an_old_session_keeps_its_mode(world: World) -> 
     )
     mine = Rule.parse("allow", "Read")
 
-    found = with_layers(Options(rules=(mine,), folders=("x",)), world.read(), new=True)
-    resumed = with_layers(Options(), world.read(), new=False)
+    found = with_layers(Options(rules=(mine,), folders=("x",)), world.read())
+    resumed = with_layers(Options(), world.read(), "default")
 
     assert [str(rule) for rule in found.rules] == ["Read", "Bash"]
     assert isinstance(found.settings, Settings)

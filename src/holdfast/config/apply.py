@@ -19,17 +19,20 @@ from holdfast.options import Options
 from holdfast.ports import EventStore, Model
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import Mode, SessionMeta
 from holdfast.workspaces.project import data_dir, project_root
 
 
 async def settled(options: Options, store: EventStore) -> Options:
     """`options` with everything that the settings say; as they are when that was done before."""
-    if options.find is not None:
+    if options.settled:
         return options
     wanted = options.resume or options.session_id
     meta = await store.meta(wanted) if wanted and await shelf.exists(store, wanted) else None
+    options = replace(await anyio.to_thread.run_sync(_with_files, options, meta), settled=True)
+    if options.find is not None:
+        return options
     new = meta is None
-    options = await anyio.to_thread.run_sync(_with_files, options, meta.cwd if meta else str(options.cwd), new)
     if options.settings is None and not any(
         isinstance(each, str) for each in (options.model, *options.fallback_models)
     ):
@@ -56,21 +59,25 @@ def applied(options: Options, settings: Settings, *, new: bool) -> Options:
     return _begun(filled, chat) if new else filled
 
 
-def with_layers(options: Options, layers: Layered, *, new: bool) -> Options:
-    """`options` with what the settings files together say: settings, rules, folders, trust, and for a `new` session the mode.
+def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> Options:
+    """`options` with what the settings files together say: settings, rules, hooks, folders, trust, and for a new session the mode.
 
-    A mode that is managed cannot be made looser by whoever opens the session. Raise `UserError` for a mode that a file forbids.
+    `recorded` is the mode of a session that is opened again. A mode that is managed cannot be made looser by whoever opens the session,
+    and a session that was looser becomes as strict. Raise `UserError` for a mode that a file forbids.
     """
+    managed = layers.mode if layers.mode_source == "managed" else None
     mode = options.permission_mode
-    if layers.mode is not None:
-        if mode is None:
-            mode = layers.mode if new else None
-        elif layers.mode_source == "managed" and looser(mode, layers.mode):
-            raise UserError(
-                f"The mode {mode!r} is looser than {layers.mode!r}, which {layers.origins['mode']} settles."
-            )
+    if mode is None and recorded is None:
+        mode = layers.mode
+    elif mode is not None and managed is not None and looser(mode, managed):
+        raise UserError(f"The mode {mode!r} is looser than {managed!r}, which {layers.origins['mode']} settles.")
     if mode == "bypassPermissions" and layers.bypass_forbidden:
         raise UserError(f"{layers.bypass_forbidden} forbids the mode 'bypassPermissions'.")
+    if mode is None and recorded is not None:
+        if recorded == "bypassPermissions" and layers.bypass_forbidden:
+            mode = "default"
+        if managed is not None and looser(mode or recorded, managed):
+            mode = managed
     return replace(
         options,
         settings=layers.settings,
@@ -79,19 +86,26 @@ def with_layers(options: Options, layers: Layered, *, new: bool) -> Options:
         permission_mode=mode,
         trust=layers.trust.trusted,
         survey=layers.trust.survey,
+        strictest_mode=managed,
+        bypass_forbidden=layers.bypass_forbidden,
         hook_specs=(*options.hook_specs, *configured(layers).specs),
         tool_environment={**layers.env, **options.tool_environment},
     )
 
 
-def _with_files(options: Options, cwd: str, new: bool) -> Options:
+def _with_files(options: Options, meta: SessionMeta | None) -> Options:
     """`options` with the settings files of the session's folder; without a way to read them, with what is managed alone."""
+    cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
+    project = project_root(cwd)
+    if options.trust and meta and project != project_root(Path(options.cwd).expanduser().absolute()):
+        raise UserError(
+            f"The session works in {str(cwd)!r}, and you trust the folder you stand in. Go there to trust it."
+        )
     read = options.layers or partial(read_layers, trust=options.trust, bare=True)
-    layers = read(Path(cwd))
-    found = with_layers(options, layers, new=new)
+    layers = read(cwd)
+    found = with_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
-        project = str(project_root(Path(cwd).expanduser().absolute()))
-        found = replace(found, rules=(*found.rules, *GrantBook(data_dir()).rules(project)))
+        found = replace(found, rules=(*found.rules, *GrantBook(data_dir()).rules(str(project))))
     return found if options.layers else replace(found, settings=options.settings)
 
 

@@ -6,12 +6,12 @@ import msgspec
 
 from holdfast.logic.hooking import due, gate
 from holdfast.logic.judging import judged
-from holdfast.logic.open_calls import OpenCall
+from holdfast.logic.open_calls import PERSON_ONLY, OpenCall, subject_of
 from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress
 from holdfast.vocab.event import Draft, ToolOutcome
 from holdfast.vocab.event_limits import BudgetAsked
-from holdfast.vocab.events import CallProposed, ChildStarted, PermissionAsked, ToolFinished, ToolStarted
+from holdfast.vocab.events import CallJudged, CallProposed, ChildStarted, PermissionAsked, ToolFinished, ToolStarted
 from holdfast.vocab.ids import child_session_id
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import ToolSpec
@@ -21,11 +21,16 @@ def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
     """Every event that any open call is due, in call order."""
     drafts: list[Draft] = [*after_calls(p, policy)]
     may_ask, may_start, running = True, True, sum(call.phase == "running" for call in p.calls)
+    judging = False
     for call in p.calls:
+        if judging and call.phase == "inspected" and not call.problem:
+            may_ask = may_start = False
+            continue  # what the one before brings along counts for this one: it is judged in the next round of this step
         spec = policy.tools.get(call.name)
         parallel = spec is not None and spec.effect == "pure" and spec.concurrent
         if found := _due(p, call, spec, policy, may_ask=may_ask, may_start=may_start and (parallel or not running)):
             drafts += found
+            judging = judging or isinstance(found[-1].event, CallJudged)
             running += isinstance(found[-1].event, ToolStarted | ChildStarted)
         may_ask = may_ask and call.phase in ("allowed", "running")
         may_start = may_start and parallel and running < policy.parallel
@@ -73,6 +78,8 @@ def _due(
             return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
         case "judged" if may_ask:
             waits = _gate(p, policy, "PermissionRequest", call)
+            if waits is None and (settled := _heard_before(p, call)):
+                return (settled,)
             shown = call.args if call.changed else ""
             asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
             return (asked,) if waits is None else waits
@@ -92,7 +99,24 @@ def _answers_itself(call: OpenCall) -> bool:
 
 
 def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:
-    return gate(p.hooks, policy, event, call.id, word=call.name, args=call.args)
+    return gate(p.hooks, policy, event, subject_of(call), word=call.name, args=call.args)
+
+
+def _heard_before(p: Progress, call: OpenCall) -> Draft | None:
+    """What hooks said about this very call before it had to be looked at again."""
+    heard = p.hooks.heard("PermissionRequest", subject_of(call))
+    if heard is None or heard.decision is None or heard.decision == "ask" or heard.args:
+        return None
+    if heard.decision == "allow" and call.reason in PERSON_ONLY:
+        return None
+    event = CallJudged(
+        call=call.id,
+        decision=heard.decision,
+        reason="hook",
+        detail=heard.reason or "a hook said so",
+        taints=call.taints,
+    )
+    return Draft(event=event, by="hook", cause=call.id)
 
 
 def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:

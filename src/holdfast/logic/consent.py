@@ -3,8 +3,7 @@
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.open_calls import Calls
-from holdfast.logic.permissions import fingerprint
+from holdfast.logic.open_calls import Calls, seen_as
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import (
     ChildFinished,
@@ -21,7 +20,7 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What people said yes to for longer than one call, and the taint of the session."""
 
     grants: frozenset[str] = frozenset()
-    """Fingerprints of calls that may run again."""
+    """Calls that may run again, as they were seen."""
     rules: tuple[str, ...] = ()
     """Rules that were granted, as people write them."""
     taint: frozenset[Taint] = frozenset()
@@ -33,7 +32,7 @@ def fold_consent(consent: Consent, record: Recorded, calls: Calls) -> Consent:
         case PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":
             if rules:
                 return replace(consent, rules=(*consent.rules, *(each for each in rules if each not in consent.rules)))
-            mine = {fingerprint(c.name, args or c.args) for c in calls if c.id == call}
+            mine = {seen_as(c.name, args or c.args, None if args else c.facts) for c in calls if c.id == call}
             return replace(consent, grants=consent.grants | mine)
         case GrantsCleared():
             return replace(consent, grants=frozenset(), rules=())

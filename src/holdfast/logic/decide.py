@@ -42,6 +42,8 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
         return _stop(p, p.turn, policy)
     if p.asking or p.trying.waiting or p.compacting or p.purse.asking:
         return ()
+    if p.calls and p.hooks.stop:
+        return [close_call(call) for call in p.calls if call.phase != "running"]
     if p.calls:
         return advance_calls(p, policy)
     return _go_on(p, p.turn, policy)

@@ -92,10 +92,12 @@ def fold_hooking(hooking: Hooking, record: Recorded) -> Hooking:
             return _finished(hooking, record, record.event)
         case MessageInjected() if record.by == "hook":
             return replace(hooking, owed=())
-        case TurnCompleted() if hooking.done or hooking.owed or hooking.stop:
-            return replace(hooking, done=_of_session(hooking), owed=(), stop="")
+        case TurnCompleted(code=code) if hooking.done or hooking.owed or hooking.stop:
+            unsaid = hooking.owed if code == "hook" else ()  # a refused prompt: nobody has been told anything yet
+            return replace(hooking, done=_of_session(hooking), owed=unsaid, stop="")
         case Opened():
-            return replace(hooking, open=(), done=_outlived(hooking), source="resume")
+            source = "fork" if hooking.source == "fork" else "resume"
+            return replace(hooking, open=(), done=_outlived(hooking), source=source)
         case Started(origin=origin):
             return replace(hooking, source="fork" if origin else "startup")
         case HistoryCleared():
@@ -117,6 +119,7 @@ def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hookin
         done=(*hooking.done, event),
         owed=(*hooking.owed, *said),
         stop=(event.reason or "it gave no reason") if ends else hooking.stop,
+        source="startup" if event.event == "SessionStart" and hooking.source == "fork" else hooking.source,
     )
 
 

@@ -4,8 +4,8 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.hooks.verdict import HookVerdict
-from holdfast.logic.open_calls import OpenCall
-from holdfast.logic.permissions import Call, rules_digest, weigh
+from holdfast.logic.open_calls import OpenCall, seen_as
+from holdfast.logic.permissions import Call, fingerprint, rules_digest, weigh
 from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress
 from holdfast.vocab.event import Draft
@@ -19,17 +19,18 @@ def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
     facts = call.facts
     ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
     hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
+    own, seen = fingerprint(call.name, call.args), seen_as(call.name, call.args, facts)
     verdict = weigh(
         Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
         ground,
         policy.rules,
         mode=p.mode,
         scope=p.scope,
-        grants=p.consent.grants,
+        grants=frozenset((own,)) if seen in p.consent.grants else frozenset(),
         granted=[replace(Rule.parse("allow", text), source="session") for text in p.consent.rules],
-        taint=p.consent.taint,
+        taint=p.consent.taint.union(*(other.taints for other in p.calls if other.id != call.id)),
         hook=hook,
-        approved=call.approved,
+        approved=own if call.approved in (seen, own) else "",
     )
     event = CallJudged(
         call=call.id,

@@ -1,5 +1,6 @@
 """The tool calls that have no result yet. A part of `Progress`, folded on its own."""
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, Final, Literal
 
@@ -39,7 +40,9 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     args: str
     """As it would run now: a hook or a person may have changed what the model wrote."""
     changed: Literal["", "hook", "user"] = ""
-    """Who changed the arguments."""
+    """Who changed the arguments last."""
+    changes: int = 0
+    """How often they were changed."""
     phase: Phase = "new"
     intent: str = ""
     """The intent that somebody is performing for it."""
@@ -55,7 +58,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the hooks before it decided."""
     hook_reason: str = ""
     approved: str = ""
-    """The fingerprint of what a person said yes to, when it was not what had been asked."""
+    """What a person said yes to: see `seen_as`. Whatever changes about it afterwards is asked for again."""
     decision: Decision | None = None
     reason: str = ""
     """The kind of reason of the decision."""
@@ -83,6 +86,20 @@ class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Calls = tuple[OpenCall, ...]
+
+PERSON_ONLY: Final = frozenset(("taint", "critical", "protected", "sensitive", "trust", "arguments"))
+"""Reasons for a question that no hook answers for a person."""
+
+
+def seen_as(name: str, args: str, facts: CallFacts | None) -> str:
+    """What a person sees of a call: the tool, its arguments, and where its paths lead."""
+    leads = hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16] if facts else ""
+    return f"{fingerprint(name, args)}@{leads}"
+
+
+def subject_of(call: OpenCall) -> str:
+    """What hooks before a call are heard about: the call, and each time that its arguments were changed, the call anew."""
+    return f"{call.id}~{call.changes}" if call.changes else call.id
 
 
 def fold_calls(calls: Calls, record: Recorded) -> Calls:
@@ -138,21 +155,23 @@ def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
         return _change(calls, event.call, phase="refused", intent="", detail=detail)
     if event.args:
         return _rewritten(calls, call.id, event.args, by="user")
-    calls = _change(calls, call.id, phase="allowed", intent="", approved=fingerprint(call.name, call.args))
+    calls = _change(calls, call.id, phase="allowed", intent="", approved=seen_as(call.name, call.args, call.facts))
     return tuple([_to_be_looked_at(c) if c.id == call.id and c.stale else c for c in calls])
 
 
 def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
-    call = next((c for c in calls if c.id == event.subject), None)
+    call = next((c for c in calls if c.id == event.subject.partition("~")[0]), None)
     match event.event:
         case "PreToolUse" if call is not None and call.phase == "inspected":
             calls = _change(calls, call.id, hook=event.decision, hook_reason=event.reason)
-            changed = event.args and event.args != call.args
+            changed = event.args and event.args != call.args and not call.changes  # one round of changes is enough
             return _rewritten(calls, call.id, event.args, by="hook") if changed else calls
         case "PermissionRequest" if call is not None and call.phase == "judged":
-            if event.decision == "allow" and event.args and event.args != call.args:
-                return _rewritten(calls, call.id, event.args, by="hook", approved=True)
-            if event.decision == "allow":
+            may = call.reason not in PERSON_ONLY
+            if event.decision == "allow" and event.args and event.args != call.args and not call.changes:
+                calls = _change(calls, call.id, hook="allow" if may else None, hook_reason=event.reason)
+                return _rewritten(calls, call.id, event.args, by="hook")
+            if event.decision == "allow" and may:
                 return _change(calls, call.id, phase="allowed", reason="hook", detail=event.reason)
             if event.decision == "deny":
                 why = event.reason or "a hook refused it"
@@ -162,21 +181,24 @@ def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
     return calls
 
 
-def _rewritten(
-    calls: Calls, call: str, args: str, *, by: Literal["hook", "user"], approved: bool | None = None
-) -> Calls:
-    """The call with other arguments, to be looked at and judged like any other."""
-    name = next((c.name for c in calls if c.id == call), "")
-    yes = by == "user" if approved is None else approved
-    return _change(
-        calls,
-        call,
-        args=args,
-        changed=by,
-        phase="new",
-        intent="",
-        **_UNJUDGED,
-        **({"approved": fingerprint(name, args)} if yes else {}),
+def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"]) -> Calls:
+    """The call with other arguments, to be looked at, heard and judged like any other. Who wrote them need not be asked about them."""
+    return tuple(
+        [
+            replace(
+                c,
+                args=args,
+                changed=by,
+                changes=c.changes + 1,
+                phase="new",
+                intent="",
+                approved=fingerprint(c.name, args) if by == "user" else "",
+                **_UNJUDGED,
+            )
+            if c.id == call
+            else c
+            for c in calls
+        ]
     )
 
 

@@ -11,7 +11,7 @@ from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.trying import Retries
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import ModelFacts, ToolSpec
+from holdfast.vocab.specs import Mode, ModelFacts, ToolSpec
 
 SESSION_TURNS: Final = 50
 """Turns that a session may have, when nothing else is said."""
@@ -30,6 +30,10 @@ def compaction_share(value: float | Literal[False] | None) -> float | None:
     return float(value)
 
 
+LOOSENESS: Final[Mapping[Mode, int]] = {"plan": 0, "dontAsk": 1, "default": 2, "acceptEdits": 3, "bypassPermissions": 4}
+"""The modes, the strictest first."""
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What shapes the decisions of a session besides its log."""
 
@@ -40,6 +44,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[HookSpec, ...] = ()
     rule_matches: RuleMatches | None = None
     """Tells whether a hook's `if` is about a call."""
+    strictest_mode: Mode | None = None
+    """The mode that whoever runs the machine settled: none that is looser may be taken."""
+    bypass_forbidden: str = ""
+    """The file that forbids the mode `bypassPermissions`."""
     agent: str = ""
     """The name of the agent whose session it is."""
     instructions: str = ""
@@ -71,6 +79,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a budget may be kept although a model that answers has no known price."""
     schema_tries: int = 3
     """How often the model may answer again when its answer does not fit the schema."""
+
+    def why_not(self, mode: Mode) -> str:
+        """Why a mode may not be taken; empty when it may."""
+        if mode == "bypassPermissions" and self.bypass_forbidden:
+            return f"{self.bypass_forbidden} forbids the mode 'bypassPermissions'"
+        if self.strictest_mode is not None and LOOSENESS[mode] > LOOSENESS[self.strictest_mode]:
+            return f"the mode {mode!r} is looser than {self.strictest_mode!r}, which is settled for this machine"
+        return ""
 
     def facts_of(self, model: str) -> ModelFacts:
         """What is known of `model`; cautious values when nothing is."""

@@ -63,10 +63,11 @@ def settle(progress: Progress, arrived: Iterable[Draft], policy: Policy | None, 
     for draft in arrived:
         if accepted := accept(progress, draft):
             write(accepted)
+    most = MOST_EVENTS + 20 * len(progress.calls)
     while drafts := decide(progress, policy) if policy is not None else ():
         for draft in drafts:
             write(draft)
-        if len(records) > MOST_EVENTS:
+        if len(records) > most:
             raise Bug(f"Session {progress.session!r} decides without end; the newest event is {records[-1].event!r}.")
     return Step(progress=progress, records=tuple(records))
 

@@ -41,6 +41,8 @@ class Changing(Reading):
         """Judge calls in another mode from now on; what was judged stays judged."""
         if mode not in MODES:
             raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
+        if why := self._runner.policy.why_not(mode):
+            raise UserError(f"The mode stays {self.permission_mode!r}: {why}.")
         await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), goes_on=False)
 
     async def set_model(self, model: str) -> None:

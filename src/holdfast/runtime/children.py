@@ -1,12 +1,17 @@
 """Performs `ChildStarted`: a child session with a log of its own answers a prompt."""
 
+from typing import Final
+
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.hearing import heard
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.events import ChildFinished, ChildStarted
-from holdfast.vocab.specs import Usage
+from holdfast.vocab.specs import Taint, Usage
+
+AGENT: Final = "general-purpose"
+"""What hooks know a child by that has no agent's name."""
 
 
 class RunChild:
@@ -19,14 +24,15 @@ class RunChild:
         self._world = world
         self._spent: Usage | None = None
         self._cost: int | None = None
+        self._taint: tuple[Taint, ...] = ()
 
     async def run(self) -> Outcome:
         """Run the child to its end."""
         if self._world.open_child is None:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
-        await heard(self._world, "SubagentStart", self._started.child)
+        await heard(self._world, "SubagentStart", self._started.child, word=AGENT)
         finished = await self._world.open_child(self._started, self._tell)
-        await heard(self._world, "SubagentStop", self._started.child)
+        await heard(self._world, "SubagentStop", self._started.child, word=AGENT)
         return self._finish(finished)
 
     def stopped(self) -> Outcome:
@@ -37,12 +43,15 @@ class RunChild:
         """The child could not be run."""
         return self._finish(self._ended("failed", f"{fault.kind}: {fault.message}"))
 
-    def _tell(self, spent: Usage, cost: int) -> None:
-        self._spent, self._cost = spent, cost
+    def _tell(self, spent: Usage, cost: int, taint: tuple[Taint, ...]) -> None:
+        self._spent, self._cost, self._taint = spent, cost, taint
 
     def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
         call, child = self._started.call, self._started.child
-        return ChildFinished(call=call, child=child, outcome=outcome, text=text, spent=self._spent, cost=self._cost)
+        spent, cost = self._spent, self._cost
+        return ChildFinished(
+            call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=self._taint
+        )
 
     def _finish(self, event: ChildFinished | ChildPaused) -> Outcome:
         return Outcome((Draft(event=event, by="child", cause=self._id),))

@@ -8,7 +8,7 @@ from holdfast.logic.open_calls import EndedCall
 from holdfast.runtime.texts import whole_text
 from holdfast.runtime.world import World
 from holdfast.vocab.event_tools import HookStarted
-from holdfast.vocab.messages import Text, TextRef, ToolResult
+from holdfast.vocab.messages import Text, TextRef, ToolCall, ToolResult
 
 Facts = dict[str, object]
 
@@ -66,16 +66,25 @@ async def _particular(started: HookStarted, world: World) -> Mapping[str, object
 
 
 def _about_call(started: HookStarted, world: World) -> Facts:
-    call = next((call for call in world.state.progress.calls if call.id == started.subject), None)
+    subject = started.subject.partition("~")[0]
+    call = next((call for call in world.state.progress.calls if call.id == subject), None)
     if call is None:  # a refused call has its result in the step that tells of it
-        ended = next(call for call in world.state.progress.ended if call.id == started.subject)
-        facts = _called(ended.id, ended.name, ended.args)
+        facts = _of_the_past(subject, world)
         return {**facts, "reason": "denied"} if started.event == "PermissionDenied" else facts
     facts = _called(call.id, call.name, call.args)
     if started.event == "PermissionRequest":
         del facts["tool_use_id"]
         facts["permission_suggestions"] = [{"rule": offer} for offer in call.offers]
     return facts
+
+
+def _of_the_past(call: str, world: World) -> Facts:
+    """A call as the model wrote it, from the conversation."""
+    for message in reversed(world.state.transcript.messages):
+        for part in message.content:
+            if isinstance(part, ToolCall) and part.id == call:
+                return _called(part.id, part.name, part.args)
+    return {}
 
 
 async def _about_result(event: str, call: EndedCall, world: World) -> Facts:

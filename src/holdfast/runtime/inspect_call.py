@@ -1,10 +1,15 @@
 """Performs `CallProposed`: finds out what the policy needs to know about a call."""
 
+from typing import Final
+
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import CallInspected, CallProposed
 from holdfast.vocab.messages import ToolCall
+
+MOST_CALLS: Final = 128
+"""Calls of one reply that are looked at."""
 
 
 class InspectCall:
@@ -34,6 +39,9 @@ class InspectCall:
 
 async def inspected(world: World, call: ToolCall, *, cause: str) -> Draft:
     """The facts about `call`, as an event."""
+    if int(call.id.rpartition("-")[2] or 0) >= MOST_CALLS:
+        problem = f"too_many_calls: One reply may have {MOST_CALLS} calls. Make the rest in the next one."
+        return Draft(event=CallInspected(call=call.id, problem=problem), cause=cause)
     code, message, args = world.tools.inspect(call.name, call.args)
     if code:
         return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}"), cause=cause)

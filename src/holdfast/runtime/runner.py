@@ -79,6 +79,7 @@ class Runner:
         self._deltas = 0
         self._streamed: list[str] = []
         self._ended = anyio.Event()
+        self._said_goodbye = False
         self._taken: list[Post] = []
         """What the step under way writes."""
         world.stream = self.stream
@@ -142,7 +143,9 @@ class Runner:
         """Say that the session is closed, in the log too when anything was written at all, and end the loop."""
         if self.alive and self.wrote:
             await all_heard(self.world)
-            await heard(self.world, "SessionEnd", SESSION, word=reason)
+            if not self._said_goodbye:
+                self._said_goodbye = True
+                await heard(self.world, "SessionEnd", SESSION, word="other")
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:

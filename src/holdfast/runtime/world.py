@@ -18,10 +18,10 @@ from holdfast.vocab.event import Draft, Grant, Recorded
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
 from holdfast.vocab.events import ChildFinished, ChildStarted
-from holdfast.vocab.specs import ToolSpec, Usage
+from holdfast.vocab.specs import Taint, ToolSpec, Usage
 
-Tell = Callable[[Usage, int], None]
-"""Takes what a child session has used and spent in all, when it is left, however that came about."""
+Tell = Callable[[Usage, int, tuple[Taint, ...]], None]
+"""Takes what a child session has used, spent and met in all, when it is left, however that came about."""
 
 OpenChild = Callable[[ChildStarted, Tell], Awaitable[ChildFinished | ChildPaused]]
 """Runs a child session, from wherever its own log stands, to its end or until it has spent its share."""

@@ -5,12 +5,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Final
 
 import msgspec
 
 from holdfast.ports import Tool
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import ToolSpec
+
+DEEPEST: Final = 64
+"""How deep arguments may be nested."""
+_BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -81,9 +86,20 @@ def _parse(text: str) -> tuple[str, dict[str, object]]:
         args: object = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
         return f"The arguments are not JSON: {exc}, {_where(text, str(exc))}. Send a JSON object.", {}
+    if _depth(text) > DEEPEST:
+        return f"The arguments are nested more than {DEEPEST} deep. Send them flatter.", {}
     if not isinstance(args, dict):
         return f"The arguments are a JSON {_kind(args)}, not an object. Send a JSON object.", {}
     return "", args
+
+
+def _depth(text: str) -> int:
+    """How deep JSON text is nested."""
+    depth = deepest = 0
+    for found in _BRACKETS.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found[0], 0)
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def _where(text: str, message: str) -> str:

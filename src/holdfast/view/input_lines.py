@@ -198,7 +198,7 @@ def _read(line: _Line) -> Spoken:
             changed = found.updated if found else None
             grant, rules = _granted(found.permissions if found else ())
             answer = Answer(allowed=allowed, grant=grant, rules=rules, message=message)
-            return Decide(call=response.request_id, answer=answer, changed=changed)
+            return Decide(call=response.request_id or "?", answer=answer, changed=changed)
 
 
 def _granted(updates: tuple[_Update, ...]) -> tuple[Grant, tuple[str, ...]]:

@@ -3,7 +3,7 @@
 import shlex
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from holdfast.logic.shell import read_command
@@ -49,6 +49,12 @@ MEANT_FOR_THE_SHELL = ("!", "coproc", "{", "FOO=1")
 def test_a_wrapped_program_is_found_or_something_is_said(forms: list[str]) -> None:
     text = "victim one"
     for form in forms:
+        assume(form != "env -S {}" or not set(text) & set(";&|()<>{}`\n$"))  # env is no shell: nothing of it would run
+        assume(form not in ("ssh h {}", "parallel {} ::: a") or "'" not in text)  # they lose the quotes
+        assume(
+            not form.startswith("find") or not set(text) & set(";&|\n")
+        )  # what ends a command ends `-exec` too early
+        assume("({}" not in form or not text.startswith("("))  # two of them begin arithmetic
         text = form.format(shlex.quote(text) if form in QUOTED else text)
     script = read_command(text, GROUND)
 
