@@ -1,5 +1,6 @@
 """Puts a session together: store, model, tools, policy, loop."""
 
+import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -22,6 +23,7 @@ from holdfast.listening import Listening, RunAgent
 from holdfast.logic.acts import Ground
 from holdfast.logic.hooks.spec import AgentHook
 from holdfast.logic.parts import LONG, digest
+from holdfast.logic.permissions import rule_about
 from holdfast.logic.variables import filled_in
 from holdfast.models import Models, childs_model
 from holdfast.opening import Prepared, prepare
@@ -181,7 +183,10 @@ def _runner(
     own_hooks, functions = registered(options.hooks)
     hooks = (*options.hook_specs, *own_hooks)
     policy = replace_fields(
-        make_policy(options, toolset.specs(), instructions, schemas, facts), hooks=hooks, ground=ground
+        make_policy(options, toolset.specs(), instructions, schemas, facts),
+        hooks=hooks,
+        ground=ground,
+        rule_matches=functools.partial(rule_about, ground=ground),
     )
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions

@@ -20,7 +20,8 @@ from holdfast.vocab.specs import ToolSpec
 def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
     """Every event that any open call is due, in call order."""
     drafts: list[Draft] = [*after_calls(p, policy)]
-    may_ask, may_start, running = True, True, sum(call.phase == "running" for call in p.calls)
+    may_ask, running = True, sum(call.phase == "running" for call in p.calls)
+    may_start = not drafts and not being_heard(p)  # what a hook says about the call before may end the turn
     judging = False
     for call in p.calls:
         if judging and call.phase == "inspected" and not call.problem:
@@ -45,6 +46,11 @@ def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
         if call.outcome not in ("denied", "invalid"):
             drafts += gate(p.hooks, policy, event, call.id, word=call.name, args=call.args) or ()
     return drafts
+
+
+def being_heard(p: Progress) -> bool:
+    """Whether hooks are being heard about calls with results."""
+    return any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure"))
 
 
 def close_call(call: OpenCall) -> Draft:

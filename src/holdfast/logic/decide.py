@@ -6,7 +6,7 @@ have an answer for every prefix of every log, because a crash may leave any of t
 
 from collections.abc import Sequence
 
-from holdfast.logic.advance import advance_calls, after_calls, close_call
+from holdfast.logic.advance import advance_calls, after_calls, being_heard, close_call
 from holdfast.logic.asking import after_failure, ask, end_turn
 from holdfast.logic.hooking import SESSION, STOP_BLOCKS, due, gate
 from holdfast.logic.policy import Policy
@@ -119,7 +119,7 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
         return None
     if drafts := after_calls(p, policy):
         return drafts
-    if any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure")):
+    if being_heard(p):
         return ()
     if p.ended:
         waits = gate(p.hooks, policy, "PostToolBatch", f"{turn.id}.{turn.rounds}")

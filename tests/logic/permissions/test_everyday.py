@@ -187,3 +187,28 @@ def test_a_command_with_a_log_beside_it_needs_its_own_rule_and_accepted_edits() 
     assert weighed("Bash", text, allow=allow, mode="acceptEdits").decision == "allow"
     assert weighed("Bash", text, allow=allow).decision == "ask"
     assert weighed("Bash", "npm test 2>&1 | tee .envrc", allow=allow, mode="acceptEdits").decision == "ask"
+
+
+@pytest.mark.parametrize("target", ["/etc/x", "/repo/.git/config"])
+def test_a_wildcard_among_what_is_copied_is_judged_by_what_it_overwrites(target: str) -> None:
+    files = {"src/a.py": "", "dst/a.py": f"symlink:{target}"}
+
+    assert weighed("Bash", "cp src/*.py dst/", mode="acceptEdits", files=files).decision == "ask"
+
+
+def test_a_wildcard_with_too_many_matches_to_look_at_is_asked_for() -> None:
+    def decision(count: int) -> str:
+        files = {f"src/a{number}.md": "" for number in range(count)}
+        return weighed("Bash", "cp src/*.md new/", mode="acceptEdits", files=files).decision
+
+    assert [decision(200), decision(201)] == ["allow", "ask"]
+
+
+def test_a_file_to_write_that_only_a_wildcard_names_is_asked_for_whatever_the_rules_allow() -> None:
+    allow = ["Bash(tee *)", "Bash(touch *)", "Bash(echo *)"]
+
+    for text in ("echo x | tee build/*.log", "touch build/?.log", "echo x > build/*.log"):
+        assert weighed("Bash", text, allow=allow, mode="acceptEdits").decision == "ask"
+    there = {"build/a.log": ""}
+    assert weighed("Bash", "echo x | tee build/*.log", allow=allow, mode="acceptEdits", files=there).decision == "allow"
+    assert weighed("Bash", "echo x > build/*.log", allow=allow, mode="acceptEdits", files=there).decision == "ask"

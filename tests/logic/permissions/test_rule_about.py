@@ -51,6 +51,7 @@ def test_a_rule_is_about_every_form_of_what_it_names(rule: str, tool: str, args:
         ("Read(.env)", "Bash", "cat a"),
         ("Read(.env)", "Read", ".env.md/a"),
         ("Edit(src/**)", "Read", "src/a.py"),
+        ("Read(.env)", "Read", ".claude/a"),
         ("Edit(src/**)", "Write", "docs/a.md"),
         ("Edit(src/**)", "Write", "/etc/passwd"),
         ("Edit(src/**)", "WebFetch", {}),

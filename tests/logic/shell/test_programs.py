@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.logic.shell import about_awk, about_sed
+from holdfast.logic.shell import about_awk, about_sed, read_command
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.options import Options, take_apart
 from holdfast.logic.shell.scope import Field, Scope
@@ -108,3 +108,22 @@ def test_an_awk_program_that_only_prints_is_harmless(program: str) -> None:
 )  # fmt: skip
 def test_an_awk_program_that_does_more_is_not(program: str) -> None:
     assert not about_awk.is_harmless(program)
+
+
+@pytest.mark.parametrize(
+    ("text", "does"),
+    [
+        *(("rm build/*", "edits"), ("rm -rf build/*", "edits"), ("rm *.pyc", "edits"), ("rm a* b?", "edits")),
+        *(
+            ("rm *", "runs"),
+            ("rm *f", "runs"),
+            ("rm ?f", "runs"),
+            ("rm [-]rf", "runs"),
+            ("rm -*", "runs"),
+            ("rm *.pyc *", "runs"),
+        ),
+        *(("tee build/log", "edits"), ("tee build/*.log", "runs"), ("touch a/*", "runs")),
+    ],
+)
+def test_a_wildcard_that_cannot_become_an_option_leaves_a_removal_what_it_is(text: str, does: str) -> None:
+    assert [command.does for command in read_command(text, GROUND).commands] == [does]

@@ -5,6 +5,7 @@ import pytest
 from holdfast.logic.acts import Access, Command, Ground, Layer
 from holdfast.logic.shell import read_command
 from holdfast.logic.shell.grammar import ScriptReader
+from holdfast.logic.shell.witness import disagreement
 from holdfast.logic.shell.words import Unreadable
 from tests.logic.shell.reader import GROUND
 
@@ -225,3 +226,10 @@ def test_plain_words_are_read_the_short_way_as_they_are_the_long_way(text: str) 
             return str(problem)
 
     assert read(whole=True) == read(whole=False)
+
+
+def test_a_command_that_only_the_second_reader_sees_makes_a_text_doubtful() -> None:
+    assert disagreement("ls $(touch a)", {"ls"}) == "a second reader sees the command 'touch'"
+    assert disagreement("ls $(touch a)", {"ls", "touch"}) == ""
+    assert disagreement("ls (", {"ls"}) == "a second reader cannot read it"
+    assert read_command("! ! ls", GROUND).problem == "a second reader sees the command '!'"

@@ -20,9 +20,7 @@ _SET_FLAGS: Final = re.compile(r"[-+][euxvfhbmET]*o?")
 _SET_NAMES: Final = frozenset(
     ("errexit", "nounset", "pipefail", "xtrace", "verbose", "noglob", "errtrace", "functrace", "monitor", "notify")
 )
-_SHOPT_NAMES: Final = frozenset(
-    ("nullglob", "globstar", "nocasematch", "failglob", "inherit_errexit")
-)
+_SHOPT_NAMES: Final = frozenset(("nullglob", "globstar", "nocasematch", "failglob", "inherit_errexit"))
 """Not `dotglob`, `nocaseglob` and `extglob`: with them, wildcards stand for other names than those that were looked up."""
 _VARIABLE_OPTIONS: Final = {
     "read": Options("-a:name -d: -i: -n: -N: -p: -t: -u: -r -s -e -E"),

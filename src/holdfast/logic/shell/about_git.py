@@ -49,7 +49,7 @@ def about_git(fields: Sequence[Field], program: Program, scope: Scope) -> Effect
     name = before.operands[0].value
     sub = program.sub.get(name) if name is not None and not before.operands[0].glob else None
     rest = before.operands[1:]
-    if sub is not None and rest and not rest[0].glob and (rest[0].value or "") in sub.sub:
+    if sub is not None and rest and (rest[0].value or "") in sub.sub:
         name, sub, rest = f"{name} {rest[0].value}", sub.sub[rest[0].value or ""], rest[1:]
     effect.network = sub is not None and sub.network
     if name is None or sub is None or sub.does == "runs":
