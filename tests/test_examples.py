@@ -15,6 +15,10 @@ ROOT = Path(__file__).parents[1]
     [
         ("01_hello.py", ["Hello! I am a script", "Every word of this was written down", "2 turns are kept"]),
         ("02_tools.py", ["-> word_count", "May Write run", "-> Write", "Done.\nREADME.md has 5 words."]),
+        (
+            "04_rules_and_hooks.py",
+            ["denied by the rule", "not to main", "Bash: notes", "Some of that was not"],
+        ),
         ("03_resume_after_crash.py", ["died: -9", "outcome unknown: charge", "charged once", "charged: ['1200']"]),
     ],
 )
