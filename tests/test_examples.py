@@ -46,4 +46,5 @@ def test_every_example_is_run_here() -> None:
         "01_hello.py",
         "02_tools.py",
         "03_resume_after_crash.py",
+        "04_rules_and_hooks.py",
     }
