@@ -54,7 +54,7 @@ def test_a_folder_that_was_added_is_read_freely_and_no_other(door: Door, other: 
     without, refused = run(door, reads)
     added, told = run(door, reads, "--add-dir", str(other))
 
-    assert (without.code, refused) == (3, "Not run: nobody could be asked.")
+    assert (without.code, refused.startswith("Not run: nobody could be asked")) == (3, True)
     assert (added.code, "from there" in told) == (0, True)
 
 
@@ -72,12 +72,12 @@ def test_a_folder_that_was_added_is_written_as_the_working_folder_is(door: Door,
 
 def test_a_link_in_a_folder_that_was_added_leads_nowhere_else(door: Door, other: Path) -> None:
     secret = door.folder / "secret.txt"
-    secret.write_text("secret\n", encoding="utf-8")
+    secret.write_text("hush\n", encoding="utf-8")
     (other / "link.txt").symlink_to(secret)
 
     ran, told = run(door, calls("Read", file_path=str(other / "link.txt")), "--add-dir", str(other))
 
-    assert (ran.code, "secret" in told) == (3, False)
+    assert (ran.code, "hush" in told) == (3, False)
 
 
 # --- walls -------------------------------------------------------------------------------------------------------------------------

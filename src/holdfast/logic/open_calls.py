@@ -149,9 +149,10 @@ def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
 
 
 def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
-    detail = event.message or ("nobody could be asked" if event.nobody else "the person refused it")
     call = next((c for c in calls if c.id == event.call), None)
     if not event.allowed or call is None:
+        why = f"nobody could be asked, and it needs a person: {call.detail}" if call else "nobody could be asked"
+        detail = event.message or (why if event.nobody else "the person refused it")
         return _change(calls, event.call, phase="refused", intent="", detail=detail)
     if event.args:
         return _rewritten(calls, call.id, event.args, by="user")

@@ -110,7 +110,7 @@ class Inputs(msgspec.Struct, kw_only=True):
 class Results:
     """The turns of a log and what each input led to."""
 
-    __slots__ = ("_calls", "_children", "_offers", "inputs", "open", "turns")
+    __slots__ = ("_asked", "_calls", "_children", "inputs", "open", "turns")
 
     def __init__(
         self, turns: dict[str, TurnResult] | None = None, inputs: Inputs | None = None, open_turn: str = ""
@@ -119,7 +119,7 @@ class Results:
         self.inputs = inputs if inputs is not None else Inputs()
         self.open = open_turn
         self._calls: dict[str, ToolCall] = {}
-        self._offers: dict[str, tuple[str, ...]] = {}
+        self._asked: dict[str, CallJudged] = {}
         self._children: dict[str, tuple[Usage, int]] = {}
         """What the child sessions of the open turn have said that they spent."""
 
@@ -139,7 +139,7 @@ class Results:
             case InputTaken():
                 self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
             case ModelReplied() if self.open:
-                self._calls, self._offers = {call.id: call for call in calls_of(event)}, {}
+                self._calls, self._asked = {call.id: call for call in calls_of(event)}, {}
                 said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
                 self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
                 self._spend(event.usage, event.cost)
@@ -147,8 +147,8 @@ class Results:
                 self._spend(event.usage, event.cost)
             case ChildPaused():
                 self._child_spent(event)
-            case CallJudged(decision="ask", offers=offers):
-                self._offers[event.call] = offers
+            case CallJudged(decision="ask"):
+                self._asked[event.call] = event
             case CallJudged(decision="deny"):
                 self._deny(event.call, event.detail, halted=False)
             case HookFinished(event="PreToolUse", args=args) if args and event.subject in self._calls:
@@ -208,6 +208,13 @@ class Results:
     def _deny(self, call_id: str, why: str, *, halted: bool) -> None:
         call = self._calls.get(call_id)
         if call is not None and self.open:
-            offers = self._offers.get(call_id, ()) if halted else ()
-            denial = Denial(call=call.id, tool=call.name, args=call.args, why=why, halted=halted, offers=offers)
+            asked = self._asked.get(call_id) if halted else None
+            denial = Denial(
+                call=call.id,
+                tool=call.name,
+                args=call.args,
+                why=asked.detail if asked else why,
+                halted=halted,
+                offers=asked.offers if asked else (),
+            )
             self._change(denials=(*self.turns[self.open].denials, denial))

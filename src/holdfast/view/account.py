@@ -137,8 +137,7 @@ def denial_in_words(denial: Denial, *, answerable: bool) -> str:
         return f"{denial.tool} was not run: it needs an approval, and the input ended without an answer."
     if denial.tool == "AskUserQuestion":
         return "AskUserQuestion was not run: nobody was there to answer. Answer with --input-format stream-json."
-    flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers[:3]) or f"--allow {denial.tool}"
-    return (
-        f"{denial.tool} was not run: it needs an approval, and nobody could be asked. "
-        f"Allow it with {flags}, or answer with --input-format stream-json."
-    )
+    asked = f"{denial.tool} was not run: it needs an approval, and nobody could be asked ({denial.why})."
+    flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers[:3])
+    advice = f"Allow it with {flags}, or answer" if flags else "No rule allows it by itself. Answer"
+    return f"{asked} {advice} with --input-format stream-json."
