@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.testing.tool_reference import tools_document
 from holdfast.vocab import deltas, errors, event, events, messages, specs
 from holdfast.wire import schema
 from holdfast.wire.names import NAME_OF
@@ -54,7 +55,10 @@ def events_document() -> str:
     return "\n".join(lines) + "\n"
 
 
-REFERENCES: Final[tuple[Reference, ...]] = (Reference(file="events.md", render=events_document),)
+REFERENCES: Final[tuple[Reference, ...]] = (
+    Reference(file="events.md", render=events_document),
+    Reference(file="tools.md", render=tools_document),
+)
 
 
 def stale(folder: Path, references: Sequence[Reference] = REFERENCES) -> tuple[str, ...]:
