@@ -221,6 +221,34 @@ async def test_what_is_wrong_is_said(tree: Path, args: dict[str, object], code: 
     assert words in output.text
 
 
+@pytest.mark.parametrize("path", ["pipe", "link", "/dev/zero", "/dev/kmsg", "/proc/kmsg"])
+async def test_what_is_neither_a_file_nor_a_folder_is_not_searched(tmp_path: Path, path: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+
+    with anyio.fail_after(30):
+        output = await _grep(tmp_path, pattern="x", path=path)
+
+    assert (output.failed, output.code in ("not_regular", "not_found")) == (True, True)
+
+
+async def test_a_folder_with_a_pipe_in_it_is_searched(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text("x\n")
+
+    with anyio.fail_after(30):
+        assert (await _grep(tmp_path, pattern="x")).text == "file"
+        assert "file" in (await _grep(tmp_path, pattern="x", path="file")).text
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/sys/kernel/ostype"), reason="this system has no such files")
+async def test_a_search_among_files_of_the_kernel_leaves_out_those_that_wait(tmp_path: Path) -> None:
+    with anyio.fail_after(30):
+        output = await _grep(tmp_path, pattern="Linux", path="/proc/sys/kernel", glob="ostype")
+
+    assert output.text == "/proc/sys/kernel/ostype"
+
+
 @pytest.mark.parametrize(("printed", "text"), [("a\\0", "a"), ("", "(no matches)")])
 async def test_an_unreadable_file_does_not_hide_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: str, text: str

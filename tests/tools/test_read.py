@@ -193,6 +193,18 @@ async def test_a_line_without_end_is_not_looked_through_for_ever(
     assert (output.code, "Use `tail`" in output.text) == ("too_large", True)
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/kmsg"), reason="this system has no such files")
+@pytest.mark.parametrize(
+    "path", ["/proc/kmsg", "/proc/./kmsg", "/proc/self/root/proc/kmsg", "/proc/self/pagemap", "link"]
+)
+async def test_files_of_the_kernel_that_wait_or_are_used_up_are_refused(tmp_path: Path, path: str) -> None:
+    (tmp_path / "link").symlink_to("/proc/kmsg")
+
+    output = await _read(tmp_path, file_path=path)
+
+    assert (output.failed, output.code) == (True, "not_regular")
+
+
 async def test_files_of_the_kernel_can_be_read(tmp_path: Path) -> None:
     assert "Name:" in (await _read(tmp_path, file_path=f"/proc/{os.getpid()}/status")).text
 

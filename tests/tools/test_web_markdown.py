@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.web.markdown import LINK_CHARS, STEPS, to_markdown
+from holdfast.tools.web.markdown import LINK_CHARS, to_markdown
 from holdfast.tools.web.markdown_blocks import TOTAL
+from holdfast.tools.web.parsing import CHUNK, STEPS
 
 URL = "https://example.com/dir/page"
 
@@ -230,6 +231,11 @@ def test_tags_in_any_order_lose_no_text(pieces: list[str]) -> None:
         "<base href='https://example.com/" + "x" * 1900 + "'>" + "<a href=y>z</a>" * 20_000,
         "<table><tr><td>" * 20_000,
         "<title>" + "x<b>" * 50_000,
+        "<a " + "a=b " * 500_000 + ">",
+        "<a " + 'a="b>" ' * 300_000 + ">",
+        ("<a " + "a=b " * 15_000 + ">") * 20,
+        "<a href=x>" * 200_000,
+        "<script>" + "</scriptx" * 300_000,
     ],
     ids=lambda html: str(html)[:8],
 )
@@ -238,3 +244,38 @@ def test_a_page_that_is_made_to_take_long_or_much_is_bounded(html: str) -> None:
 
     assert len(reading.text) <= TOTAL + 2_000_000
     assert len(reading.title) <= 1000
+
+
+def test_a_tag_that_is_too_long_is_passed_over_and_what_follows_is_read() -> None:
+    long = 'title="' + "y>" * CHUNK + '"'
+
+    assert text_of(f"<p>before</p><b {'a=b ' * CHUNK}>after</b>") == "before\n\nafter"
+    assert text_of(f"<p>before</p><b {long}>z</b><p>after</p>").startswith("before")
+    assert text_of(f'<p>before</p><b {long[:100]}">after</b>') == "before\n\n**after**"
+
+
+@pytest.mark.parametrize("filler", ["x", "-", ">", "<b ", "a b\n"])
+def test_long_scripts_and_comments_are_left_out_to_their_end(filler: str) -> None:
+    long = filler * (3 * CHUNK // len(filler))
+
+    assert text_of(f"<p>a</p><script>{long}</script ><p>b</p>") == "a\n\nb"
+    assert text_of(f"<p>a</p><!--x{long}--><p>b</p>") == "a\n\nb"
+
+
+@pytest.mark.parametrize("at", range(12))
+def test_what_lies_across_the_end_of_a_piece_is_read_whole(at: int) -> None:
+    before = "x" * (CHUNK - at)
+
+    assert text_of(f"{before}<b>y</b>&amp;z") == f"{before}**y**&z"
+
+
+def test_reading_ends_soon_when_nobody_waits() -> None:
+    asked: list[int] = []
+
+    def stopped() -> bool:
+        asked.append(1)
+        return True
+
+    assert text_of("<p>x</p>") == "x"
+    assert len(to_markdown("<p>x</p>" * 10_000, URL, stopped).text) < 5000
+    assert asked

@@ -65,6 +65,48 @@ def test_settings_cannot_be_made_from_inside_and_no_empty_folder_stays(tmp_path:
     assert not (yard.root / ".holdfast").exists()
 
 
+def test_what_steers_git_and_builds_cannot_be_changed_from_inside_and_what_held_a_place_goes(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    flow = yard.root / ".github/workflows/ci.yml"
+    flow.parent.mkdir(parents=True)
+    flow.write_text(SECRET, encoding="utf-8")
+    wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
+
+    attack = "echo x > .git/config.worktree; mv .git/info .git/i; mkdir -p .git/info; echo x > .git/info/attributes;"
+    ran = run(wall, ["sh", "-c", f"{attack} echo x > .github/workflows/ci.yml; echo x > .git/info/exclude"], yard.root)
+    wall.close()
+
+    assert ran.returncode == 0
+    assert flow.read_text(encoding="utf-8") == SECRET
+    assert os.listdir(yard.root / ".git/info") == ["exclude"]
+    assert not (yard.root / ".git/config.worktree").exists()
+
+
+def test_a_persons_own_file_that_steers_git_stays(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    (yard.root / ".git/config.worktree").write_text(SECRET, encoding="utf-8")
+    raise_wall("bubblewrap", yard.plan("sandboxed")).close()
+
+    assert (yard.root / ".git/config.worktree").read_text(encoding="utf-8") == SECRET
+
+
+def test_settings_below_the_working_folder_are_sealed_and_their_neighbours_are_not(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    sealed = [yard.root / name for name in ("sub/.envrc", "sub/.mcp.json", "sub/.claude/settings.json", "a/b/c/.envrc")]
+    far = [yard.root / name for name in ("a/b/c/d/.envrc", "node_modules/x/.envrc", "sub/code.py")]
+    for path in (*sealed, *far):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(SECRET, encoding="utf-8")
+    wall = raise_wall("bubblewrap", yard.plan("project"))
+
+    script = 'for each; do echo x > "$each"; done; mv sub other; rm -rf sub/.claude; true'
+    run(wall, ["sh", "-c", script, "sh", *map(str, (*sealed, *far))], yard.root)
+    wall.close()
+
+    assert [path.read_text(encoding="utf-8") for path in sealed] == [SECRET] * len(sealed)
+    assert [path.read_text(encoding="utf-8") for path in far] == ["x\n"] * len(far)
+
+
 def test_settings_cannot_be_made_from_inside_while_another_session_comes_and_goes(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     (yard.root / ".claude").mkdir(mode=0o700)  # as a session leaves it that was killed

@@ -6,13 +6,14 @@ import struct
 import subprocess
 import sys
 import textwrap
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from holdfast.vocab.errors import UserError
 from holdfast.workspaces import seccomp
-from holdfast.workspaces.confine import Scratch, above, plan
+from holdfast.workspaces.confine import PRIVATE, Scratch, above, plan
 from holdfast.workspaces.probe import ProbeReport, confinement_for, probe
 from tests.workspaces.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
 
@@ -34,6 +35,31 @@ def test_the_deepest_place_decides(tmp_path: Path) -> None:
         str(yard.outside): "read",
     }
     assert {path: above(places, path).access for path in expected} == expected
+
+
+def test_the_walls_close_in_the_home_folder_what_the_judge_calls_sensitive() -> None:
+    lists = REPOSITORY / "src/holdfast/logic/permissions/sensitive.toml"
+    judged = tomllib.loads(lists.read_text(encoding="utf-8"))
+    elsewhere = ("Library/", "AppData/")
+    named = [name for name in judged["folders"] if not name.startswith(elsewhere)]
+    named += [name for name in judged["files"] if name.startswith(".") and not any(char in name for char in "*?[")]
+
+    assert [name for name in named if not any(f"{name}/".startswith(f"{each}/") for each in PRIVATE)] == []
+
+
+@pytest.mark.parametrize(
+    "name", [".npmrc", ".codex/sessions/1", ".config/age/keys.txt", ".m2/settings.xml", ".pulumi/credentials.json"]
+)
+def test_credentials_in_the_home_folder_are_closed_and_their_neighbours_are_not(tmp_path: Path, name: str) -> None:
+    yard = Yard(tmp_path)
+    secret, beside = yard.home / name, yard.home / ".config/editor/settings"
+    for path in (secret, beside):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("x", encoding="utf-8")
+    places = yard.plan("project").places()
+
+    assert above(places, str(secret)).access == "closed"
+    assert above(places, str(beside)).access == "read"
 
 
 def test_a_working_folder_inside_a_closed_one_is_open_and_its_neighbours_are_not(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,46 @@ def test_a_working_folder_that_is_the_home_keeps_keys(tmp_path: Path) -> None:
 
     assert SECRET not in ran.stdout
     assert (yard.home / "project/made").exists()
+
+
+_IN_TOUCH = """
+import ctypes, socket
+libc = ctypes.CDLL(None, use_errno=True)
+print("shmget", libc.shmget(0x5EA1, 4096, 0o1600) < 0, "shmat", libc.shmat(0, None, 0) == -1)
+print("msgget", libc.msgget(0x5EA1, 0o1600) < 0, "semget", libc.semget(0x5EA1, 1, 0o1600) < 0)
+print("mq_open", libc.mq_open(b"/holdfast-test", 0o100, 0o600, None) < 0)
+try:
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close()
+    print("netlink", False)
+except OSError:
+    print("netlink", True)
+"""
+
+
+def test_no_memory_queue_or_list_of_the_machine_is_shared_in_the_scope_sandboxed(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("landlock", yard.plan("sandboxed"))
+    ran = run(wall, [sys.executable, "-c", _IN_TOUCH], yard.root)
+    wall.close()
+
+    words = ran.stdout.split()
+    assert dict(zip(words[::2], words[1::2], strict=True)) == dict.fromkeys(
+        ("shmget", "shmat", "msgget", "semget", "mq_open", "netlink"), "True"
+    )
+
+
+def test_names_are_looked_up_and_shells_work_without_the_list_of_routes(tmp_path: Path) -> None:
+    yard = Yard(tmp_path)
+    wall = raise_wall("landlock", yard.plan("sandboxed"))
+    program = "import multiprocessing, socket; print(socket.getaddrinfo('localhost', 80)[0][4][1])"
+    ran = run(
+        wall,
+        ["bash", "-c", f'"{sys.executable}" -c "{program}" && echo "$(id -u)" | cat && getent hosts localhost'],
+        yard.root,
+    )
+    wall.close()
+
+    assert (ran.returncode, ran.stdout.split()[:2]) == (0, ["80", str(os.geteuid())])
 
 
 def test_descriptors_are_let_go_of(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from io import BufferedReader
 from time import perf_counter
@@ -16,6 +16,7 @@ from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.spec import CommandHook, make_spec
 from holdfast.logic.hooks.verdict import HookVerdict, together
 from holdfast.logic.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
+from holdfast.logic.permissions.removals import literal_folder
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode
@@ -260,7 +261,7 @@ def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: boo
     paths, globs = paths_of(call, ground, rules)
     return msgspec.structs.replace(
         ground,
-        links={path: files.follow(path) for path in paths},
+        links=files.links(paths, globs),
         globs={glob: files.match(glob) for glob in globs},
     )
 
@@ -298,6 +299,11 @@ class Fixture:
                     done = [] if target.startswith("/") else done
                     todo = [each for each in target.split("/") if each] + todo
         return ""
+
+    def links(self, paths: Iterable[str], globs: Iterable[str]) -> dict[str, str]:
+        """Where paths lead, and the folders that patterns start at: what is behind a link is not described, but it is there."""
+        starts = [literal_folder(glob) for glob in globs]
+        return {path: self.follow(path) for path in (*paths, *starts, *(f"{start}/_" for start in starts)) if path}
 
     def match(self, glob: str) -> tuple[str, ...]:
         """The paths that a pattern matches, links followed."""

@@ -8,6 +8,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from holdfast.cli.permission_cases import printed
+from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
@@ -84,8 +85,8 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
 
 def _lint(path: Path) -> list[Complaint]:
     try:
-        settings = msgspec.json.decode(path.read_bytes(), type=_Settings)
-    except (OSError, ValueError) as exc:
+        settings = msgspec.json.decode(JsonText.read(path).content, type=_Settings)
+    except (UserError, ValueError, RecursionError) as exc:
         words = f"the file cannot be read, and its denials with it: {exc}"
         return [Complaint(decision="", rule="", kind="unreadable", words=words)]
     said = settings.permissions

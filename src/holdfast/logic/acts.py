@@ -43,6 +43,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Whether `path` has wildcards that the shell expands."""
     redirect: bool = False
     """Whether the shell opens it, not the program."""
+    deep: bool = False
+    """Whether it reaches everything below the folder (`grep -r`), hidden files too."""
 
     @property
     def known(self) -> bool:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,18 @@ PROBE: Final = 8192
 """Bytes at the beginning of a file that are searched for a NUL, the sign of a binary file."""
 LARGEST: Final = 32 * 1024 * 1024
 """Bytes of a file that is taken into memory."""
+
+
+STREAMS: Final = (
+    *("kmsg", "kcore", "vmcore", "xenbus", "pagemap", "kpagecount", "kpageflags", "kpagecgroup", "event", "usbmon*"),
+    *("trace_pipe*", "snapshot_raw", "rom", "vpd", "resource[0-9]*"),
+)
+"""Names of files of the kernel that look regular, and wait, have no end, or are changed by being read."""
+_KERNEL: Final = re.compile(
+    r"/proc/(?:kmsg|kcore|vmcore|kpage\w+|acpi/event|xen/xenbus|(?:\d+|self|thread-self)/(?:task/\d+/)?(?:pagemap|mem))"
+    r"|/sys/(?:kernel/(?:debug|tracing)/.*|.*/(?:rom|vpd|resource\d\w*))",
+    re.DOTALL,
+)
 
 
 class Refused(Exception):
@@ -50,6 +63,11 @@ class Target:
     """Where it is, every link followed."""
     judged: bool = False
     """Whether the call was allowed for this very place: then nothing on the way may be a link now."""
+
+
+def is_stream(place: str) -> bool:
+    """Whether the file at `place`, links followed, is one of the kernel's that wait, have no end, or are changed by being read."""
+    return _KERNEL.fullmatch(place) is not None
 
 
 def locate(cwd: str, file_path: str) -> Path:

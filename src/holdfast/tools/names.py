@@ -2,10 +2,12 @@
 
 import os
 import re
+import stat
 from dataclasses import dataclass
 from typing import Final
 
 from holdfast.ports import ToolContext, ToolOutput
+from holdfast.tools.files import is_stream
 
 _ODD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]")
 _ODD_BYTE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff'\\]")
@@ -38,6 +40,11 @@ class Place:
         inside = self.path.startswith(self.cwd.rstrip("/") + "/")
         return f"./{self.path[len(self.cwd.rstrip('/')) + 1 :]}" if inside else self.path
 
+    @property
+    def kernel(self) -> bool:
+        """Whether files of the kernel lie below."""
+        return self.path == "/" or f"{self.path}/".startswith(("/proc/", "/sys/"))
+
     def moved(self) -> bool:
         """Whether somebody put a link in the way since the call was judged."""
         return os.path.realpath(self.path) != self.path
@@ -55,8 +62,15 @@ def find_place(context: ToolContext, path: str) -> Place | ToolOutput:
     )
     if place.moved():
         return changed(path)
-    if not os.path.exists(place.path):
+    try:
+        mode = os.stat(place.path).st_mode
+    except (OSError, ValueError):
         return ToolOutput(text=f"There is no file or folder {path or context.cwd!r}.", failed=True, code="not_found")
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) or is_stream(place.path):
+        words = (
+            f"{path!r} is a device, a pipe, a socket or a stream of the kernel: neither a regular file nor a folder."
+        )
+        return ToolOutput(text=words, failed=True, code="not_regular")
     return place
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.tools.files import Refused, Target
+from holdfast.tools.files import Refused, Target, is_stream
 
 _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 """Where there is `O_PATH`, a folder needs only be searchable, as for every other program."""
@@ -152,6 +152,11 @@ def _require_regular(target: Target, facts: os.stat_result) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not stat.S_ISREG(facts.st_mode):
         raise Refused("not_regular", f"{target.shown!r} is a device, a pipe or a socket, not a regular file.")
+    if is_stream(target.place):
+        raise Refused(
+            "not_regular",
+            f"{target.shown!r} is a stream of the kernel, not a regular file: reading it can wait or change it.",
+        )
 
 
 def _astray(target: Target) -> Refused | OSError:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta, field
 
 from holdfast.ports import Tool, ToolContext, ToolOutput
+from holdfast.tools.files import STREAMS
 from holdfast.tools.names import Place, changed, find_place, shown_name
 from holdfast.tools.ripgrep import NoRipgrep, Result, only_unreadable, run_ripgrep
 from holdfast.tools.shaped import shaped
@@ -109,6 +110,7 @@ def _arguments(given: GrepArguments, place: Place) -> list[str]:
     flags += [f"--glob={_seen_from_cwd(given.glob, place)}"] if given.glob else []
     if given.glob or given.hidden:
         flags.append("--glob=!.git")
+    flags += [f"--glob=!{name}" for name in STREAMS] if place.kernel else []
     return [*flags, f"--regexp={given.pattern}", "--", place.relative]
 
 

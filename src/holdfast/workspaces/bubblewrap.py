@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.workspaces import seccomp
-from holdfast.workspaces.confine import FRESH, Place, Seals, Walls, above
+from holdfast.workspaces.confine import FRESH, Place, Walls, above
 from holdfast.workspaces.landlock import scoped
+from holdfast.workspaces.seals import Seals
 
 if TYPE_CHECKING:
     from holdfast.ports import Confinement

@@ -13,14 +13,12 @@ import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, Literal
 
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import FsScope
-from holdfast.workspaces.project import project_root
 
 Access = Literal["closed", "read", "write"]
 FRESH: Final = "fresh"
@@ -34,24 +32,6 @@ class Place:
     access: Access
     source: str = ""
     """The folder that stands there instead of the real one; `FRESH` for an empty one that lasts as long as the command."""
-
-
-@dataclass(frozen=True)
-class Seal:
-    """Something inside a working folder that keeps its name, and when `access` is `read` its content too."""
-
-    path: str
-    access: Access
-    identity: tuple[int, int]
-
-    @property
-    def whole(self) -> bool:
-        """Whether it is still what it was when the session began: a folder that was swapped is not built on.
-
-        A file may be a new one. Commands cannot replace it, and the person's programs write by replacing.
-        """
-        found = _identity(self.path)
-        return found == self.identity or (found is not None and os.path.isfile(self.path) and self.access == "read")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -179,139 +159,28 @@ class Scratch:
         self._end()
 
 
-# --- what keeps its name and content inside the working folders ------------------------------------------------------------------
+# --- where people keep what is theirs --------------------------------------------------------------------------------------------
 
 
 def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-SEALED: Final = _names(
-    """
-.git/hooks .git/config.worktree .git/modules/*/hooks .git/modules/*/config .holdfast .claude .codex .gemini .cursor .mcp.json .vscode
-.idea .zed .devcontainer .envrc .husky
-"""
-)
-"""What other programs obey when they open the folder: commands may read it and not change it."""
-SEALED_STRICTLY: Final = (".git/config",)
-"""What is sealed in `sandboxed` besides; in `project`, people add remotes and follow branches."""
-SEALED_AT_HOME: Final = _names(
-    """
-.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .inputrc .xprofile
-.xinitrc .xsessionrc .gitconfig .config/git .config/fish .config/autostart .config/systemd .config/environment.d .config/nvim .vimrc .vim
-.emacs .emacs.d .tmux.conf .screenrc .npmrc .cargo/config.toml .pam_environment .local/bin bin .crontab .config/direnv
-"""
-)
-"""What a person's own programs obey, when the home folder itself is worked in."""
-_OPEN: Final = (".claude/worktrees", ".git/worktrees")
-_OWN: Final = (".holdfast", ".claude")
-"""Folders whose settings Holdfast itself obeys: an empty one holds the place, so that none can be made from inside."""
-
-
-class Seals:
-    """What was sealed when the session began. What a command makes later is the session's own."""
-
-    def __init__(self, walls: Walls) -> None:
-        self._walls = walls
-        self._held: set[str] = set()
-        self._end = weakref.finalize(self, _let_go, self._held)
-        self._held.update(_hold_places(walls.roots))
-        self._all = {seal.path: seal for seal in _seals(walls)}
-
-    @property
-    def whole(self) -> tuple[Seal, ...]:
-        """Those that still stand, parents first."""
-        for path in _hold_places(self._walls.roots):  # another session may have taken one away when it ended
-            self._held.add(path)
-            self._all[path] = Seal(path, "read", _identity(path) or (0, 0))
-        return tuple(seal for seal in self._all.values() if seal.whole)
-
-    def close(self) -> None:
-        """Remove the empty folders that held a place."""
-        self._end()
-
-
-def _seals(walls: Walls) -> Iterator[Seal]:
-    """The sealed places and, so that nobody renames a folder above one, each folder on the way."""
-    found: dict[str, Access] = {}
-    closed = [place.path for place in walls.places() if place.access == "closed"]
-    names = SEALED if walls.network else (*SEALED, *SEALED_STRICTLY)
-    for root in (*walls.roots, *walls.caches):
-        inner = list(_sealed(root, names)) if root in walls.roots else []
-        if root in walls.roots and (walls.home == root or inside(walls.home, root)):
-            inner += [os.path.join(walls.home, name) for name in SEALED_AT_HOME]
-        inner = [path for path in inner if _plain(root, path)]
-        hidden = [path for path in closed if inside(path, root)]
-        for path in (*inner, *hidden):
-            found |= {
-                str(each): "write" for each in Path(path).parents if inside(str(each), root) and str(each) not in found
-            }
-        found |= dict.fromkeys(inner, "read")
-        found |= {
-            path: "write" for name in _OPEN if _plain(root, path := os.path.join(root, name)) and os.path.isdir(path)
-        }
-    for path in sorted(found, key=lambda each: (each.count("/"), each)):
-        identity = _identity(path)
-        if identity is not None:
-            yield Seal(path, found[path], identity)
-
-
-def _sealed(root: str, names: Iterable[str]) -> Iterator[str]:
-    nested = [os.path.dirname(each) for each in glob.iglob(os.path.join(glob.escape(root), "*", ".git"))]
-    for folder in (root, *nested):
-        for name in names:
-            yield from glob.iglob(os.path.join(glob.escape(folder), name))
-        if os.path.isfile(os.path.join(folder, ".git")):  # a worktree: the file says where git looks
-            yield os.path.join(folder, ".git")
-
-
-def _plain(root: str, path: str) -> bool:
-    """Whether nothing between a root and a path is a link: what is behind one lies elsewhere."""
-    return os.path.lexists(path) and os.path.realpath(path) == path and inside(path, root)
-
-
-def _hold_places(roots: Iterable[str]) -> Iterator[str]:
-    """Make the empty folders; those that a session left behind which was killed are taken over."""
-    for root in roots:
-        for name in _OWN if str(project_root(Path(root))) == root else ():
-            path = os.path.join(root, name)
-            with contextlib.suppress(OSError):  # nobody can make it, or it is no folder
-                try:
-                    os.mkdir(path, 0o700)
-                except FileExistsError:
-                    if stat.S_IMODE(os.lstat(path).st_mode) != 0o700 or os.listdir(path):
-                        continue
-                yield path
-
-
-def _let_go(made: Iterable[str]) -> None:
-    for path in made:
-        with contextlib.suppress(OSError):  # no longer empty: the person uses it
-            os.rmdir(path)
-
-
-def _identity(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return None
-    return None if stat.S_ISLNK(found.st_mode) else (found.st_dev, found.st_ino)
-
-
-# --- where people keep what is theirs --------------------------------------------------------------------------------------------
-
 PRIVATE: Final = _names(
     """
 .ssh .aws .azure .gnupg .kube .docker/config.json .config/gcloud .config/gh .config/hub .config/op .oci .huggingface .config/doctl
-.config/rclone .s3cfg .boto .databrickscfg .terraform.d/credentials.tfrc.json .netrc .pgpass .my.cnf .git-credentials
-.config/git/credentials .pypirc .vault-token .config/github-copilot .cargo/credentials .cargo/credentials.toml .gem/credentials
-.composer/auth.json .cache/huggingface/token .password-store .local/share/keyrings .local/share/kwalletd .config/1Password
-.config/Bitwarden .config/KeePassXC .mozilla .thunderbird .config/google-chrome .config/chromium .config/BraveSoftware
-.config/microsoft-edge .config/vivaldi .config/opera .cache/mozilla .cache/google-chrome .cache/chromium snap/firefox snap/chromium
-.var/app/org.mozilla.firefox .var/app/com.google.Chrome .config/Signal .config/Slack .bash_history .zsh_history .histfile .history
-.sh_history .local/share/fish/fish_history .python_history .node_repl_history .psql_history .mysql_history .sqlite_history
-.rediscli_history .lesshst .viminfo .claude.json .claude/.credentials.json .codex/auth.json .gemini/oauth_creds.json
-.local/share/opencode/auth.json .config/Code/User/globalStorage .electrum .bitcoin .ethereum .config/holdfast .local/share/holdfast
+.config/rclone .s3cfg .boto .databrickscfg .netrc .pgpass .my.cnf .git-credentials .config/git/credentials .pypirc .vault-token
+.config/github-copilot .cargo/credentials .cargo/credentials.toml .gem/credentials .composer/auth.json .cache/huggingface/token
+.password-store .local/share/keyrings .local/share/kwalletd .config/1Password .config/Bitwarden .config/KeePassXC .mozilla .thunderbird
+.config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge .config/vivaldi .config/opera .cache/mozilla
+.cache/google-chrome .cache/chromium snap/firefox snap/chromium .var/app/org.mozilla.firefox .var/app/com.google.Chrome .config/Signal
+.config/Slack .bash_history .zsh_history .histfile .history .sh_history .local/share/fish/fish_history .python_history .node_repl_history
+.psql_history .mysql_history .sqlite_history .rediscli_history .lesshst .viminfo .claude.json .claude/.credentials.json
+.gemini/oauth_creds.json .local/share/opencode/auth.json .config/Code/User/globalStorage .electrum .bitcoin .ethereum .config/holdfast
+.local/share/holdfast .codex .npmrc .npmrc.token .terraform.d .terraformrc .config/sops .config/age .config/anthropic .config/openai .env
+.Xauthority .ICEauthority .mylogin.cnf .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .pulumi .local/share/atuin
+.bluemix .dockercfg .htpasswd .msmtprc .smbcredentials .gitlab-token .credentials.json .irb_history .mongorc.js .dbshell .wget-hsts
+.bash_sessions .zsh_sessions
 """
 )
 """Places below a person's home that no confined program reads."""
@@ -325,7 +194,8 @@ CACHES: Final = _names(
 _SYSTEM: Final = _names(
     """
 /etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/sudoers /etc/krb5.keytab /etc/ssl/private /run/secrets /var/lib/docker
-/var/lib/containerd /var/lib/kubelet /var/spool/cron /etc/kubernetes
+/var/lib/containerd /var/lib/kubelet /var/spool/cron /etc/kubernetes /etc/sudoers.d /etc/wireguard /etc/NetworkManager/system-connections
+/var/run/secrets
 """
 )
 _SHOWN: Final = ("/home/linuxbrew", sys.prefix, sys.base_prefix)

@@ -43,7 +43,9 @@ class GuardedClient(httpx.AsyncClient):
     def __init__(self, transport: "GuardedTransport", *, limits: EgressLimits, follow_redirects: bool) -> None:
         super().__init__(
             transport=transport,
-            timeout=httpx.Timeout(None, connect=limits.connect_s),  # the rest has deadlines that a trickle does not move
+            timeout=httpx.Timeout(
+                None, connect=limits.connect_s
+            ),  # the rest has deadlines that a trickle does not move
             follow_redirects=follow_redirects,
             trust_env=False,
         )

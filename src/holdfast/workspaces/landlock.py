@@ -64,8 +64,8 @@ class Landlock:
 
     def __init__(self, walls: Walls) -> None:
         self._walls = walls
-        program = seccomp.assemble(seccomp.ORDINARY if walls.network else seccomp.ROUTES)
-        self._install = seccomp.installer(program)
+        sockets = seccomp.ORDINARY if walls.network else ()
+        self._install = seccomp.installer(seccomp.assemble(sockets, messages=walls.network))
 
     @property
     def name(self) -> str:

@@ -16,8 +16,6 @@ from typing import Final
 
 ROUTES_ONLY: Final = (socket.AF_INET, socket.AF_INET6, 16)
 """The kinds of sockets that lead nowhere in a network of one's own: IPv4, IPv6, and the kernel's list of routes."""
-ROUTES: Final = (16,)
-"""The kernel's list of routes alone: programs read it to learn which addresses the machine has."""
 ORDINARY: Final = (socket.AF_UNIX, *ROUTES_ONLY)
 """The kinds of sockets that ordinary programs use; others reach the machine's devices, its host or raw frames."""
 
@@ -27,11 +25,14 @@ def supported() -> bool:
     return sys.platform == "linux" and sys.byteorder == "little" and platform.machine() in _MACHINES
 
 
-def assemble(sockets: Iterable[int]) -> bytes:
-    """The filter that lets a program open `sockets` and no others. Raise `KeyError` when this machine is not supported."""
+def assemble(sockets: Iterable[int], *, messages: bool = True) -> bytes:
+    """The filter that lets a program open `sockets` and no others, and without `messages` no memory, queues and counters that it shares
+    with programs outside by a number or name. Raise `KeyError` when this machine is not supported.
+    """
     machine = _MACHINES[platform.machine()]
     parts = [_head(machine)]
-    parts += [_refuse(machine.calls[name]) for name in _REFUSED if name in machine.calls]
+    refused = _REFUSED if messages else (*_REFUSED, *_MESSAGES)
+    parts += [_refuse(machine.calls[name]) for name in refused if name in machine.calls]
     parts += [
         _answer(machine.calls["clone3"], _ret(errno.ENOSYS))
     ]  # its flags are behind a pointer; libraries use clone then
@@ -79,6 +80,11 @@ _REFUSED: Final = (
     *("acct", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname"),
     *("syslog", "vhangup", "iopl", "ioperm", "uselib", "move_pages", "migrate_pages", "nfsservctl"),
 )
+_MESSAGES: Final = (
+    *("shmget", "shmat", "shmctl", "msgget", "msgsnd", "msgrcv", "msgctl", "semget", "semop", "semtimedop", "semctl"),
+    *("mq_open", "mq_unlink"),
+)
+"""Not only those that find something: a number can be guessed."""
 _NEW_NAMESPACES: Final = 0x7E02_0080
 """Every flag that asks for a namespace of one's own: in a user namespace, a program has the powers that walls are built on."""
 _DATAGRAM: Final = 2
@@ -121,7 +127,8 @@ chroot=161 setns=308 quotactl=179 open_by_handle_at=304 bpf=321 perf_event_open=
 lookup_dcookie=212 init_module=175 finit_module=313 delete_module=176 kexec_load=246 kexec_file_load=320 reboot=169 swapon=167 swapoff=168
 acct=163 settimeofday=164 clock_settime=227 clock_adjtime=305 adjtimex=159 sethostname=170 setdomainname=171 syslog=103 vhangup=153
 iopl=172 ioperm=173 uselib=134 move_pages=279 migrate_pages=256 nfsservctl=180 clone=56 unshare=272 socket=41 socketpair=53 ioctl=16
-chmod=90 fchmod=91 fchmodat=268
+chmod=90 fchmod=91 fchmodat=268 shmget=29 shmat=30 shmctl=31 semget=64 semop=65 semctl=66 msgget=68 msgsnd=69 msgrcv=70 msgctl=71
+semtimedop=220 mq_open=240 mq_unlink=241
 """
         ),
         x32=True,
@@ -136,6 +143,8 @@ chroot=51 setns=268 quotactl=60 open_by_handle_at=265 bpf=280 perf_event_open=24
 lookup_dcookie=18 init_module=105 finit_module=273 delete_module=106 kexec_load=104 kexec_file_load=294 reboot=142 swapon=224 swapoff=225
 acct=89 settimeofday=170 clock_settime=112 clock_adjtime=266 adjtimex=171 sethostname=161 setdomainname=162 syslog=116 vhangup=58
 move_pages=239 migrate_pages=238 nfsservctl=42 clone=220 unshare=97 socket=198 socketpair=199 ioctl=29 fchmod=52 fchmodat=53
+mq_open=180 mq_unlink=181 msgget=186 msgctl=187 msgrcv=188 msgsnd=189 semget=190 semctl=191 semtimedop=192 semop=193 shmget=194 shmctl=195
+shmat=196
 """
         ),
     ),

@@ -87,7 +87,7 @@ def weighed(
         paths, globs = paths_of(call, ground, held)
         ground = msgspec.structs.replace(
             ground,
-            links={each: there.follow(each) for each in paths},
+            links=there.links(paths, globs),
             globs={each: there.match(each) for each in globs},
         )
     mark = fingerprint(spec.name, msgspec.json.encode(call.args).decode())

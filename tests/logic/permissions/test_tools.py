@@ -19,7 +19,7 @@ CALLS = [
     ("mcp__github__get_issue", {}, {"allow": ["mcp__*"]}, "ask"),
     ("mcp__github__get_issue", {}, {"allow": ["mcp__git*__get_issue"]}, "ask"),
     ("mcp__github__get_issue", {}, {"allow": ["mcp__git*"]}, "ask"),
-    ("mcp__github__get_issue", {}, {"allow": ["*"]}, "allow"),
+    ("mcp__github__get_issue", {}, {"allow": ["*"]}, "ask"),
     ("mcp__github__get_issue", {}, {"allow": ["github"]}, "ask"),
     ("mcp__github_evil__get_issue", {}, {"allow": ["mcp__github"]}, "ask"),
     ("mcp__github_evil__get_issue", {}, {"allow": ["mcp__github__*"]}, "ask"),

@@ -12,26 +12,19 @@ from holdfast.logic.acts import Access, Command
 from holdfast.logic.permissions.book import Side
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch
+from holdfast.logic.permissions.deep import is_deep, skips_hidden
+from holdfast.logic.permissions.moves import carries
 from holdfast.logic.permissions.offers import path_offers
 from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, literal_end, path_pattern
 from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot, plain
-from holdfast.logic.permissions.places import critical, device, glob_meets, protected, sensitive
+from holdfast.logic.permissions.places import critical, device, glob_meets, holds_protected, protected, sensitive
+from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
 from holdfast.vocab.rules import Rule
 
 _DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
 _CHANGES: Final = ("write", "remove")
 _WILD: Final = frozenset("*?[")
-_DEEP_BY_NATURE: Final = frozenset(("rg", "ag", "ack", "tar", "bsdtar", "rsync", "7z", "zip", "git-grep"))
-_DEEP_BY_FLAG: Final = {
-    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep", "diff"), "rR"),
-    **dict.fromkeys(("cp", "scp", "gcp"), "rRa"),
-}
-_FILTERS: Final = frozenset(
-    f"-{test}"
-    for test in ("name", "iname", "path", "ipath", "wholename", "regex", "iregex", "empty", "newer", "mtime", "size")
-)
-"""Tests of `find` that keep a removal from taking everything."""
 
 
 class Touch(msgspec.Struct, frozen=True):
@@ -71,31 +64,17 @@ def weigh_touch(case: Case, touch: Touch) -> Finding:
     return _placed(case, touch, spot)
 
 
-def is_deep(access: Access, command: Command | None) -> bool:
-    """Whether a command reads everything below a folder too."""
-    if command is None or access.kind != "read" or access.redirect or not command.layers:
-        return False
-    program, *rest = command.layers[-1].words or (None,)
-    name = (program or "").rpartition("/")[2]
-    if name in _DEEP_BY_NATURE:
-        return True
-    flags = _DEEP_BY_FLAG.get(name, "")
-    words = ["" if word is None else word for word in rest]
-    return any(
-        (word.startswith("--") and word.startswith(("--recursive", "--archive", "--dereference-recursive")))
-        or (word.startswith("-") and not word.startswith("--") and bool(set(word) & set(flags)))
-        for word in words
-        if flags
-    )
-
-
 def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
     """Deny, what is critical, plan, ask, what is sensitive, protected or odd, allow, the mode: in this order."""
     if "\x00" in touch.access.path:
         return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file")
     if denied := _ruled(case.book.deny, case, touch, spot):
         return Finding(touch.what, "deny", "rule", f"{spot.lexical!r} is denied by the rule {str(denied)!r}")
-    if touch.access.kind == "remove" and (lost := critical(spot, case.ground)) and not _filtered(touch, spot, case):
+    if (
+        touch.access.kind == "remove"
+        and (lost := critical(spot, case.ground))
+        and not is_picked(touch.command, spot, case)
+    ):
         return Finding(touch.what, "deny", "critical", f"this would remove {lost}, {spot.lexical!r}")
     if touch.changes and device(spot):
         return Finding(touch.what, "deny", "critical", f"{spot.lexical!r} is a disk or memory, not a file")
@@ -109,7 +88,10 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
 def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
         return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
-    if touch.changes and (place := protected(spot, case.ground)):
+    place = protected(spot, case.ground) if touch.changes else ""
+    if not place and touch.access.kind == "write" and carries(touch.command):
+        place = holds_protected(spot, case.ground)
+    if place:
         return Finding(
             touch.what, "ask", "protected", f"{spot.lexical!r} is protected ({place}): it decides what runs", "firm"
         )
@@ -125,6 +107,8 @@ def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
     rule = allows(side.edits if touch.changes else (*side.reads, *side.edits), spot, case.ground)
     if rule is None and spot.inside and touch.by_tool:
         rule = _own_rule(case, touch)
+    if rule is None and spot.inside and touch.changes and touch.access.redirect:
+        rule = side.edit_all
     if rule is not None:
         return _allow(touch, "rule", f"{spot.lexical!r} is allowed by the rule {str(rule)!r}")
     if not spot.inside:
@@ -185,7 +169,7 @@ def _expanded(case: Case, touch: Touch) -> Finding:
     aimed = access.kind == "write" and not found and not _WILD.isdisjoint(access.written)
     if (access.redirect and touch.changes) or aimed:
         return Finding(touch.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
-    if access.kind == "remove" and (lost := _lost_by(case, access.path)):
+    if access.kind == "remove" and (lost := lost_by(case, access.path)):
         return Finding(touch.what, "deny", "critical", f"this would remove {lost}")
     if found:
         return strictest([_placed(case, touch, case.locate(path)) for path in found])
@@ -193,7 +177,13 @@ def _expanded(case: Case, touch: Touch) -> Finding:
 
 
 def _could_match(case: Case, touch: Touch) -> Finding:
-    path = touch.access.path
+    start = literal_folder(touch.access.path)
+    led = case.locate(f"{start}/_").real.removesuffix("/_") + touch.access.path[len(start) :]
+    found = [_could_be(case, touch, path) for path in dict.fromkeys((touch.access.path, led))]
+    return next((each for each in found if each is not None), None) or _behind(case, touch, start)
+
+
+def _could_be(case: Case, touch: Touch, path: str) -> Finding | None:
     for side, name in ((case.book.deny, "denies"), (case.book.ask, "asks about")):
         for rule in _about(side, touch):
             if rule.pattern is not None and path_pattern(rule, case.ground).may_cover(path):
@@ -207,37 +197,13 @@ def _could_match(case: Case, touch: Touch) -> Finding:
         return Finding(
             touch.what, "ask", "protected", f"{touch.access.written!r} could stand for a protected file", "firm"
         )
-    start = _literal_folder(path)
-    if ".." in path[len(start) :].split("/"):
+    return None
+
+
+def _behind(case: Case, touch: Touch, start: str) -> Finding:
+    if ".." in touch.access.path[len(start) :].split("/"):
         return Finding(touch.what, "ask", "path", f"{touch.access.written!r} leads nobody knows where", "firm")
     return _placed(case, touch, case.locate(f"{start}/_"))
-
-
-def _literal_folder(glob: str) -> str:
-    parts = glob.split("/")
-    wild = next((number for number, part in enumerate(parts) if set(part) & set("*?[{")), len(parts) - 1)
-    return "/".join(parts[:wild])
-
-
-def _lost_by(case: Case, glob: str) -> str:
-    """What a removal of all that a pattern stands for would take: the contents of a dear folder, or folders of the root."""
-    start = _literal_folder(glob)
-    spot = case.locate(start or "/")
-    if spot.lexical == "/":
-        return "folders of the root"
-    first = glob[len(start) + 1 :].split("/", maxsplit=1)[0]
-    lost = critical(spot, case.ground) if set(first) <= set("*.?") else ""
-    return f"all that is in {lost}" if lost else ""
-
-
-def _filtered(touch: Touch, spot: Spot, case: Case) -> bool:
-    """Whether `find` removes only what some test picks, in the working folder or one above it that is no system's."""
-    command = touch.command
-    if command is None or not command.layers:
-        return False
-    words = command.layers[-1].words
-    own = spot.lexical == plain(case.ground.cwd, case.ground.os)
-    return own and "find" in (words[0] or "") and bool(_FILTERS & set(words))
 
 
 def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
@@ -260,19 +226,9 @@ def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
 
 def _is_met(case: Case, touch: Touch, spot: Spot, rule: Rule, path: str, glob: str) -> bool:
     """Whether a path that was found is one that a rule is about, and that the command does not leave out by itself."""
-    if path == glob or (_skips_hidden(touch) and _is_hidden(path, spot)):
+    if path == glob or (skips_hidden(touch.command) and _is_hidden(path, spot)):
         return False
     return path_pattern(rule, case.ground).covers(plain(path, case.ground.os)) or not path.startswith(spot.lexical)
-
-
-def _skips_hidden(touch: Touch) -> bool:
-    command = touch.command
-    words = command.layers[-1].words if command is not None and command.layers else ()
-    if not words or words[0] is None or words[0].rpartition("/")[2] != "rg":
-        return False
-    return not any(
-        word is None or word.startswith(("-u", "-.", "--hidden", "--unrestricted", "-g", "--glob")) for word in words
-    )
 
 
 def _is_hidden(path: str, spot: Spot) -> bool:
@@ -285,6 +241,8 @@ def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:
     found = forbids(rules, spot, case.ground) if rules else None
     if found is not None or touch.by_tool or touch.access.kind == "list":
         return found
+    if touch.changes and touch.access.redirect and side.write_all:
+        return side.write_all
     return side.edit_all if touch.changes and side.edit_all else side.read_all
 
 
@@ -296,7 +254,7 @@ def _about(side: Side, touch: Touch) -> tuple[Rule, ...]:
 
 def _path_rules(case: Case) -> bool:
     sides = (case.book.deny, case.book.ask)
-    return any(side.reads or side.edits or side.read_all or side.edit_all for side in sides)
+    return any(side.reads or side.edits or side.read_all or side.edit_all or side.write_all for side in sides)
 
 
 def _own_rule(case: Case, touch: Touch) -> Rule | None:

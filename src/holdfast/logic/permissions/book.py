@@ -31,6 +31,8 @@ class Side:
     """About reading any file."""
     edit_all: Rule | None
     """About writing any file."""
+    write_all: Rule | None = None
+    """About making any file: what the shell does for a redirect."""
     cd: tuple[Rule, ...] = ()
     """About changing the folder."""
 
@@ -80,7 +82,7 @@ def is_about(rule: Rule, name: str) -> bool:
             fnmatchcase(each.casefold(), rule.tool.casefold()) for each in ALIASES.get(usual_name(name), (name,))
         )
     if rule.tool == "*":
-        return rule.pattern is None
+        return rule.pattern is None and not name.startswith("mcp__")  # a server is allowed by its name alone
     if name.startswith("mcp__"):
         return _allows_server_tool(rule.tool, name)
     return usual_name(rule.tool) == usual_name(name)
@@ -110,6 +112,7 @@ def _side(rules: list[Rule]) -> Side:
         edits=tuple(rule for rule in editors if rule.pattern is not None),
         read_all=next((rule for rule in readers if rule.pattern is None), None),
         edit_all=next((rule for rule in rules if is_about(rule, "Edit") and rule.pattern is None), None),
+        write_all=next((rule for rule in rules if is_about(rule, "Write") and rule.pattern is None), None),
         cd=tuple(rule for rule in rules if rule.tool == "Cd"),
     )
 

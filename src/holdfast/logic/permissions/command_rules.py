@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from holdfast.logic.acts import Command, Layer, Script
+from holdfast.logic.permissions.hidden_programs import may_run
 from holdfast.logic.permissions.wildcards import DEEP, Tokens, meets, star_match
 from holdfast.vocab.rules import Rule
 
@@ -100,6 +101,8 @@ def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
             if match == "yes":
                 return "yes"
             found = "maybe" if match == "maybe" else found
+        if found == "no" and pattern.program and may_run(command, pattern.program):
+            found = "maybe"
     return found
 
 

@@ -2,8 +2,10 @@
 
 import ipaddress
 import re
+import unicodedata
 from dataclasses import dataclass
 from typing import Final, Literal
+from urllib.parse import unquote
 
 from holdfast.logic.permissions.texts import matches_text
 from holdfast.logic.permissions.wildcards import star_match
@@ -11,6 +13,8 @@ from holdfast.vocab.rules import Rule
 
 _STRICT: Final = re.compile(r"(?i:https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?")
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
+_UNSEEN: Final = frozenset(("\u034f", "\u180b", "\u180c", "\u180d", *map(chr, range(0xFE00, 0xFE10))))
+"""Characters that are left out of names, beside those that only format."""
 _NUMBER: Final = re.compile(r"0[xX][0-9A-Fa-f]*|\d+")
 _METADATA: Final = frozenset(
     (
@@ -46,11 +50,11 @@ def read_url(url: str) -> Target:
     """Read a URL as strictly as rules that allow need it, and as loosely as rules that forbid do."""
     found = _SCHEME.match(url)
     scheme = found[1].lower() if found else ""
-    readings = tuple(dict.fromkeys(map(_canonical, _loose_hosts(url))))
+    readings = _readings(url)
     strict = _STRICT.fullmatch(url)
     if strict is None:
         host = readings[0] if readings else ""
-        return Target(host, _standing(host), "it is not written as a plain address", scheme, readings)
+        return Target(host, _worst(url, host), "it is not written as a plain address", scheme, readings)
     written = strict[1].lower()
     host = _canonical(written)
     odd = ""
@@ -81,8 +85,9 @@ def forbids_host(rule: Rule, url: str, target: Target) -> bool:
         return True
     pattern = _domain(rule.pattern)
     if pattern is not None:
-        return any(_covers_host(pattern, host) for host in target.readings) or pattern == "*"
-    hosts = [_canonical(host) for host in _loose_hosts(rule.pattern)]
+        wanted = dict.fromkeys((pattern, _canonical(_cleaned(pattern))))
+        return any(_covers_host(each, host) for each in wanted for host in target.readings) or pattern == "*"
+    hosts = _readings(rule.pattern)
     return matches_text(rule.pattern, url, folds=True) or any(host in target.readings for host in hosts)
 
 
@@ -105,13 +110,50 @@ def _covers_host(pattern: str, host: str) -> bool:
     )
 
 
-def _loose_hosts(url: str) -> list[str]:
-    """Every host that some reader would find."""
+def _readings(url: str) -> tuple[str, ...]:
+    """Every host that a URL could be taken for, as it stands and with what programs make of letters, escapes and dots."""
+    found = [*_loose_hosts(url), *_loose_hosts(_cleaned(url))]
+    names = [form for host in found for form in (host, _cleaned(host).strip("."), _spelled_out(host))]
+    return tuple(dict.fromkeys(_canonical(name) for name in names if name))
+
+
+def _worst(url: str, host: str) -> Standing:
+    """The standing of an address that is not plain: that of the least public host which it may go to."""
+    goals = [_canonical(each) for text in (url, _cleaned(url)) for each in _loose_hosts(text, users=False)]
+    found = {_standing(each.strip(".")) for each in (host, *goals)}
+    return next((each for each in _BY_CARE if each in found), "private")
+
+
+_BY_CARE: Final[tuple[Standing, ...]] = ("metadata", "private", "public")
+
+
+def _cleaned(text: str) -> str:
+    """Text as programs read it: escapes undone, letters of other shapes as plain ones, without what nobody sees."""
+    plain = unicodedata.normalize("NFKC", unquote(unquote(text, errors="replace"), errors="replace")).casefold()
+    seen = "".join(c for c in plain if unicodedata.category(c) not in ("Cf", "Cc") and c not in _UNSEEN)
+    return unicodedata.normalize("NFKC", seen)
+
+
+def _spelled_out(host: str) -> str:
+    """A host with its encoded labels in the script that they stand for."""
+    if "xn--" not in host.lower():
+        return ""
+    labels = []
+    for label in host.lower().split("."):
+        try:
+            labels.append(label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label)
+        except UnicodeError:
+            return ""
+    return _cleaned(".".join(labels))
+
+
+def _loose_hosts(url: str, *, users: bool = True) -> list[str]:
+    """Every host that some reader would find; with `users` also what stands before an `@`."""
     text = re.sub(r"[\t\r\n]", "", url.strip()).replace("\uff0e", ".").replace("\u3002", ".").replace("\uff61", ".")
     found = re.match(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?[/\\]*([^/?#]*)", text)
     hosts = []
     for authority in {found[1], re.split(r"[\\]", found[1])[0]} if found else ():
-        for piece in (authority.rpartition("@")[2], *authority.split("@")):
+        for piece in (authority.rpartition("@")[2], *(authority.split("@") if users else ())):
             host = piece if piece.startswith("[") else piece.partition(":")[0]
             hosts.append(host.partition("]")[0] + "]" if host.startswith("[") else host)
     return [host for host in dict.fromkeys(hosts) if host]

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 
 from holdfast.logic.acts import Access, Command, Ground
-from holdfast.logic.permissions.accesses import is_deep
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
+from holdfast.logic.permissions.deep import is_deep
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
 from holdfast.logic.permissions.paths import locate, plain
+from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.rules import Rule
 
 
@@ -43,4 +44,8 @@ def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]
         return []
     from holdfast.logic.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
 
-    return [(access, command) for command in read_command(text, ground).commands for access in command.accesses]
+    return [
+        (access, command)
+        for command in read_command(text, ground).commands
+        for access in (*command.accesses, *unnamed(command, ground))
+    ]

@@ -25,6 +25,12 @@ def protected(spot: Spot, ground: Ground) -> str:
     return _place("protected", spot.all, ground)
 
 
+def holds_protected(spot: Spot, ground: Ground) -> str:
+    """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
+    paths = [_below_root(path, workspace(ground)) for path in spot.all]
+    return next((name for folder, name in _holders(ground.os) for path in paths if path.endswith(f"/{folder}")), "")
+
+
 def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
     """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
     return _place("sensitive", paths, ground)
@@ -120,6 +126,13 @@ def _table(kind: str, os: str) -> _Table:
         re.compile(rf".*/(?:{_any(spared)})(?=/|$)", re.DOTALL),
         tuple(tuple(name_tokens(part) for part in name.split("/")) for name in (*listed, *fixed)),
     )
+
+
+@cache
+def _holders(os: str) -> tuple[tuple[str, str], ...]:
+    lists = read_lists("protected")
+    names = [fold(name, os) for name in (*lists["folders"], *lists["files"]) if "/" in name]
+    return tuple((name.rpartition("/")[0], name) for name in names)
 
 
 def _any(names: Sequence[str]) -> str:

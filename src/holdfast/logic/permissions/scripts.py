@@ -6,7 +6,9 @@ from holdfast.logic.acts import Command, Script
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch, allowed, forbidden
+from holdfast.logic.permissions.moves import Moves
 from holdfast.logic.permissions.offers import command_offers
+from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.logic.permissions.verdict import Finding, Hold
 from holdfast.vocab.rules import Rule
 
@@ -19,11 +21,26 @@ _ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
 def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     """What the policy says about each command and each access of a script."""
     findings = [*_ruled(case, text, script), *_unread(case, text, script)]
-    for command in script.commands:
+    moves = Moves(script, text, case.ground.cwd, case.ground.os) if len(script.commands) > 1 else None
+    for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
         findings.append(_weigh_command(case, command, rule, vouch))
-        findings += [weigh_touch(case, Touch(access, command, vouch)) for access in command.accesses]
+        for access in (*command.accesses, *unnamed(command, case.ground)):
+            touch = Touch(access, command, vouch)
+            findings.append(weigh_touch(case, touch))
+            if moves is not None and (place := moves.reached(access, number)):
+                findings += _stale(case, touch, place)
     return findings
+
+
+def _stale(case: Case, touch: Touch, place: str) -> list[Finding]:
+    """A file below a place that the script itself fills: it may be a link to anywhere, or what is denied by another name."""
+    free = touch.vouch in ("whole", "bare") or (case.scope == "full" and not touch.changes)
+    if free and not case.book.guards:
+        return []
+    held: Hold = "hard" if case.book.deny.reads or case.book.deny.edits else "soft"
+    detail = f"the command itself changes what is at {place!r}: where that leads is not known before it runs"
+    return [Finding(touch.what, "ask", "path", detail, held)]
 
 
 def _ruled(case: Case, text: str, script: Script) -> list[Finding]:

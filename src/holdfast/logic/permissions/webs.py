@@ -4,7 +4,7 @@ from holdfast.logic.permissions.book import Side, is_about
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.hosts import allows_host, forbids_host, read_url
 from holdfast.logic.permissions.texts import matches_text
-from holdfast.logic.permissions.verdict import Finding
+from holdfast.logic.permissions.verdict import Finding, Hold
 from holdfast.vocab.rules import Rule
 
 
@@ -23,11 +23,12 @@ def weigh_fetch(case: Case, url: str) -> Finding:
             return Finding(what, "ask", "rule", f"the rule {str(rule)!r} asks about {target.host!r}", "hard")
     if target.standing == "metadata":
         return Finding(what, "ask", "network", f"{target.host!r} hands out the machine's own credentials", "hard")
-    if target.odd:
-        return Finding(what, "ask", "network", f"the address is not what it seems: {target.odd}", "firm")
     kinds = [(allows_host(rule, target), rule) for rule in _about(case, case.book.allow)]
     if target.standing == "private" and not any(kind == "name" for kind, _ in kinds):
         return Finding(what, "ask", "network", f"{target.host!r} is on this machine or its network", "hard")
+    if target.odd:
+        held: Hold = "hard" if _about(case, case.book.deny) else "firm"
+        return Finding(what, "ask", "network", f"the address is not what it seems: {target.odd}", held)
     rule_found = next((rule for kind, rule in kinds if kind != "no"), None)
     if rule_found is not None:
         return Finding(what, "allow", "rule", f"{target.host!r} is allowed by the rule {str(rule_found)!r}")

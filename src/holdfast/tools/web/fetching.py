@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -61,8 +62,12 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
         raise named(exc, url) from exc
     if isinstance(came, Elsewhere):
         return came
-    with anyio.move_on_after(READING_S):
-        return await anyio.to_thread.run_sync(read_page, *came, abandon_on_cancel=True)
+    left = threading.Event()
+    try:
+        with anyio.move_on_after(READING_S):
+            return await anyio.to_thread.run_sync(read_page, *came, left.is_set, abandon_on_cancel=True)
+    finally:
+        left.set()  # the thread goes on by itself: it looks whether anybody still waits
     raise Unfetched("not_text", f"{url!r} cannot be read: making sense of it took more than {READING_S:g} seconds.")
 
 

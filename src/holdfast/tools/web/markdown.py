@@ -1,21 +1,22 @@
 """HTML as Markdown that a model can read: what a page says, without what it runs, hides, or repeats on every page."""
 
 import contextlib
+import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import unescape
-from html.parser import HTMLParser
 from typing import Final
 from urllib.parse import urljoin
 
 from holdfast.tools.web.markdown_blocks import BREAK, COLUMNS, Blocks, Frame, Table, in_lines, in_one_line
+from holdfast.tools.web.parsing import BoundedParser, Enough
 
 DEPTH: Final = 200
 """Elements inside each other that are looked at; a page that nests deeper is read as if it did not."""
-STEPS: Final = 250_000
-"""Tags and pieces of text that are looked at, so that a page made to take long does not."""
+ATTRIBUTES: Final = 100
+"""Attributes of an element that are looked at."""
 LINK_CHARS: Final = 2000
 """A longer address is no link that anybody could follow."""
 MAIN_CHARS: Final = 200
@@ -30,12 +31,15 @@ class Reading:
     text: str
 
 
-def to_markdown(html: str, url: str) -> Reading:
-    """Read a page. `url` is where it came from: links are made whole with it. Takes time in proportion to the page, whatever it holds."""
-    reader = _Reader(url, noise=False)
+def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False) -> Reading:
+    """Read a page. `url` is where it came from: links are made whole with it. Takes time in proportion to the page, whatever it holds.
+
+    When `stopped` says so nobody waits for it any more, and it ends soon with what it has.
+    """
+    reader = _Reader(url, noise=False, stopped=stopped)
     reader.read(html)
     if reader.unfinished:
-        reader = _Reader(url, noise=True)
+        reader = _Reader(url, noise=True, stopped=stopped)
         reader.read(html)
     return Reading(in_one_line(reader.title), reader.main())
 
@@ -81,15 +85,11 @@ class _Open:
     """Where its text begins in the line."""
 
 
-class _Enough(Exception):
-    """The page has more parts than are looked at."""
-
-
-class _Reader(HTMLParser):
+class _Reader(BoundedParser):
     """Takes a page tag by tag."""
 
-    def __init__(self, url: str, *, noise: bool) -> None:
-        super().__init__(convert_charrefs=True)
+    def __init__(self, url: str, *, noise: bool, stopped: Callable[[], bool]) -> None:
+        super().__init__(stopped)
         self.title: list[str] = []
         self._base = url
         self._noise = noise
@@ -103,7 +103,6 @@ class _Reader(HTMLParser):
         self._language = ""
         self._skipped = ""
         self._skips = 0
-        self._steps = 0
         self._main: _Open | None = None
         self._main_from = self._main_to = 0
 
@@ -114,8 +113,8 @@ class _Reader(HTMLParser):
 
     def read(self, html: str) -> None:
         """Read a whole page. The parser is not told of the end: what it does then takes time with the square of what is left."""
-        with contextlib.suppress(_Enough):
-            self.feed(html.replace("<![", "<! ["))  # sections of XML are comments to browsers, and errors to the parser
+        with contextlib.suppress(Enough):
+            self.take(html.replace("<![", "<! ["))  # sections of XML are comments to browsers, and errors to the parser
         if not self.rawdata.startswith("<") and not self._skipped and not self._blocks.full:
             self._line.append(unescape(self.rawdata))  # it waits for the end of a last `&amp`
         while self._open:
@@ -132,11 +131,11 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Enter an element."""
-        self._step()
+        self.step(1 + len(attrs))
         if self._skipped:
             self._skips += tag == self._skipped
             return
-        attributes = {name: value or "" for name, value in reversed(attrs)}
+        attributes = {name: value or "" for name, value in reversed(attrs[:ATTRIBUTES])}
         if tag in _VOID:
             self._void(tag, attributes)
             return
@@ -158,7 +157,7 @@ class _Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         """Leave an element, and what it held open."""
-        self._step()
+        self.step()
         if self._skipped:
             self._skips -= tag == self._skipped
             if not self._skips:
@@ -173,7 +172,7 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         """Take text."""
-        self._step()
+        self.step()
         if self._skipped or self._blocks.full:
             return
         if self._within("title"):
@@ -182,11 +181,6 @@ class _Reader(HTMLParser):
             self._code.append(data)
         elif not self._within("head"):
             self._line.append(data.replace(BREAK, " "))
-
-    def _step(self) -> None:
-        self._steps += 1
-        if self._steps > STEPS:
-            raise _Enough
 
     # --- elements
 
@@ -305,9 +299,11 @@ class _Reader(HTMLParser):
     # --- text in a line
 
     def _leave_link(self, left: _Open) -> None:
+        if len(self._line) == left.start:
+            return
         text = in_one_line(self._line[left.start :])
-        address = self._whole(left.attributes.get("href", ""))
-        if text and address and not self._within("a") and self._code is None:
+        address = self._whole(left.attributes.get("href", "")) if text and self._code is None else ""
+        if address and not self._within("a"):
             before = " " if self._line[left.start :][0][:1].isspace() else ""
             self._line[left.start :] = [f"{before}[{text}]({address})"]
 
@@ -352,7 +348,7 @@ class _Reader(HTMLParser):
         if self._line:
             self._blocks.write(in_lines(self._line))
             self._line = []
-        for each in self._open:
+        for each in itertools.takewhile(lambda each: each.start, reversed(self._open)):
             each.start = 0
 
     @property

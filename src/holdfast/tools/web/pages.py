@@ -2,7 +2,9 @@
 
 import codecs
 import io
+import itertools
 import re
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -18,19 +20,22 @@ EXPLANATION: Final = 2000
 """Characters of what a server says about a failure."""
 
 
-def read_page(url: str, content_type: str, body: bytes) -> Page:
-    """Read what came. Raise `Unfetched("not_text")` for what nobody here can read. May take seconds: not for the event loop."""
+def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bool] = lambda: False) -> Page:
+    """Read what came. Raise `Unfetched("not_text")` for what nobody here can read. May take seconds: not for the event loop.
+
+    It ends soon when `stopped` says that nobody waits for it any more.
+    """
     said = content_type.partition(";")[0].strip().lower()
     if picture := _picture(body):
         return Page(url, picture, media=(InlineMedia(media_type=picture, content=body, name=url[-200:]),))
     if body[:1024].lstrip().startswith(b"%PDF-"):
-        return Page(url, "PDF", text=visible(_pdf_text(url, body)))
+        return Page(url, "PDF", text=visible(_pdf_text(url, body, stopped)))
     if not _is_text(said, body):
         raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
     html = said in _HTML or (said in _UNSAID and _looks_like_html(body))
     text = visible(decoded(body, content_type, html=html))
     if html:
-        reading = to_markdown(text, url)
+        reading = to_markdown(text, url, stopped)
         return Page(
             url, "HTML", title=visible(reading.title)[:500], text=visible(reading.text)
         )  # what was escaped is not any more
@@ -147,14 +152,15 @@ def _in_order(text: str) -> str:
         return text
 
 
-def _pdf_text(url: str, body: bytes) -> str:
+def _pdf_text(url: str, body: bytes, stopped: Callable[[], bool]) -> str:
     import pypdf  # noqa: PLC0415 - few pages are PDF
     from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
 
     try:
         reader = pypdf.PdfReader(io.BytesIO(body))
         shown = min(PDF_PAGES, len(reader.pages))
-        pages = [f"[page {at + 1}]\n{reader.pages[at].extract_text()}" for at in range(shown)]
+        wanted = itertools.takewhile(lambda _: not stopped(), range(shown))
+        pages = [f"[page {at + 1}]\n{reader.pages[at].extract_text()}" for at in wanted]
         more = len(reader.pages) - shown
     except (PyPdfError, DependencyError, *_PDF_FAULTS) as exc:
         raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {type(exc).__name__}: {exc}") from exc

@@ -1,0 +1,111 @@
+"""Commands that read everything below a folder, also what no word of theirs names."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.logic.acts import Access, Command
+from holdfast.logic.permissions.moves import carries
+
+_BY_NATURE: Final = frozenset(
+    (
+        "rg",
+        "ag",
+        "ack",
+        "ugrep",
+        "ug",
+        "rgrep",
+        "tar",
+        "gtar",
+        "bsdtar",
+        "rsync",
+        "7z",
+        "zip",
+        "diff",
+        "gdiff",
+        "colordiff",
+        "sdiff",
+    )
+)
+"""Those that go through a folder when they are given one. On a single file nothing is below it, which is seen by looking."""
+_GREPS: Final = frozenset(f"{kind}grep" for kind in ("", "e", "f", "z", "ze", "zf", "bz", "xz", "lz", "zstd", "g"))
+_PACKERS: Final = frozenset(("zcat", "gzcat", "gzip", "gunzip", "zstd", "zstdcat", "unzstd", "scp"))
+_GREP_VALUES: Final = "efmABCdDX"
+_RG_VALUES: Final = "ABCEMTdefjmrt"
+_GREP_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories")
+_RG_WIDENS: Final = ("--hidden", "--unrestricted", "--glob", "--iglob")
+
+
+def is_deep(access: Access, command: Command | None) -> bool:
+    """Whether a command reads everything below a folder too."""
+    if command is None or access.kind != "read" or access.redirect or not command.layers:
+        return False
+    name, rest = program_of(command)
+    if access.deep or name in _BY_NATURE or (name in ("cp", "gcp") and carries(command)):
+        return True
+    if name in ("mv", "gmv"):
+        return True  # what is denied by its place could be read at the new one
+    if name == "git":
+        return git_searches(rest)
+    if name in _GREPS:
+        return any(_grep_descends(*each) for each in _options(rest, _GREP_VALUES))
+    if name in _PACKERS:
+        return any(
+            option is None or option in ("-r", "-R") or _begins(option, ("--recursive",))
+            for option, _ in _options(rest, "")
+        )
+    return False
+
+
+def skips_hidden(command: Command | None) -> bool:
+    """Whether a command leaves out files whose names begin with a dot."""
+    name, rest = program_of(command)
+    if name != "rg":
+        return False
+    return not any(
+        option is None or option in ("-u", "-.", "-g") or option.startswith(_RG_WIDENS)
+        for option, _ in _options(rest, _RG_VALUES)
+    )
+
+
+def program_of(command: Command | None) -> tuple[str, tuple[str | None, ...]]:
+    """The name of the program that does the work, and its arguments."""
+    if command is None or not command.layers or not command.layers[-1].words:
+        return "", ()
+    first, *rest = command.layers[-1].words
+    return (first or "").rpartition("/")[2], tuple(rest)
+
+
+def git_searches(rest: tuple[str | None, ...]) -> bool:
+    """Whether `git` with these arguments goes through the files of a folder."""
+    return "grep" in rest or any(word is not None and _begins(word, ("--no-index",)) for word in rest)
+
+
+def _options(rest: tuple[str | None, ...], valued: str) -> Iterator[tuple[str | None, str]]:
+    """Each option with what may be its value, clusters taken apart; None for a word that may be one."""
+    for at, word in enumerate(rest):
+        after = (rest[at + 1] if at + 1 < len(rest) else "") or ""
+        if word is None:
+            yield None, ""
+        elif word == "--":
+            return
+        elif word.startswith("--"):
+            name, equals, value = word.partition("=")
+            yield name, value if equals else after
+        elif word.startswith("-"):
+            for place, letter in enumerate(word[1:], start=2):
+                yield f"-{letter}", word[place:] or after
+                if letter in valued:
+                    break
+
+
+def _grep_descends(option: str | None, value: str) -> bool:
+    if option is None or option in ("-r", "-R"):
+        return True
+    if option == "-d" or _begins(option, ("--directories",)):
+        return value.startswith("r")
+    return _begins(option, _GREP_WORDS)
+
+
+def _begins(word: str, names: tuple[str, ...]) -> bool:
+    """Whether a word is one of these options or the beginning of one."""
+    return len(word) > 2 and any(name.startswith(word) for name in names)

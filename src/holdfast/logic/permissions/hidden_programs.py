@@ -1,0 +1,36 @@
+"""Programs that others may start: named among the words of one that nobody knows, or in the code of an interpreter."""
+
+import re
+from typing import Final
+
+from holdfast.logic.acts import Command
+
+_INTERPRETER: Final = re.compile(
+    r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|expect|osascript|Rscript|R|ghci|julia|groovy|scala|pwsh"
+    r"|powershell|irb|guile|elixir|erl|jshell|emacs|vim|nvim|ex|vi|gdb|sqlite3|psql|mysql)[\d.]*"
+)
+_NAMES: Final = re.compile(r"[\w./+-]+")
+
+
+def may_run(command: Command, program: str) -> bool:
+    """Whether a command may start a program that one of its words names."""
+    if command.does != "runs" or not command.layers or not command.layers[-1].words:
+        return False
+    first, *rest = command.layers[-1].words
+    name = (first or "").rpartition("/")[2]
+    words = [word for word in rest if word is not None and program in word]
+    if not words or name == program:
+        return False
+    if _INTERPRETER.fullmatch(name):
+        return any(_base(found) == program for word in words for found in _NAMES.findall(word))
+    return not _is_known(name) and any(_base(word) == program for word in words)
+
+
+def _base(word: str) -> str:
+    return word.rpartition("/")[2]
+
+
+def _is_known(name: str) -> bool:
+    from holdfast.logic.shell.table import programs  # noqa: PLC0415 - read when the first rule needs it
+
+    return name in programs()

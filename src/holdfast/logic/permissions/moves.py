@@ -1,0 +1,109 @@
+"""Files that a script itself puts somewhere: nobody has looked at what will be there when a later command of it opens them."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.acts import Access, Command, Script
+from holdfast.logic.permissions.path_rules import shell_tokens
+from holdfast.logic.permissions.paths import plain
+from holdfast.logic.permissions.wildcards import meets
+
+_MOVERS: Final = frozenset(("mv", "gmv", "install", "ginstall"))
+"""What they put in a place was looked at where it was: only what is below it is new."""
+_PLACERS: Final = frozenset(("ln", "gln", "rsync", "unzip", "bsdtar", "tar", "gtar", "cpio", "7z", "scp"))
+_COPIERS: Final = frozenset(("cp", "gcp"))
+_KEEPING: Final = frozenset("rRadPsH")
+_KEEPING_WORDS: Final = ("--recursive", "--archive", "--no-dereference", "--preserve", "--symbolic-link")
+_UNPACKED_HERE: Final = frozenset(("unzip", "cpio", "7z"))
+_AGAIN: Final = re.compile(r"\b(?:for|while|until|select|function)\b|\(\s*\)|[^&>|]&(?![&>])")
+"""Words after which a command that stands first may run last."""
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A place that a command of the script fills."""
+
+    path: str
+    itself: bool
+    """Whether the place itself is as new as what is below it."""
+
+
+def carries(command: Command | None) -> bool:
+    """Whether a command puts whole folders or links somewhere."""
+    name, rest = _program(command)
+    if name in _COPIERS:
+        return any(word is None or _keeps(word) for word in rest)
+    if name in ("tar", "gtar", "bsdtar"):
+        return not rest or any(
+            word is None or word.startswith("--") or "x" in word for word in (rest[0], *rest) if _is_mode(word, rest)
+        )
+    return name in _MOVERS or name in _PLACERS
+
+
+class Moves:
+    """The places that a script fills, as its commands come."""
+
+    def __init__(self, script: Script, text: str, cwd: str, os: str) -> None:
+        self._cwd, self._os = cwd, os
+        self._before: list[tuple[int, Target]] = []
+        self._again = _AGAIN.search(text) is not None
+        for number, command in enumerate(script.commands):
+            self._before += [(number, target) for target in self._targets(command)]
+
+    def reached(self, access: Access, number: int) -> str:
+        """The place that the command with this number opens after another has filled it; empty when there is none."""
+        for at, target in self._before:
+            if (at < number or (self._again and at != number)) and self._is_in(access, target):
+                return target.path
+        return ""
+
+    def _targets(self, command: Command) -> list[Target]:
+        if not carries(command):
+            return []
+        name = _program(command)[0]
+        writes = [each for each in command.accesses if each.kind == "write" and not each.redirect and each.known]
+        if name in _UNPACKED_HERE:
+            writes = [Access(kind="write", path=self._cwd), *(each for each in command.accesses if each.known)]
+        places = [plain(each.path, self._os) for each in writes]
+        sure = {plain(each.path, self._os) for each in writes if each.path.endswith("/")} if name in _MOVERS else set()
+        # with a slash at its end it is a folder that is there already: what goes into it has a place of its own in the list
+        kept = [place for place in places if not (place in sure and any(p.startswith(place + "/") for p in places))]
+        return [Target(place, name not in _MOVERS) for place in kept]
+
+    def _is_in(self, access: Access, target: Target) -> bool:
+        if not access.known:
+            return False
+        itself = target.itself and access.kind != "list"
+        path = plain(access.path, self._os)
+        if ".." in access.path.split("/") and f"{target.path}/" in access.path:
+            return True
+        if not access.glob:
+            return (itself and path == target.path) or path.startswith(target.path.rstrip("/") + "/")
+        depth = target.path.rstrip("/").count("/") + 1
+        parts = path.split("/")
+        if len(parts) < depth or (len(parts) == depth and not itself):
+            return False
+        return meets(shell_tokens("/".join(parts[:depth])), tuple(target.path.rstrip("/")))
+
+
+def _program(command: Command | None) -> tuple[str, tuple[str | None, ...]]:
+    if command is None or not command.layers or not command.layers[-1].words:
+        return "", ()
+    first, *rest = command.layers[-1].words
+    return (first or "").rpartition("/")[2], tuple(rest)
+
+
+def _keeps(word: str) -> bool:
+    if word.startswith("--"):
+        return len(word) > 2 and any(each.startswith(word.partition("=")[0]) for each in _KEEPING_WORDS)
+    return word.startswith("-") and bool(_KEEPING & set(word))
+
+
+def _is_mode(word: str | None, rest: tuple[str | None, ...]) -> bool:
+    """Whether a word of `tar` may say what it does: options, and the first word in the old style."""
+    if word is None:
+        return True
+    if word.startswith("--"):
+        return len(word) > 3 and any(each.startswith(word) for each in ("--extract", "--get"))
+    return word.startswith("-") or word == rest[0]
