@@ -578,7 +578,6 @@ zip -T -TT id x y
 shuf -o out f
 iconv -o o f
 cd nowhere; cat ../../etc/passwd
-f() { cat x; }; f
 x='a[$(id)]'; echo $((x))
 echo ${x@P}
 time id

@@ -22,6 +22,9 @@ PLAIN: tuple[str, ...] = (
     "docker exec c {}", "docker run --rm i {}",
     "podman exec -it c {}", "kubectl exec p -- {}", "/lib64/ld-linux-x86-64.so.2 {}", "watch {}", "ssh h {}", "parallel {} ::: a",
     "bwrap --unknown x {}",
+    "pkexec {}", "gosu u {}", "su-exec u {}", "run0 {}", "chronic {}", "dumb-init {}", "tini -- {}", "numactl -N 0 {}", "eatmydata {}",
+    "faketime 1 {}", "sg g {}", "conda run -n e {}", "foreman run {}", "ssh-agent {}", "systemd-inhibit --why=x {}",
+    "systemd-run --scope {}", "gdb --args {}", "sem {}",
     "! {}", "coproc {}", "( {} )", "{{ {}; }}", "if {}; then :; fi", "while {}; do break; done", "for i in a; do {}; done",
     "case a in a) {};; esac",
     "f() {{ {}; }}; f", "true && {}", "false || {}", "true; {}", "true & {}", "true | {}", "true\n{}", "echo $({})", "echo `{}`",
@@ -37,7 +40,8 @@ QUOTED: tuple[str, ...] = (
     "script -c {} f", "bash <<< {}", "echo {} | sh", "git -c alias.x='!'{} x", "npx -c {}", "flock l -c {}", "alias x={}",
     "split --filter={} f",
     "tar xf a --to-command={}", "rg --pre {} x", "sort --compress-program={} f", "xargs -I% sh -c {}", "git submodule foreach {}",
-    "hyperfine {}", "watch {}",
+    "hyperfine {}", "watch {}", "zip -TT {} a b", "tar cf a --checkpoint-action=exec={} b", "GIT_PAGER={} git log", "compgen -C {}",
+    "env GIT_PAGER={} git log", "export PAGER={}", "sg g -c {}",
 )  # fmt: skip
 """Forms that take a command as one word."""
 

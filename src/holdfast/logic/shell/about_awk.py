@@ -14,8 +14,11 @@ _TOKEN: Final = re.compile(
     r"""(?P<string>"(?:[^"\\\n]|\\.)*")|(?P<comment>\#[^\n]*)|(?P<word>[A-Za-z_]\w*)|(?P<other>.)""",
     re.DOTALL | re.VERBOSE,
 )
-_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?[^\]\n/]*\])*/")
+_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:\[:[a-z]+:\]|\\[^\n/\]]|[^\]\n/\\\[])*\])*/")
 _BEFORE_REGEX: Final = frozenset(("", "{", "}", ";", "(", ",", "!", "~", "&", "|", "\n"))
+_BEFORE_DIVISION: Final = frozenset("0123456789]")
+_TELLING: Final = re.compile(r"[|>@]|system|getline|ENVIRON|ARG|PROCINFO|SYMTAB|FUNCTAB")
+"""What a program without any doubt about its slashes must have to do harm, wherever it stands."""
 _FORBIDDEN: Final = frozenset(
     ("system", "getline", "ENVIRON", "ARGV", "ARGC", "ARGIND", "PROCINFO", "SYMTAB", "FUNCTAB")
 )
@@ -62,6 +65,8 @@ def is_harmless(program: str) -> bool:
                 return False
             at, before = regex.end(), "/"
             continue
+        if program[at] == "/" and before not in _BEFORE_DIVISION and _TELLING.search(program):
+            return False
         found = _TOKEN.match(program, at)
         if not found:
             return False

@@ -5,17 +5,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.arithmetic import is_number
-from holdfast.logic.shell.effects import Effect, steering, touched
+from holdfast.logic.shell.arithmetic import is_risky
+from holdfast.logic.shell.effects import Effect, is_command_name, steering, touched
 from holdfast.logic.shell.options import Options, may_be_option, take_apart
-from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, join
+from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, is_number, join
 from holdfast.logic.shell.table import Program
 
 _FILE_TEST: Final = re.compile(r"-[abcdefghkprsuwxLOGNSh]")
 _FILE_COMPARISON: Final = frozenset(("-nt", "-ot", "-ef"))
 _SUBSCRIPT: Final = re.compile(r"\[|\$\(|`")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_COUNT: Final = re.compile(r"[A-Za-z_]\w*(?:[-+*/%]?=-?\d+|\+\+|--)|(?:\+\+|--)[A-Za-z_]\w*")
+_COUNT: Final = re.compile(r"[A-Za-z_]\w*(?:[-+*/%]?=-?[0-9]+|\+\+|--)|(?:\+\+|--)[A-Za-z_]\w*")
 _SET_FLAGS: Final = re.compile(r"[-+][euxvfhbmET]*o?")
 _SET_NAMES: Final = frozenset(
     ("errexit", "nounset", "pipefail", "xtrace", "verbose", "noglob", "errtrace", "functrace", "monitor", "notify")
@@ -30,6 +30,7 @@ _VARIABLE_OPTIONS: Final = {
     "getopts": Options(""),
     "let": Options(""),
 }
+_UNNAMED: Final = {"read": "REPLY", "mapfile": "MAPFILE", "readarray": "MAPFILE"}
 _DECLARE: Final = Options("-a -A -f! -F! -g -i -I -l -n! -p! -r -t! -u -x")
 
 
@@ -85,16 +86,20 @@ def about_variables(fields: Sequence[Field], _program: Program, scope: Scope) ->
     if line.unknown or line.unsure or line.has("-C"):
         effect.hide("its options are not known")
     operands = line.operands
+    if name in _UNNAMED and not operands:
+        scope.assign(_UNNAMED[name], None)
     if name == "getopts":
         operands = operands[1:2]
     if name == "wait":
         operands = []
     if name == "let":
         for field in operands:
-            if field.value is None or not _COUNT.fullmatch(field.value):
+            if field.value is None or not _COUNT.fullmatch(field.value) or is_risky(field.value, (), scope):
                 effect.hide("arithmetic may run commands")
         return effect
     for field in (*operands, *line.values("-a", "-p" if name == "wait" else "-a")):
+        if name == "unset" and field.value is not None and field.value in scope.functions:
+            scope.functions = {**scope.functions, field.value: None}
         if not (name == "unset" and line.has("-f")):
             _assigned(field, effect, scope)
     return effect
@@ -157,6 +162,8 @@ def _declare(field: Field, effect: Effect, scope: Scope, *, exported: bool, odd:
         scope.unclear |= {variable}
     if equals:
         scope.assign(variable, Field(value) if field.value is not None else None)
+        if is_command_name(variable) and value:
+            effect.scripts.append(Field(value, field.text))
     if exported:
         scope.exported |= {variable}
     if not equals and variable not in scope.values:

@@ -5,13 +5,17 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import HERE, Effect, see, suspect
+from holdfast.logic.shell.effects import HERE, Effect, by_table, from_line, goes_deep, see, suspect
 from holdfast.logic.shell.options import Line, take_apart
 from holdfast.logic.shell.scope import Field, Scope, join
 from holdfast.logic.shell.table import Program
 
+_SHOWS: Final = re.compile(r"-[lvtZ]")
+MOST_SIDES: Final = 8
 _OLD_STYLE: Final = re.compile(r"[A-Za-z]+")
 _REMOTE: Final = re.compile(r"[^/:]+:|rsync://|[a-z]+://")
+_DELETES: Final = re.compile(r"--del")
+_LISTS: Final = re.compile(r"-?[vzjJ]*t[vzjJ]*f")
 _WILD: Final = frozenset("*?[")
 MOST_NAMES: Final = 200
 """How many names of a wildcard are looked at one by one."""
@@ -44,13 +48,17 @@ def _placed(fields: Sequence[Field], program: Program, scope: Scope, *, moves: b
         if program.network and source.value is not None and _REMOTE.match(source.value):
             continue
         effect.touch("read", source, scope)
-        if moves:
+        if moves or any(name.startswith("--remove-s") for name in line.unknown):
             effect.touch("remove", source, scope)
     if not (program.network and target.value is not None and _REMOTE.match(target.value)):
         effect.touch("write", target, scope)
+        if any(_DELETES.match(name) for name in line.unknown):
+            effect.touch("remove", target, scope)
         if not line.has("-T", "--no-target-directory"):
             for source in sources:
                 _land(target, source, effect, scope)
+    if goes_deep(line, program):
+        effect.deepen()
     return effect
 
 
@@ -99,18 +107,29 @@ def _below(target: Field, source: Field) -> Field:
 
 def about_tar(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
     """Say what `tar` does."""
+    if _only_lists(fields, _LISTS):
+        effect = Effect()
+        effect.touch("read", fields[2], scope)
+        return effect
     effect = Effect("runs", "tar writes files")
     line = take_apart(_dashed(fields[1:], program), program.options)
     for seen in line.seen:
         see(seen, effect, scope)
     flags = "".join(line.unknown) + "".join(field.text for field in fields[1:2])
     creates = any(letter in flags for letter in "cru")
+    removes = any(name.startswith("--remove") for name in line.unknown)
+    for field in line.values("--checkpoint-action"):
+        effect.scripts += (
+            [Field(field.value[5:], field.text)] if (field.value or "").startswith("exec=") and field.value else []
+        )
     for field in line.values("-f", "--file"):
         if field.value != "-":
             effect.touch("write" if creates else "read", field, scope)
     folders = line.values("-C", "--directory") or [HERE]
     for field in line.operands:
         effect.touch("read", field, scope)
+        if removes:
+            effect.touch("remove", field, scope)
         if line.has("-C", "--directory") and field.value is not None:
             for folder in folders:
                 effect.touch(
@@ -119,6 +138,36 @@ def about_tar(fields: Sequence[Field], program: Program, scope: Scope) -> Effect
     if not creates and "t" not in flags:
         for folder in folders:
             effect.touch("write", folder, scope)
+    return effect
+
+
+def about_unzip(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `unzip` does: with `-l` it only lists."""
+    if _only_lists(fields, _SHOWS):
+        effect = Effect()
+        effect.touch("read", fields[2], scope)
+        return effect
+    return by_table(fields, program, scope)
+
+
+def _only_lists(fields: Sequence[Field], flags: re.Pattern[str]) -> bool:
+    """Whether the arguments are one option that lists, and one archive of this machine."""
+    if len(fields) != 3 or not flags.fullmatch(fields[1].value or "") or fields[2].glob:
+        return False
+    archive = fields[2].value
+    return archive is not None and not archive.startswith("-") and ":" not in archive
+
+
+def about_diff(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `diff` does: of a folder and a file it reads the file of that name in the folder too."""
+    line = take_apart(fields[1:], program.options, number=program.number)
+    effect = from_line(line, program, scope)
+    sides = [*line.operands, *line.values("--from-file", "--to-file")]
+    for one in sides:
+        for other in sides if len(sides) <= MOST_SIDES else ():
+            if one is not other and not (one.pipe or other.pipe or other.glob) and other.value != "-":
+                effect.touch("read", _below(one, other), scope)
+    effect.deepen()
     return effect
 
 

@@ -108,7 +108,7 @@ _VALUED: Final = frozenset(
 _COMPARED: Final = re.compile(r"-(?:a|c)?newer|-newer[aBcmt][aBcmt]|-samefile")
 _WRITES: Final = frozenset(("-fprint", "-fprint0", "-fls", "-fprintf"))
 _RUNS: Final = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
-_LEADING: Final = re.compile(r"-[HLP]+|-O\d?")
+_LEADING: Final = re.compile(r"-[HLP]+|-O[0-9]?")
 
 
 def about_find(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:

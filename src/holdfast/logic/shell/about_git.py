@@ -1,15 +1,17 @@
 """What `git` does: which subcommand in which form only reads, and what its configuration options run."""
 
 import posixpath
+import re
 import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import Effect, from_line, guessed, see
+from holdfast.logic.shell.effects import HERE, Effect, from_line, goes_deep, guessed, see
 from holdfast.logic.shell.options import Line, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
 
+_PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
 _LISTING: Final = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _READING: Final = {
     "stash": ("list", "show"),
@@ -58,6 +60,8 @@ def about_git(fields: Sequence[Field], program: Program, scope: Scope) -> Effect
         guessed(rest, effect, scope)
         return effect
     _join(effect, _subcommand(name, rest, sub, scope))
+    if effect.does == "runs":
+        _given_commands(name, rest, effect)
     return effect
 
 
@@ -88,9 +92,23 @@ def _subcommand(name: str, arguments: Sequence[Field], sub: Program, scope: Scop
         if field.value is not None and ":" in field.value and sub.operands:
             _, _, path = field.value.partition(":")
             effect.touch("read", Field(path.removeprefix("./"), field.text), scope)
+    for field in line.values("-L") if name not in ("blame", "annotate", "grep") else ():
+        effect.touch("read", Field((field.value or "").rpartition(":")[2] or None, field.text), scope)
+    _searched(line, sub, effect, scope)
     if not _harmless_form(name, line):
         effect.run(f"this form of git {name} may change something")
     return effect
+
+
+def _searched(line: Line, sub: Program, effect: Effect, scope: Scope) -> None:
+    """Take in the folder where paths are left out, or where git itself expands wildcards."""
+    paths = [field for field in line.operands if sub.operands[-1:] == ("read",) and not field.glob]
+    wild = any(_PATHSPEC.search(field.value or "") for field in paths)
+    deep = goes_deep(line, sub)
+    if wild or (deep and len(line.operands) < 2):
+        effect.touch("read", HERE, scope)
+    if wild or deep:
+        effect.deepen()
 
 
 def _harmless_form(name: str, line: Line) -> bool:

@@ -14,17 +14,18 @@ _OPTIONS: Final = Options(
     "--unbuffered -z --null-data -l: --line-length: --posix --debug --follow-symlinks --sandbox -b --binary -a --help --version"
 )
 _ADDRESS: Final = (
-    r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\n\\]+\])*/[IM]*"
+    r"(?:[0-9]+(?:~[0-9]+)?|\$|/(?:[^/\\\n\[]|\\[^\n]|\[\^?[^\]/\n\\]+\])*/[IM]*"
     r"|\\([,|#@%])(?:(?!\{n})[^\\\n\[]|\\[^\n])*\{n}[IM]*)"
 )
 _ADDRESSES: Final = re.compile(
-    rf"{_ADDRESS.replace('{n}', '1')}(?:\s*,\s*(?:[+~]?\d+|{_ADDRESS.replace('{n}', '2')}))?\s*(?:!\s*)*"
+    rf"{_ADDRESS.replace('{n}', '1')}(?:\s*,\s*(?:[+~]?[0-9]+|{_ADDRESS.replace('{n}', '2')}))?\s*(?:!\s*)*"
 )
-_PLAIN: Final = re.compile(r"[pPdDqQ=gGhHxnNlzF]\d*")
+_PLAIN: Final = re.compile(r"[pPdDqQ=gGhHxnNlzF][0-9]*")
 _LABEL: Final = re.compile(r"[btT:]\s*[A-Za-z0-9_.-]*")
 _TEXT: Final = re.compile(r"[aic](?:\\\n|[ \t]*\\?)(?:[^\n\\]|\\.)*", re.DOTALL)
 _FLAGS: Final = re.compile(r"[gpiImM0-9]*")
 _FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
+_RUN: Final = re.compile(r"(?<![A-Za-z\\])e[ \t]+([^\n]+)")
 _GAP: Final = re.compile(r"(?:[\s;{}]|#[^\n]*)*")
 
 
@@ -43,11 +44,10 @@ def about_sed(fields: Sequence[Field], _program: Program, scope: Scope) -> Effec
         effect.run("its script is in a file")
         for field in line.values("-f", "--file"):
             effect.touch("read", field, scope)
-    if any(field.glob for field in files):
-        effect.run("a wildcard may become an option")
     for script in scripts:
         if script.value is None or script.glob or not is_harmless(script.value):
             effect.run("its script may write files or run programs")
+            effect.scripts += [Field(text, text) for text in _RUN.findall(script.value or "")]
             for letter, name in _FILES.findall(script.value or ""):
                 effect.touch("read" if letter in "rR" else "write", Field(name, name), scope)
     changes = line.has("-i", "--in-place")

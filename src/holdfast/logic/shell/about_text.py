@@ -5,17 +5,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.logic.shell.about_find import filled_in
-from holdfast.logic.shell.effects import HERE, Effect, by_table, from_line, guessed, mentioned
+from holdfast.logic.shell.effects import HERE, Effect, by_table, from_line, goes_deep, guessed, mentioned
 from holdfast.logic.shell.options import may_be_option, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
 
 _ALL_PROCESSES: Final = re.compile(r"-[efFlyHLjcAMZ]+")
 _RUNS_EACH: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
-_PROCESS_OPTION: Final = re.compile(r"-[A-DF-Za-df-z]+|--[a-z-]+(?:=.*)?|[A-DF-Za-df-z]+|\d+(?:,\d+)*")
+_PROCESS_OPTION: Final = re.compile(r"-[A-DF-Za-df-z]+|--[a-z-]+(?:=.*)?|[A-DF-Za-df-z]+|[0-9]+(?:,[0-9]+)*")
 _PROCESS_VALUED: Final = re.compile(
     r"-?[A-Za-z]*[oOpuUgGtsCqk]|--(?:format|pid|ppid|user|User|group|Group|tty|sid|sort|cols|rows|columns|lines|width)"
 )
+_FORMATTED: Final = re.compile(r"-[efFlyHLjcAMZ]+o")
+_EDITOR_RUNS: Final = re.compile(r"!(.*)|system|py|lua|perl|ruby|source|exe|term|make", re.DOTALL)
 _ENVIRONMENT: Final = re.compile(
     r"\benv\b|\$ENV\b|\$__prog|\binput_filename\b|\bimport\b|\binclude\b|\bget_search_list\b"
 )
@@ -26,8 +28,12 @@ def about_grep(fields: Sequence[Field], program: Program, scope: Scope) -> Effec
     line = take_apart(fields[1:], program.options, number=program.number)
     effect = from_line(line, program, scope)
     patterns = 0 if line.has(*program.given) else 1
-    if len(line.operands) <= patterns and line.has("-r", "-R", "--recursive", "--dereference-recursive"):
+    actions = [field.value for field in line.values("-d", "--directories")]
+    deep = goes_deep(line, program) or any(value is None or "recurse".startswith(value) for value in actions)
+    if deep and len(line.operands) <= patterns:
         effect.touch("read", HERE, scope)
+    if deep:
+        effect.deepen()
     return effect
 
 
@@ -65,7 +71,7 @@ def about_ps(fields: Sequence[Field], _program: Program, _scope: Scope) -> Effec
             effect.run("its options are not known")
         elif _ALL_PROCESSES.fullmatch(value):
             continue
-        elif not _PROCESS_OPTION.fullmatch(value):
+        elif not (_FORMATTED.fullmatch(value) or _PROCESS_OPTION.fullmatch(value)):
             effect.run(f"{value} may show the environment of processes")
         elif _PROCESS_VALUED.fullmatch(value) and at < len(fields) and not may_be_option(fields[at]):
             if "env" in (fields[at].value or ""):
@@ -114,4 +120,27 @@ def about_hidden_text(fields: Sequence[Field], _program: Program, scope: Scope) 
     effect.hide("it runs commands that are not in view")
     effect.scripts += [field for field in fields[1:] if field.value is not None and " " in field.value]
     guessed(fields[1:], effect, scope)
+    return effect
+
+
+def about_editor(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what editors and pagers do: `+command` and `-c command` may run programs."""
+    line = take_apart(fields[1:], program.options, number=program.number)
+    effect = from_line(line, program, scope)
+    given = [field for field in line.operands if (field.value or "").startswith("+")]
+    for field in (*given, *line.values("-c", "--cmd")):
+        found = _EDITOR_RUNS.search(field.value or field.hint)
+        if found:
+            effect.hide("a command of the editor may run programs")
+            effect.scripts += [Field(found[1], field.text)] if found[1] else []
+    return effect
+
+
+def about_make(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `make` does: anything; it hides what when its rules are not in a file."""
+    line = take_apart(fields[1:], program.options)
+    effect = from_line(line, program, scope)
+    files = line.values("-f", "--file", "--makefile")
+    if line.has("--eval", "-E") or any(field.pipe or field.value in (None, "-", "/dev/stdin") for field in files):
+        effect.hide("its rules are not in a file that can be looked at")
     return effect

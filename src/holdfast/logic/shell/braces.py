@@ -12,7 +12,7 @@ Token = str | Part
 MOST: Final = 256
 """How many words one word may become before it counts as unknown."""
 
-_RANGE: Final = re.compile(r"(-?\d{1,9}|[A-Za-z])\.\.(-?\d{1,9}|[A-Za-z])(?:\.\.(-?\d{1,9}))?")
+_RANGE: Final = re.compile(r"(-?[0-9]{1,9}|[A-Za-z])\.\.(-?[0-9]{1,9}|[A-Za-z])(?:\.\.(-?[0-9]{1,9}))?")
 
 
 class TooMany(ValueError):
@@ -74,7 +74,7 @@ def _range(inside: Sequence[Token]) -> list[list[Token]] | None:
     step = abs(int(found[3] or 1)) or 1
     if first[-1].isdigit():
         numbers = _count(int(first), int(last), step)
-        width = max(len(first), len(last)) if re.match(r"-?0\d", first) or re.match(r"-?0\d", last) else 0
+        width = max(len(first), len(last)) if re.match(r"-?0[0-9]", first) or re.match(r"-?0[0-9]", last) else 0
         return [list(f"{number:0{width}d}") for number in numbers]
     return [[chr(number)] for number in _count(ord(first), ord(last), step)]
 

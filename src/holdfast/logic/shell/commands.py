@@ -6,12 +6,11 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.acts import Layer
-from holdfast.logic.shell.arithmetic import is_number
-from holdfast.logic.shell.effects import Effect, base_name, is_system, shows_secret, steering
+from holdfast.logic.shell.effects import Effect, base_name, is_command_name, is_system, shows_secret, steering
 from holdfast.logic.shell.fields import expand_one
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.layers import Source, Step, peel
-from holdfast.logic.shell.scope import UNKNOWN, Field, Scope
+from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, is_number
 from holdfast.logic.shell.syntax import Simple
 from holdfast.logic.shell.walk import Around, Walker
 from holdfast.logic.shell.witness import read_twice
@@ -24,6 +23,8 @@ MOST_GUESSES: Final = 40
 """How often a program is looked for in arguments that are not known to hold one."""
 MOST_PIECES: Final = 4_000
 """How much of a text that cannot be read is looked through."""
+MOST_WORDS: Final = 2_000
+"""How many words a command has before one that becomes several counts as unknown."""
 
 _PIECES: Final = re.compile(r"[;&|\n(){}`]|\$\(|[<>]\(")
 _UNQUOTED: Final = re.compile(r"[\"'\\]")
@@ -68,6 +69,8 @@ class Finder(Walker):
     def __init__(self) -> None:
         super().__init__()
         self.guesses = MOST_GUESSES
+        self.calling: list[str] = []
+        """Functions whose bodies are being gone through."""
 
     def simple(self, node: Simple, scope: Scope, around: Around, source: Source, timed: tuple[str, ...] = ()) -> None:
         """Take in a simple command."""
@@ -76,9 +79,12 @@ class Finder(Walker):
             if word.tame:
                 fields.append(Field(word.text, word.text))
             else:
-                fields += self.word(word, scope, around)
+                found = self.word(word, scope, around)
+                fields += found if len(found) < 2 or len(fields) < MOST_WORDS else [Field(None, word.text, many=True)]
         values = [(each.name, self.assigned(each, scope, around)) for each in node.assignments]
+        scope.secrets |= {each.name for each in node.assignments if shows_secret([Field(None, each.value.text)], scope)}
         task = Task(scope, around, source)
+        self._commands_in(values, task)
         if node.redirects:
             self._redirect(node, task)
         if not fields:
@@ -86,11 +92,21 @@ class Finder(Walker):
             return
         if timed:
             fields = [*(Field(word, word) for word in timed), *fields]
+        if values and fields[0].value in scope.functions:
+            for name, _ in values:
+                scope.assign(name, None)
         if values:
             reads_line = fields[0].value in ("read", "mapfile", "readarray")
             names = [name for name, _ in values if steering(name, exported=True)]
             task.steers = tuple(name for name in names if not (reads_line and name == "IFS"))
         self.command(fields, task)
+
+    def _commands_in(self, values: list[tuple[str, Field | None]], task: Task) -> None:
+        """Take in the commands that variables like `GIT_PAGER` hold."""
+        for name, value in values:
+            if value is not None and value.value and is_command_name(name):
+                inner = msgspec.structs.replace(task.around, tame=False, depth=task.around.depth + 1)
+                self.script(value, task.scope.fork(), inner)
 
     def _redirect(self, node: Simple, task: Task) -> None:
         self.redirected(node.redirects, task.opened, task.scope, task.around)
@@ -126,6 +142,9 @@ class Finder(Walker):
             step = None if head in task.scope.functions else peel(name, fields, task.scope, task.source)
             own = is_system(head)
             task.layers = (*task.layers, layer(fields, transparent=step is not None and step.transparent and own))
+            if step is None and self._calls(head, task):
+                self._call(head, fields, task)
+                return
             if step is None:
                 self._last(fields, task)
                 return
@@ -136,6 +155,32 @@ class Finder(Walker):
             fields = step.inner[1:] if step.inner[0].value == "--" else step.inner
         task.found.hide("too many programs run each other")
         self._finish(task.found, task)
+
+    def _calls(self, head: str, task: Task) -> bool:
+        """Whether it calls a function whose body is certain; one behind another program is none."""
+        body = task.scope.functions.get(head)
+        alone = len(task.layers) == len(task.around.layers) + 1 and head not in self.calling
+        return body is not None and alone and self.rounds > 0 and task.around.depth < DEEPEST
+
+    def _call(self, name: str, fields: list[Field], task: Task) -> None:
+        """Go through a function's body as it runs now; what it sets may have been its own."""
+        scope, effect, body = task.scope, Effect(), task.scope.functions[name]
+        if shows_secret(fields[1:], scope):
+            effect.run("it shows a secret")
+        self._finish(effect, task)
+        noted = dict(scope.changes)
+        scope.changes.clear()
+        self.rounds -= 1
+        self.calling.append(name)
+        steers = (*task.around.steers, *task.steers)
+        inner = msgspec.structs.replace(task.around, steers=steers, depth=task.around.depth + 1)
+        if body is not None:
+            self.walk(body, scope, inner, task.source)
+        self.calling.pop()
+        for each in scope.since(noted):
+            if each != "/":
+                scope.assign(each, None)
+        scope.settle()
 
     def _into(self, step: Step, name: str, own: bool, task: Task) -> None:
         """Go one layer inward."""
@@ -157,7 +202,7 @@ class Finder(Walker):
         effect = effect_of(fields, scope)
         if effect.from_input and (source.piped or (source.text is not None and source.text.value is None)):
             effect.hide("its program comes from elsewhere")
-        if source.text is not None and effect.does == "reads" and shows_secret([source.text]):
+        if source.text is not None and effect.does == "reads" and shows_secret([source.text], scope):
             effect.run("it shows a secret")
         if not task.tame:
             effect.run("what runs it is not harmless")

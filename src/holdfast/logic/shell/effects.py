@@ -21,6 +21,8 @@ _ENDING: Final = re.compile(r"\.[A-Za-z0-9]+$")
 MOST_MENTIONED: Final = 50
 _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin/[^/]+")
 
+_NOWHERE: Final = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr"))
+
 HERE: Final = Field(".", ".")
 
 
@@ -54,6 +56,12 @@ class Effect(msgspec.Struct):
         """Note that it touches the file that a word names."""
         self.accesses += touched(kind, field, scope)
 
+    def deepen(self) -> None:
+        """Note that it reads everything below what it reads."""
+        self.accesses = [
+            msgspec.structs.replace(access, deep=True) if access.kind == "read" else access for access in self.accesses
+        ]
+
 
 def touched(kind: AccessKind, field: Field, scope: Scope, *, redirect: bool = False) -> Iterator[Access]:
     """Give the accesses to the file that a word names, one for each folder that the command may be in."""
@@ -81,9 +89,18 @@ def from_line(line: Line, program: Program, scope: Scope) -> Effect:
         see(seen, effect, scope)
     suspect(line, program, effect)
     operands(line, program, effect, scope)
+    if goes_deep(line, program):
+        effect.deepen()
+    if effect.does == "edits" and effect.accesses and all(access.path in _NOWHERE for access in effect.accesses):
+        effect.does, effect.accesses = "reads", []
     if effect.does == "runs":
         effect.run("not known to be harmless")
     return effect
+
+
+def goes_deep(line: Line, program: Program) -> bool:
+    """Whether the options make a program read everything below a folder."""
+    return "always" in program.deep or line.has(*program.deep)
 
 
 def see(seen: Seen, effect: Effect, scope: Scope) -> None:
@@ -183,9 +200,10 @@ def base_name(name: str, os: str) -> str:
     return base.removesuffix(".exe")
 
 
-def shows_secret(fields: Sequence[Field]) -> bool:
-    """Whether a word holds a variable whose name says that its value is a secret."""
-    return any(_names_secret(name) for field in fields if field.value is None for name in _VARIABLE.findall(field.text))
+def shows_secret(fields: Sequence[Field], scope: Scope) -> bool:
+    """Whether a word holds a variable whose name says that its value is a secret, or one that was set to such a value."""
+    unknown = (name for field in fields if field.value is None for name in _VARIABLE.findall(field.text))
+    return any(name in scope.secrets or _names_secret(name) for name in unknown)
 
 
 def _names_secret(name: str) -> bool:
@@ -193,6 +211,11 @@ def _names_secret(name: str) -> bool:
     if any(word in upper for word in words("variables", "secret")):
         return True
     return not words("variables", "secret_parts").isdisjoint(upper.split("_"))
+
+
+def is_command_name(name: str) -> bool:
+    """Whether a variable's value is a command that some program runs."""
+    return name.endswith(tuple(words("variables", "command_endings")))
 
 
 def steering(name: str, *, exported: bool) -> bool:

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from holdfast.logic.shell.braces import Token, TooMany, expand_braces
-from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.braces import MOST, Token, TooMany, expand_braces
+from holdfast.logic.shell.scope import LONGEST, Field, Scope
 from holdfast.logic.shell.syntax import Arithmetic, Array, Literal, Parameter, Substitution, Word
 
 MOST_BRACES: Final = 40
@@ -94,10 +94,15 @@ class _Building:
         self.value: list[str] = []
         self.pattern: list[str] = []
         self.start: str | None = None
+        self.length = 0
         self.any = self.glob = self.many = self.pipe = self.number = False
 
     def add(self, text: str, *, quoted: bool) -> None:
         self.any = self.any or quoted or bool(text)
+        self.length += len(text)
+        if self.length > LONGEST:
+            self.hide(many=not quoted)
+            return
         self.value.append(text)
         self.pattern.append(_QUOTED_WILD.sub(r"[\g<0>]", text) if quoted else text)
         if not quoted and not self.glob:
@@ -199,6 +204,9 @@ def _parameter(part: Parameter, building: _Building, scope: Scope, *, quoted: bo
         building.hide(many=True)
         return
     pieces = _BLANKS.split(held.value)
+    if len(pieces) > MOST:
+        building.hide(many=True)
+        return
     for at, piece in enumerate(pieces):
         if at:
             yield from building.done()

@@ -11,17 +11,27 @@ from holdfast.logic.shell.about_builtins import (
     about_test,
     about_variables,
 )
-from holdfast.logic.shell.about_files import about_assigned_files, about_copy, about_curl, about_move, about_tar
+from holdfast.logic.shell.about_files import (
+    about_assigned_files,
+    about_copy,
+    about_curl,
+    about_diff,
+    about_move,
+    about_tar,
+    about_unzip,
+)
 from holdfast.logic.shell.about_find import about_find
 from holdfast.logic.shell.about_git import about_git
 from holdfast.logic.shell.about_sed import about_sed
 from holdfast.logic.shell.about_text import (
     about_date,
+    about_editor,
     about_fd,
     about_grep,
     about_hidden_text,
     about_interpreter,
     about_jq,
+    about_make,
     about_ps,
 )
 from holdfast.logic.shell.effects import (
@@ -48,6 +58,8 @@ _READERS: Final[Mapping[str, Reader]] = {
     "copy": about_copy,
     "curl": about_curl,
     "date": about_date,
+    "diff": about_diff,
+    "editor": about_editor,
     "fd": about_fd,
     "find": about_find,
     "folder": about_folder,
@@ -56,6 +68,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "hidden_text": about_hidden_text,
     "interpreter": about_interpreter,
     "jq": about_jq,
+    "make": about_make,
     "move": about_move,
     "printf": about_printf,
     "ps": about_ps,
@@ -63,9 +76,11 @@ _READERS: Final[Mapping[str, Reader]] = {
     "shell_options": about_shell_options,
     "tar": about_tar,
     "test": about_test,
+    "unzip": about_unzip,
     "variables": about_variables,
 }
 
+_QUESTIONS: Final = frozenset(("--version", "-version", "-V", "-v", "--help"))
 _OWN: Final = frozenset(("folder", "shell_options", "variables"))
 """Commands of the shell itself: a program of that name in a folder is another one."""
 
@@ -76,18 +91,19 @@ def effect_of(fields: Sequence[Field], scope: Scope) -> Effect:
     name = base_name(head, scope.ground.os)
     if head in scope.functions:
         effect = unknown_program(fields, scope)
-        effect.why = "it calls a function that is defined here"
+        effect.why = ""
+        effect.hide("it calls a function whose body is not certain")
         return effect
     if _asks_version(name, fields) and is_system(head):
         return Effect()
-    program = programs().get(name)
+    program = programs().get("mkfs" if name.startswith("mkfs.") else name)
     if program is None or (program.by in _OWN and head != name):
         return unknown_program(fields, scope)
     read = _with_subcommand if program.sub and not program.by else _READERS[program.by]
     effect = read(fields, program, scope)
     if not is_system(head):
         effect.run("a program that is not the system's")
-    elif effect.does == "reads" and shows_secret(fields[1:]):
+    elif effect.does == "reads" and shows_secret(fields[1:], scope):
         effect.run("it shows a secret")
     return effect
 
@@ -96,9 +112,7 @@ def _asks_version(name: str, fields: Sequence[Field]) -> bool:
     if len(fields) != 2 or fields[1].value is None:
         return False
     flag = fields[1].value
-    if flag in words("versions", "flags"):
-        return name in words("versions", "programs")
-    return flag in words("versions", "short_flags") and name in words("versions", "short")
+    return flag in _QUESTIONS and name in words("versions", flag)
 
 
 def _with_subcommand(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:

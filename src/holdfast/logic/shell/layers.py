@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.shell.about_find import filled_in
-from holdfast.logic.shell.effects import Effect, see, steering
+from holdfast.logic.shell.effects import Effect, is_command_name, see, steering
 from holdfast.logic.shell.options import Line, Options, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Wrapper, wrappers
@@ -102,10 +102,10 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
     step.transparent = wrapper.transparent and not step.steers and not (wrapper.strict and line.seen)
     if line.unknown or line.unsure or any(field.many or field.value is None for field in line.operands[: wrapper.skip]):
         step.effect.hide(f"{name} has options that are not known")
-        step.also = _endings(rest)
+        step.also += _endings(rest)
     if wrapper.unsure:
         step.effect.hide(f"where {name} has its program is not known")
-        step.also = _endings(rest)
+        step.also += _endings(rest)
     if wrapper.joins:
         _join_arguments(name, step, line)
     if step.effect.does == "runs":
@@ -148,6 +148,8 @@ def _assigned(operands: list[Field], step: Step) -> list[Field]:
             break
         if steering(found[1], exported=True):
             step.steers.append(found[1])
+        if is_command_name(found[1]) and field.value is not None:
+            step.also.append([Field("sh", "sh"), Field("-c", "-c"), Field(field.value[found.end() :], field.text)])
         at += 1
     return operands[at:]
 
@@ -216,7 +218,7 @@ def _trap(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | Non
     rest = fields[2:] if len(fields) > 1 and fields[1].value == "--" else fields[1:]
     if len(rest) < 2 or rest[0].value in ("-", "-l", "-p", ""):
         return None
-    step = Step(tame=True, here=True)
+    step = Step(here=True)  # it runs later, when variables may hold something else
     step.effect.scripts.append(rest[0])
     return step
 
@@ -302,6 +304,22 @@ def _su(fields: Sequence[Field], scope: Scope, source: Source) -> Step:
     return step
 
 
+def _sg(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
+    step, rest = Step(), [field for field in fields[2:] if field.value != "-c"]
+    step.effect.run("it runs as somebody else")
+    step.effect.scripts += [joined(rest)] if rest else []
+    return step if rest else None
+
+
+def _gdb(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
+    step = Step()
+    step.effect.hide("a debugger runs commands of its own")
+    at = next((at for at, field in enumerate(fields) if field.value in ("--args", "-args", "--")), 0)
+    step.inner = list(fields[at + 1 :])
+    step.also = _endings(fields[1:])
+    return step if step.inner else None
+
+
 def _applet(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
     inner = list(fields[1:])
     if not inner or (inner[0].value or "").startswith("-"):
@@ -320,6 +338,10 @@ _SPECIAL: Final[Mapping[str, Callable[[Sequence[Field], Scope, Source], Step | N
     "parallel": _parallel,
     "flock": _flock,
     "su": _su,
+    "sg": _sg,
+    "gdb": _gdb,
+    "lldb": _gdb,
+    "sem": _parallel,
     "busybox": _applet,
     "toybox": _applet,
 }

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.logic.shell.scope import Field
 
 _SPEC: Final = re.compile(r"(-{1,2}[^!~:?\s]+)([!~]?)(?:(:|\?)(\w*))?")
-_NUMBER: Final = re.compile(r"-\d+[a-zA-Z]?")
+_NUMBER: Final = re.compile(r"-[0-9]+[a-zA-Z]?")
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ def take_apart(
             line.operands.append(field)
         elif number and _NUMBER.fullmatch(value):
             continue
-        elif value.startswith("--") or single:
+        elif value.startswith("--") or single or value in options.long:
             at = _long(value, field, fields, at, options, line)
             continue
         else:

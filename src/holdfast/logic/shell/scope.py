@@ -1,15 +1,24 @@
 """What is known at a place in a script: the folder, the values of variables, what was set for later commands."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from holdfast.logic.acts import Ground
+from holdfast.logic.shell.syntax import Node
 
 MOST_FOLDERS: Final = 4
 """How many folders a command may be in before the folder counts as unknown."""
 
+LONGEST: Final = 10_000
+"""A longer value counts as unknown: a few doublings would make it longer than any memory."""
+
 UNKNOWN: Final[tuple[str | None, ...]] = (None,)
+
+
+_NUMBER: Final = re.compile(r"\s*[-+]?(?:[0-9]+|0[xX][0-9A-Fa-f]+)\s*")
 
 
 class Field(msgspec.Struct, frozen=True):
@@ -33,10 +42,18 @@ class Field(msgspec.Struct, frozen=True):
     """An unknown value as far as it is known, with `$__` for the rest: enough to find commands in it, not to trust it."""
 
 
+def is_number(held: Field | None) -> bool:
+    """Whether a value is a number for certain."""
+    if held is None:
+        return False
+    return held.number or (held.value is not None and _NUMBER.fullmatch(held.value) is not None)
+
+
 class Scope:
     """What is known at one place. Copied where the shell would start a copy of itself."""
 
     __slots__ = (
+        "changes",
         "counted",
         "exported",
         "exports_all",
@@ -44,6 +61,7 @@ class Scope:
         "folders",
         "functions",
         "ground",
+        "secrets",
         "stack",
         "steers",
         "unclear",
@@ -60,7 +78,12 @@ class Scope:
         """Variables that the script set, None for one whose value is not known. Others come from the environment."""
         self.steers: tuple[str, ...] = ()
         """Variables set for all later commands that are not known to be harmless."""
-        self.functions: frozenset[str] = frozenset()
+        self.functions: Mapping[str, Node | None] = {}
+        """Functions that the script defines; None for one whose body is not certain."""
+        self.secrets: frozenset[str] = frozenset()
+        """Variables that hold what another one holds whose name says that it is a secret."""
+        self.changes: dict[str, bool] = {}
+        """Variables that were set, and whether to numbers alone; "/" when the folder may have changed. Copies share it."""
         self.unclear: frozenset[str] = frozenset()
         """Variables whose declaration changes what an assignment stores."""
         self.counted: frozenset[str] = frozenset()
@@ -77,6 +100,13 @@ class Scope:
         other.values, other.steers, other.functions = dict(self.values), self.steers, self.functions
         other.unclear, other.counted, other.stack = self.unclear, self.counted, self.stack
         other.exported, other.exports_all = self.exported, self.exports_all
+        other.secrets, other.changes = self.secrets, self.changes
+        return other
+
+    def fork(self) -> "Scope":
+        """Give a copy for another shell: what changes there does not change here."""
+        other = self.copy()
+        other.changes = {}
         return other
 
     def merge(self, other: "Scope") -> None:
@@ -85,9 +115,14 @@ class Scope:
         self.failed = union(self.failed, other.failed)
         for name in set(self.values) | set(other.values):
             if self.values.get(name) != other.values.get(name) or name not in self.values or name not in other.values:
-                self.values[name] = None
+                both = is_number(self.values.get(name)) and is_number(other.values.get(name))
+                self.values[name] = Field(None, number=True) if both else None
         self.steers = tuple(dict.fromkeys(self.steers + other.steers))
-        self.functions |= other.functions
+        if self.functions != other.functions:
+            names = {**self.functions, **other.functions}
+            same = {name: self.functions.get(name) is other.functions.get(name) for name in names}
+            self.functions = {name: body if same[name] else None for name, body in names.items()}
+        self.secrets |= other.secrets
         self.unclear |= other.unclear
         self.counted |= other.counted
         self.stack = self.stack if self.stack == other.stack else ()
@@ -103,9 +138,11 @@ class Scope:
         """Note that the folder changed, unless the command that changes it fails."""
         self.failed = union(self.folders, self.failed)
         self.folders = folders
+        self.changes["/"] = False
 
     def forget(self) -> None:
         """Note that anything may have happened: every variable and the folder are unknown."""
+        self.changes.update(dict.fromkeys((*self.values, "/"), False))
         self.values = dict.fromkeys(self.values)
         self.folders = self.failed = UNKNOWN
         self.stack = ()
@@ -124,7 +161,28 @@ class Scope:
     def assign(self, name: str, value: Field | None) -> None:
         """Note what a variable holds from here on."""
         known = value is not None and value.value is not None and name not in self.unclear
-        self.values[name] = value if known or (value is not None and value.number) else None
+        known = known and value is not None and len(value.value or "") <= LONGEST
+        self.values[name] = held = value if known or (value is not None and value.number) else None
+        self.changes[name] = self.changes.get(name, True) and is_number(held)
+
+    def since(self, before: dict[str, bool]) -> dict[str, bool]:
+        """Give what changed since `changes` was emptied, and note what had changed before again."""
+        found = dict(self.changes)
+        self.changes.update({name: number and found.get(name, True) for name, number in before.items()})
+        return found
+
+    def blur(self, changes: Mapping[str, bool], before: "Scope") -> None:
+        """Note that what changed may have changed any number of times since a place before."""
+        for name, number in changes.items():
+            if name == "/":
+                self.folders = self.failed = UNKNOWN
+                self.stack = ()
+            elif not number:
+                self.values[name] = None
+            elif name in before.values:
+                self.values[name] = Field(None, number=True)
+            else:  # from the environment, or a number: as harmless as the environment alone
+                self.values.pop(name, None)
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Make a path absolute, not normalised; one for each folder that the command may be in, "" for unknown."""

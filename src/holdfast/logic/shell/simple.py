@@ -15,7 +15,9 @@ _PLAIN_WORDS: Final = re.compile(
 )
 _ENDS: Final = frozenset(("", "\n", ";", "|", "&", ")"))
 FUNCTION: Final = re.compile(r"[ \t]*\([ \t]*\)")
-_REDIRECT: Final = re.compile(r"(\d+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\()|&>>|&>)")
+_REDIRECT: Final = re.compile(
+    r"([0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})?(<<<|<<-|<<|<&|<>|<(?!\()|>>|>&|>\||>(?!\()|&>>|&>)"
+)
 _ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(\+?)=")
 _ELEMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\[")
 _COMMENT: Final = re.compile(r"#[^\n]*")

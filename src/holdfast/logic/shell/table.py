@@ -4,7 +4,8 @@ A key names one program, or several between blanks. `does`: `reads`, `edits` or 
 that is not listed is harmless too, because the program has none that is not. `operands`: what they are, the last kind for all that follow
 (`read list write remove text`, `!` for one that makes it dangerous). `given`: options that take the place of the first operand. `here`:
 what it does to its folder without operands. `number`: `-5` is an option. `single`: one dash begins a long option. `network`: it talks to
-other machines. `by`: it is read by code of that name. `sub`: its subcommands, each such a table.
+other machines. `deep`: options with which it reads everything below a folder, or `always`. `by`: it
+is read by code of that name. `sub`: its subcommands, each such a table.
 """
 
 import tomllib
@@ -32,6 +33,7 @@ class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: bool = False
     single: bool = False
     network: bool = False
+    deep: str = ""
     by: str = ""
     sub: Mapping[str, "_Row"] = {}
 
@@ -48,6 +50,7 @@ class Program(msgspec.Struct, frozen=True):
     number: bool
     single: bool
     network: bool
+    deep: tuple[str, ...]
     by: str
     sub: Mapping[str, "Program"]
 
@@ -137,6 +140,7 @@ def _compiled(row: _Row, subs: Mapping[str, _Row]) -> Program:
         number=row.number,
         single=row.single,
         network=row.network,
+        deep=tuple(row.deep.split()),
         by=row.by,
         sub={name: _program(sub) for names, sub in subs.items() for name in names.split()},
     )

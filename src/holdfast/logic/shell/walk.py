@@ -1,18 +1,18 @@
 """Walking a script's tree in the order that a shell would run it, noting every command and the folder that each is in."""
 
+import re
 from typing import Final
 
 import msgspec
 
 from holdfast.logic.acts import AccessKind, Command, Layer
 from holdfast.logic.shell.about_builtins import tested
-from holdfast.logic.shell.arithmetic import counted, is_number, is_risky
-from holdfast.logic.shell.effects import Effect, steering, touched
+from holdfast.logic.shell.arithmetic import counted, is_risky, is_risky_element, is_risky_subscript
+from holdfast.logic.shell.effects import Effect, shows_secret, steering, touched
 from holdfast.logic.shell.fields import expand, expand_one
-from holdfast.logic.shell.habits import alters
 from holdfast.logic.shell.layers import Source
 from holdfast.logic.shell.quoting import unescape
-from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.scope import Field, Scope, is_number
 from holdfast.logic.shell.syntax import (
     AndOr,
     Arithmetic,
@@ -53,6 +53,7 @@ _REDIRECTS: Final[dict[str, tuple[AccessKind, ...]]] = {
     "<&": ("read",),
     "<>": ("read", "write"),
 }
+_DESCRIPTOR: Final = re.compile(r"[0-9]+-?")
 _COMPARISONS: Final = frozenset(("-eq", "-ne", "-lt", "-gt", "-le", "-ge"))
 
 
@@ -98,14 +99,14 @@ class Walker:
             case Sequence(items):
                 for each, background in items:
                     scope.settle()
-                    self.walk(each, scope.copy() if background else scope, around, source)
+                    self.walk(each, scope.fork() if background else scope, around, source)
             case AndOr():
                 self._and_or(node, scope, around, source)
             case Pipeline():
                 self._pipeline(node, scope, around, source)
             case Group(body, own_shell, redirects):
                 self._around(redirects, scope, around)
-                self.walk(body, scope.copy() if own_shell else scope, around, source)
+                self.walk(body, scope.fork() if own_shell else scope, around, source)
             case Choose():
                 self._choose(node, scope, around, source)
             case Loop():
@@ -116,16 +117,20 @@ class Walker:
                 self._around(redirects, scope, around)
                 self.part(value, scope, around)
             case Function(name, body):
-                inside = scope.copy()
+                inside = scope.fork()
                 inside.forget()
+                inside.folders, inside.failed = (
+                    scope.folders,
+                    scope.failed,
+                )  # each call is gone through where it happens
                 self.walk(body, inside, around)
-                scope.functions |= {name, *inside.functions}
+                scope.functions = {**scope.functions, **dict.fromkeys(inside.functions), name: body}
                 scope.steers = tuple(dict.fromkeys((*scope.steers, *inside.steers)))
                 scope.exported |= inside.exported
                 scope.exports_all |= inside.exports_all
                 scope.counted |= inside.counted
             case Coprocess(body):
-                self.walk(body, scope.copy(), around)
+                self.walk(body, scope.fork(), around)
 
     def _and_or(self, node: AndOr, scope: Scope, around: Around, source: Source) -> None:
         self.walk(node.first, scope, around, source)
@@ -157,7 +162,7 @@ class Walker:
                 self.walk(only, scope, around, source)
         for at, each in enumerate(node.elements if len(node.elements) > 1 else ()):
             given = Source(True, said(node.elements[at - 1])) if at else source
-            inside = scope.copy()
+            inside = scope.fork()
             if isinstance(each, Simple):
                 self.simple(each, inside, around, given, node.timed if not at else ())
             else:
@@ -185,28 +190,41 @@ class Walker:
     def _loop(self, node: Loop, scope: Scope, around: Around, source: Source) -> None:
         self._around(node.redirects, scope, around)
         values = [field for word in node.words or () for field in self.word(word, scope, around)]
+        if shows_secret(values, scope):
+            scope.secrets |= {node.variable}
+        known = node.kind == "for" and 0 < len(values) <= MOST_ROUNDS and all(each.value is not None for each in values)
+        before, first, noted, found = scope.copy(), len(self.commands), dict(scope.changes), dict[str, bool]()
+        scope.changes.clear()
+        while True:
+            self.rounds -= len(values) if known else 1
+            self._round(node, values if known and self.rounds >= 0 else [Field(None)], scope, around, source)
+            # What the body sets, it finds the next time: it is gone through again until nothing new is set.
+            again = {name: number and _was_number(name, before) for name, number in scope.changes.items()}
+            again.pop(node.variable, None)
+            if all(found.get(name) == number for name, number in again.items()):
+                break
+            if self.rounds < 0:
+                self.doubts.append("loops are nested too deep")
+                break
+            found.update(again)
+            scope.blur(found, before)
+        self.commands[first:] = dict.fromkeys(self.commands[first:])
+        scope.since(noted)
+        scope.merge(before)
+
+    def _round(self, node: Loop, values: list[Field], scope: Scope, around: Around, source: Source) -> None:
+        """Take in a loop's condition and its body, once for each value."""
         if node.counts is not None:
             self.part(node.counts, scope, around)
-        before = scope.copy()
-        if alters(node.body) or alters(node.condition):
-            scope.forget()
         if node.condition is not None:
             self.walk(node.condition, scope, around, source)
             scope.settle()
-        known = (
-            node.kind == "for" and 0 < len(values) <= MOST_ROUNDS and all(field.value is not None for field in values)
-        )
-        if known and len(values) <= self.rounds:
-            self.rounds -= len(values)
-        else:
-            values = [Field(None)]
         for field in values:
             if node.variable:
                 scope.assign(node.variable, field)
                 self.steered(node.variable, scope)
             self.walk(node.body, scope, around, source)
             scope.settle()
-        scope.merge(before)
 
     def steered(self, name: str, scope: Scope) -> bool:
         """Note that a variable was set; say whether that may change what later commands do."""
@@ -221,6 +239,8 @@ class Walker:
         fields = [self.one(word, scope, around) for word in node.words]
         effect = Effect()
         tested(fields, effect, scope)
+        if any(field.value == "=~" for field in fields):
+            scope.assign("BASH_REMATCH", None)
         for at, field in enumerate(fields):
             if field.value in _COMPARISONS:
                 sides = (*node.words[max(at - 1, 0) : at], *node.words[at + 1 : at + 2])
@@ -276,14 +296,13 @@ class Walker:
         for redirect in redirects:
             kinds = _REDIRECTS.get(redirect.operator)
             if kinds is None:
-                self.one(redirect.target, scope, around)
+                if shows_secret([self.one(redirect.target, scope, around)], scope):
+                    effect.run("it shows a secret")
                 continue
             fields = self.word(redirect.target, scope, around)
             field = fields[0] if len(fields) == 1 else Field(None, redirect.target.text)
             value = field.value
-            if (
-                redirect.operator in (">&", "<&") and value is not None and value.rstrip("-").isdigit()
-            ) or value == "-":
+            if value == "-" or (redirect.operator in (">&", "<&") and _DESCRIPTOR.fullmatch(value or "")):
                 continue
             if value is not None and value.startswith(("/dev/tcp/", "/dev/udp/")):
                 effect.network = True
@@ -311,8 +330,7 @@ class Walker:
         """Take in the commands inside of a part of a word."""
         match part:
             case Substitution(script):
-                inside = scope.copy()
-                self.walk(script, inside, around)
+                self.walk(script, scope.fork(), around)
             case Parameter(name, parts=parts):
                 for each in parts:
                     self.part(each, scope, around)
@@ -332,15 +350,21 @@ class Walker:
             case Array(words):
                 for word in words:
                     self.word(word, scope, around)
+                    if is_risky_element(word, scope):
+                        self.doubts.append("a subscript may run commands")
             case Literal():
                 pass
 
     def assigned(self, assignment: Assignment, scope: Scope, around: Around) -> Field | None:
         """Take in the value of an assignment."""
         field = self.one(assignment.value, scope, around)
-        if assignment.subscript and not assignment.subscript.strip("[]").isalnum():
+        if assignment.subscript and is_risky_subscript(assignment.subscript[1:-1], scope):
             self.doubts.append("a subscript may run commands")
         return field if assignment.plain else None
+
+
+def _was_number(name: str, before: Scope) -> bool:
+    return name not in before.values or is_number(before.values[name])
 
 
 def said(node: Node) -> Field | None:
