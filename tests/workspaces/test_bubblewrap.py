@@ -197,20 +197,38 @@ def test_git_works_inside_and_temporary_files_last_as_long_as_the_session(tmp_pa
 @pytest.mark.skipif(
     not os.access("/var", os.W_OK), reason="a working folder outside the temporary folders needs the superuser"
 )
-def test_the_temporary_folder_of_the_machine_is_the_sessions_own() -> None:
+def test_the_temporary_folders_of_the_machine_are_the_sessions_own(tmp_path: Path) -> None:
     root = Path(tempfile.mkdtemp(dir="/var"))
-    shared = Path(tempfile.mkdtemp(dir="/tmp"))
+    shared, more = tmp_path / "shared", tmp_path / "more"
+    (shared / "somebodys").mkdir(parents=True)
+    more.mkdir()
     try:
-        wall = raise_wall("bubblewrap", plan("sandboxed", [str(root)], home=str(root)))
-        first = run(wall, ["sh", "-c", f"ls {shared}; echo kept > /tmp/k; echo $TMPDIR; ls /tmp /var/tmp"], root)
-        second = run(wall, ["sh", "-c", "cat /var/tmp/k"], root)
+        walls = plan("sandboxed", [str(root)], home=str(root), temporary=(str(shared), str(more)))
+        wall = raise_wall("bubblewrap", walls)
+        first = run(wall, ["sh", "-c", f"echo kept > {shared}/k; echo $TMPDIR; ls {shared} {more}"], root)
+        second = run(wall, ["sh", "-c", f"cat {more}/k"], root)
         wall.close()
     finally:
         shutil.rmtree(root)
-        shared.rmdir()
 
-    assert (first.stdout, second.stdout) == ("/tmp\n/tmp:\nk\n\n/var/tmp:\nk\n", "kept\n")
-    assert not os.path.exists("/tmp/k")
+    assert (first.stdout, second.stdout) == (f"{more}\n{more}:\nk\n\n{shared}:\nk\n", "kept\n")
+    assert not (shared / "k").exists()
+
+
+def test_programs_that_live_in_a_temporary_folder_can_be_run_and_not_changed(tmp_path: Path) -> None:
+    tools, beside, root = tmp_path / "tools", tmp_path / "beside", tmp_path / "root"
+    for folder in (tools, beside, root):
+        folder.mkdir()
+        (folder / "hello").write_text("echo hello\n", encoding="utf-8")
+    walls = plan("sandboxed", [str(root)], home=str(tmp_path / "home"), shown=(str(tools),), temporary=(str(tmp_path),))
+    wall = raise_wall("bubblewrap", walls)
+
+    ran = run(wall, ["sh", "-c", f"sh {tools}/hello; ls {tmp_path}; echo x >> {tools}/hello"], root)
+    wall.close()
+
+    assert ran.stdout.split() == ["hello", "root", "tools"]
+    assert ran.returncode != 0
+    assert (tools / "hello").read_text(encoding="utf-8") == "echo hello\n"
 
 
 def test_no_link_in_the_temporary_folder_leads_a_later_mount_astray(tmp_path: Path) -> None:

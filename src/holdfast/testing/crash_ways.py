@@ -87,7 +87,8 @@ WAYS: Final = (RESUME, MORE, FORK, ABANDON)
 
 async def compare(stage: Stage, session: Session) -> None:
     """Note it when a session that is at rest is not what its log says."""
-    live, replayed = session.plain_state(), await replay.replay(stage.store, session.id)
+    seq, live = session.seq, session.plain_state()
+    replayed = await replay.replay(stage.store, session.id, at=seq)  # a hook may still be writing
     differing = [key for key in live if live[key] != replayed[key]]
     if differing:
         details = "; ".join(f"{key}: live {live[key]!r}, replayed {replayed[key]!r}" for key in differing)

@@ -162,11 +162,8 @@ def _mount(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
             return ("--bind", place.source or place.path, place.path)
         case "read":
             over = _over(place, places)
-            return (
-                ()
-                if over.source or (over.access == "read" and place in places)
-                else ("--ro-bind", place.path, place.path)
-            )
+            needless = over.access == "read" and not over.source if place in places else bool(over.source)
+            return () if needless else ("--ro-bind", place.path, place.path)
         case "closed":
             if not _stands_empty(place, places):
                 return ()

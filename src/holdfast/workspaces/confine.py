@@ -44,7 +44,7 @@ class Walls:
     private: tuple[str, ...] = ()
     """Folders that nothing confined may see, besides the usual ones."""
     shown: tuple[str, ...] = ()
-    """What may be read although it lies in a closed place."""
+    """What may be read although it lies in a closed place or in a temporary folder."""
     caches: tuple[str, ...] = ()
     """Folders besides the roots that may be written."""
     scratch: "Scratch"
@@ -70,8 +70,10 @@ class Walls:
         found |= {path: Place(path, "write", self._stand_in(path)) for path in self.temporary if _real(path) == path}
         found |= {path: Place(path, "write") for path in writable}
         found |= {path: Place(path, "closed") for path in closed - {"/"}}
-        for path in filter(None, map(_real, (self.home, *self.shown, *_SHOWN))):
-            if path not in closed and above(found.values(), path).access == "closed":
+        for path in filter(None, (_real(self.home), *self._shown)):
+            over = above(found.values(), path)
+            hidden = over.source and over.path != path and path in self._shown
+            if path not in closed and (hidden or over.access == "closed"):
                 found[path] = Place(path, "read")
         return tuple(
             sorted(found.values(), key=lambda place: (0 if place.path == "/" else place.path.count("/"), place.path))
@@ -79,7 +81,12 @@ class Walls:
 
     def _stand_in(self, folder: str) -> str:
         """What stands in for a temporary folder: the session's own; but nothing is mounted inside a folder that commands can change."""
-        return FRESH if any(inside(path, folder) for path in (*self.roots, *self.caches)) else self.scratch.path
+        kept = (*self.roots, *self.caches, *self._shown)
+        return FRESH if any(inside(path, folder) for path in kept) else self.scratch.path
+
+    @property
+    def _shown(self) -> tuple[str, ...]:
+        return tuple(filter(None, map(_real, (*self.shown, *_SHOWN))))
 
     def words(self, more: str = "") -> str:
         """What is kept from a program, in one line for whoever started it."""
@@ -199,7 +206,7 @@ _SYSTEM: Final = _names(
 """
 )
 _SHOWN: Final = ("/home/linuxbrew", sys.prefix, sys.base_prefix)
-"""Programs that live among people's homes, the interpreter that runs this one first of all."""
+"""Programs that live among people's homes or in temporary folders, the interpreter that runs this one first of all."""
 _HOMES: Final = ("/home", "/root", "/Users", "/var/home")
 
 
