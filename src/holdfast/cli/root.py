@@ -12,22 +12,28 @@ from holdfast.cli.flags import Flag, prompt_flags
 from holdfast.cli.place import Place
 
 COMMANDS: Final = {
+    "agents": "agents",
     "config": "config",
     "demo": "demonstration",
     "doctor": "doctor",
     "export": "exporting",
     "hooks": "hooks",
     "log": "log",
+    "memory": "memory",
     "models": "models",
     "permissions": "permissions",
+    "plugins": "plugins",
     "sessions": "sessions",
+    "skills": "skills",
     "trust": "trusting",
     "usage": "usage",
 }
 """The commands and the modules that hold them."""
 LATER: Final = (
-    *("acp", "agents", "mcp", "memory"),
-    *("plugins", "run", "serve", "skills"),
+    "acp",
+    "mcp",
+    "run",
+    "serve",
 )
 """Commands that are promised and not there yet."""
 

@@ -1,0 +1,30 @@
+"""Events of what a session is told before anybody speaks."""
+
+import msgspec
+
+from holdfast.vocab.event import Event
+
+
+class InstructionPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One named part of the instructions."""
+
+    name: str
+    """`base`, `agent-instructions`, `project-notes`, `memory`, `skills`, ..."""
+    source: str = ""
+    """The file it comes from; empty when it is made."""
+    sha256: str = ""
+    """Of the part's text."""
+    size: int = 0
+    """Bytes that the model sees."""
+    cut: bool = False
+    """Whether there was more than the part's limit."""
+
+
+class InstructionsRead(Event, frozen=True, kw_only=True):
+    """The instructions were put together; requests have them from here on."""
+
+    sha256: str
+    """Of the whole, which is a blob."""
+    parts: tuple[InstructionPart, ...]
+    why: str = "start"
+    """`start`, `changed` (a file did), `compacted`, `resumed`, or `asked` (somebody asked for it)."""
