@@ -2,11 +2,13 @@
 
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import anyio
 import msgspec
+from anyio.abc import ByteReceiveStream, ByteSendStream
 
 from holdfast.tools.files import Refused
 
@@ -73,16 +75,39 @@ async def _ask(shown: str, content: bytes, first: int, last: int) -> PdfPages:
     here = str(Path(__file__).parents[2])  # and not our whole search path: the working folder may be on it
     command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(TOTAL_CHARS)]
     try:
-        with anyio.fail_after(SECONDS):
-            ended = await anyio.run_process(command, input=content, check=False)
+        code, out, err = await _run(command, content)
     except TimeoutError as exc:
         raise Refused("broken", f"The PDF file {shown!r} takes too long to read. Ask for fewer pages.") from exc
     except OSError as exc:
         raise Refused("os_error", f"The PDF file {shown!r} cannot be read: {exc}.") from exc
     try:
-        return msgspec.json.decode(ended.stdout, type=PdfPages)
+        return msgspec.json.decode(out, type=PdfPages)
     except msgspec.DecodeError:
-        said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        return PdfPages(
-            problem="broken", detail=(said[-1] if said else f"the reader ended with {ended.returncode}")[:200]
-        )
+        said = err.decode("utf-8", "replace").strip().splitlines()
+        return PdfPages(problem="broken", detail=(said[-1] if said else f"the reader ended with {code}")[:200])
+
+
+async def _run(command: list[str], content: bytes) -> tuple[int, bytes, bytes]:
+    with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
+        process = await anyio.open_process(command)
+    out, err = bytearray(), bytearray()
+    async with process:
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_drain, process.stdout, out)
+                tasks.start_soon(_drain, process.stderr, err)
+                tasks.start_soon(_feed, process.stdin, content)
+            return await process.wait(), bytes(out), bytes(err)
+
+
+async def _drain(stream: ByteReceiveStream | None, into: bytearray) -> None:
+    if stream is not None:
+        async for piece in stream:
+            into += piece
+
+
+async def _feed(stream: ByteSendStream | None, content: bytes) -> None:
+    if stream is not None:
+        with suppress(anyio.BrokenResourceError):  # it gave up on what it has read
+            await stream.send(content)
+        await stream.aclose()

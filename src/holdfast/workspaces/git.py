@@ -62,14 +62,16 @@ async def run_git(args: Sequence[str], cwd: str | os.PathLike[str], *, deadline_
     command = [program, "--no-pager", "--no-replace-objects", *place, *_with_flags(args)]
     out = bytearray()
     try:
-        with anyio.fail_after(deadline_s):
-            async with await anyio.open_process(
+        with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
+            started = await anyio.open_process(
                 command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 env=_own(os.environ) | environment,
                 start_new_session=True,
-            ) as process:
+            )
+        async with started as process:
+            with anyio.fail_after(deadline_s):
                 return await _collect(process, out)
     except TimeoutError:
         raise UserError(f"git {args[0] if args else ''!s} took longer than {deadline_s:g} s in {folder!r}.") from None
