@@ -1,9 +1,14 @@
 """Settings that every test shares."""
 
 import os
+import sys
 
 import pytest
 from hypothesis import settings
+
+# Where a machine forbids bytecode, every process that a test starts would compile the whole library again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 settings.register_profile("local", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True, print_blob=True)

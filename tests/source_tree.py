@@ -1,6 +1,7 @@
 """Read a Python tree as modules and the imports between them, without importing any of it."""
 
 import ast
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -24,6 +25,11 @@ class Module:
         parts = PurePosixPath(self.path).with_suffix("").parts
         return ".".join(("holdfast", *parts)).removesuffix(".__init__")
 
+    @functools.cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """Every node of the tree."""
+        return tuple(ast.walk(self.tree))
+
     @property
     def package(self) -> str:
         """The package that relative imports start from."""
@@ -39,8 +45,9 @@ class Import:
     line: int
 
 
+@functools.cache
 def read_tree(root: Path) -> tuple[Module, ...]:
-    """Parse every Python file below `root`."""
+    """Parse every Python file below `root`, once in a process."""
     return parse_tree({p.relative_to(root).as_posix(): p.read_text(encoding="utf-8") for p in root.rglob("*.py")})
 
 
@@ -51,7 +58,7 @@ def parse_tree(sources: Mapping[str, str]) -> tuple[Module, ...]:
 
 def imports(module: Module) -> Iterator[Import]:
     """Find all imports, also those inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         yield from _imports_of(node, module)
 
 

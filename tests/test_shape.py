@@ -31,7 +31,7 @@ def long_files(modules: Sequence[Module]) -> Iterator[str]:
 def long_functions(modules: Sequence[Module]) -> Iterator[str]:
     """Find functions with too many lines, docstring included and decorators not."""
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 if lines > MAX_FUNCTION_LINES:
@@ -41,7 +41,7 @@ def long_functions(modules: Sequence[Module]) -> Iterator[str]:
 def swallowed_errors(modules: Sequence[Module]) -> Iterator[str]:
     """Find broad handlers that do not raise again, except the first one of the barrier."""
     for module in modules:
-        lines = sorted(filter(None, map(_swallowed_at, ast.walk(module.tree))))
+        lines = sorted(filter(None, map(_swallowed_at, module.nodes)))
         allowed = 1 if module.path == BARRIER else 0
         for line in lines[allowed:]:
             yield f"{module.path}:{line}: a broad exception is swallowed; only {BARRIER} may do that, once"
@@ -52,7 +52,7 @@ def loose_tasks(modules: Sequence[Module]) -> Iterator[str]:
     for module in modules:
         if module.path.startswith(TASK_OWNERS):
             continue
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.Call) and _last_name(node.func) in ("create_task", "ensure_future"):
                 yield f"{module.path}:{node.lineno}: start it in a task group that someone can name"
 

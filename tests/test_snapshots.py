@@ -40,7 +40,7 @@ async def test_a_session_goes_on_from_a_snapshot_and_still_equals_its_replay(sto
         assert await session.run("d") == "four"
         await session.rewind(to=session.turns[0].turn)  # needs a path that the snapshot does not hold
         assert [message.role for message in session.history] == ["user", "assistant", "tool", "assistant"]
-        assert len(await session.full_history()) == 6
+        assert len(await session.full_history()) == 7
         live, seq = session.plain_state(), session.seq
     assert await replay(store, "s", seq) == live
     async with open_session(model=scripted(*SCRIPT), tools=[Till().tool], store=store, resume="s") as session:

@@ -4,8 +4,8 @@ import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -14,43 +14,47 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace as replace_fields
 
 from holdfast import replay, shelf
-from holdfast.ceilings import known_facts, make_policy, not_about_money, suited
+from holdfast.ceilings import known_facts, make_policy, suited
 from holdfast.config.apply import settled
 from holdfast.config.granting import EVERYWHERE, GrantBook
 from holdfast.hands import Hands, StoredOutputs
 from holdfast.hooks import registered
-from holdfast.listening import Listening, RunAgent
+from holdfast.instructions.base import BASE
+from holdfast.kit.finding import find_kit, forking, with_kit
+from holdfast.kit.forking import Forks
+from holdfast.kit.kit import Kit
+from holdfast.kit.sources import modules_of
+from holdfast.kit.tools import CommandTool, SkillTool, kit_tools
+from holdfast.listening import Listening
+from holdfast.living import Living
 from holdfast.logic.acts import Ground
-from holdfast.logic.hooks.spec import AgentHook
-from holdfast.logic.parts import LONG, digest
+from holdfast.logic.hooks.spec import HookSpec
+from holdfast.logic.parts import digest
 from holdfast.logic.permissions import rule_about
 from holdfast.logic.variables import filled_in
-from holdfast.models import Models, childs_model
+from holdfast.models import Models
+from holdfast.offspring import agent_runner, child_opener
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
 from holdfast.providers.local.profile import profile_of
 from holdfast.runtime.bus import Bus
+from holdfast.runtime.hooks.means import PythonFunction
 from holdfast.runtime.inbox import Inbox
+from holdfast.runtime.keep_files import Keeping
 from holdfast.runtime.lease import beat
 from holdfast.runtime.runner import Runner
-from holdfast.runtime.world import FindModel, KeepRules, OpenChild, Tell, World
+from holdfast.runtime.world import FindModel, KeepRules, World
 from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
 from holdfast.surroundings import WallsAround, check_walls, ground_of, looks
 from holdfast.tools.toolset import Toolset
-from holdfast.vocab.errors import TurnError, TurnPaused, UserError
-from holdfast.vocab.event import Grant
-from holdfast.vocab.event_limits import BudgetSet, ChildPaused
-from holdfast.vocab.events import ChildFinished, ChildStarted
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.event import Draft, Grant
 from holdfast.vocab.specs import ModelFacts
 from holdfast.workspaces.project import data_dir
-
-BASE_PROMPT: Final = """\
-You are an agent that works in a person's folder, with tools. Do what was asked, no more. Read before you change. Say what you did, plainly.
-A tool result that says "outcome unknown" means that nobody knows whether the call happened: find out before you rely on it or repeat it."""
 
 
 @takes_options(Options)
@@ -90,7 +94,11 @@ class _Block:
             stack.push_async_callback(_shielded, store.release, prepared.lease)
             facts = await known_facts(options, prepared.model, prepared.state, find)
             walled = "" if options.only_tools else await check_walls(options, prepared.state.progress.scope)
-            runner = _runner(options, store, trace, prepared, find, facts, stack)
+            living = Living()
+            stack.push_async_callback(_shielded, living.stop)
+            await living.start(options, prepared)
+            built = await _built(options, store, trace, prepared, find, facts, stack)
+            runner = built.runner
             tasks = runner.world.tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
@@ -98,12 +106,17 @@ class _Block:
             session = Session(
                 runner,
                 tasks,
-                report=prepared.report,
+                report=living.reported(prepared.report),
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
-                warnings=(walled,) if walled else (),
+                warnings=tuple(filter(None, (walled, *living.warnings(resumed=prepared.report is not None)))),
+                kit=built.kit,
+                forks=built.forks,
             )
+            built.belongs_to(session)
+            session.on_close(built.hands.aclose)
+            tasks.start_soon(living.attend, session)
             stack.push_async_callback(_shielded, _leave, session, runner, tasks)
             self._stack = stack.pop_all()
             return session
@@ -160,7 +173,34 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     return trace
 
 
-def _runner(
+@dataclass(frozen=True)
+class _Built:
+    """A session's loop and what belongs to it."""
+
+    runner: Runner
+    kit: Kit | None
+    forks: Forks
+    toolset: Toolset
+    hands: Hands
+
+    def bound(self, options: Options, known: str, *, resumed: bool) -> "_Built":
+        """Let the kit work for the loop. `known` are the instructions that the log has."""
+        if self.kit is None:
+            return self
+        self.kit.bind(self.runner, (*modules_of(self.kit), *options.modules))
+        told = self.kit.instructions
+        if told.sha256 != known:
+            self.runner.riders = (Draft(event=told.event("resumed" if resumed else "start")),)
+        return self
+
+    def belongs_to(self, session: Session) -> None:
+        """Tell the tools whose they are."""
+        for tool in self.toolset:
+            if isinstance(tool, SkillTool | CommandTool):
+                tool.session = session
+
+
+async def _built(
     options: Options,
     store: EventStore,
     trace: Trace,
@@ -168,51 +208,75 @@ def _runner(
     find: FindModel,
     facts: Mapping[str, ModelFacts],
     stack: AsyncExitStack,
-) -> Runner:
+) -> _Built:
     options = suited(options, prepared.model)
     progress, inbox = prepared.state.progress, Inbox()
     scope = options.fs_scope or progress.scope
     ground = ground_of(prepared.state.meta.cwd, scope, options.folders, trusted=options.trust is not False)
-    hands = Hands(ground, options.rules, StoredOutputs(store, inbox, prepared.state), options.tool_environment)
+    outputs = StoredOutputs(store, inbox, prepared.state)
+    kit = await find_kit(options, prepared, facts, ground, outputs, stack)
+    options = with_kit(options, kit)
+    hands = Hands(ground, options.rules, outputs, options.tool_environment)
     stack.push_async_callback(_shielded, hands.aclose)
-    toolset = _toolset(options, prepared.model, hands)
-    added = filled_in(options.append_system_prompt, prepared.variables)
-    instructions = "\n\n".join(filter(None, (options.system_prompt or BASE_PROMPT, added)))
+    toolset = _toolset(options, prepared.model, hands, kit)
+    instructions = kit.instructions.text if kit is not None else _told(options, prepared)
     schemas = msgspec.json.encode(toolset.specs())
-    blobs = {digest(content): content for content in (instructions.encode(), schemas)}
     own_hooks, functions = registered(options.hooks)
-    hooks = (*options.hook_specs, *own_hooks)
     policy = replace_fields(
         make_policy(options, toolset.specs(), instructions, schemas, facts),
-        hooks=hooks,
+        hooks=(*options.hook_specs, *own_hooks),
         ground=ground,
         rule_matches=functools.partial(rule_about, ground=ground),
+        forks=forking(kit),
     )
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions
     world.raise_walls = walls = WallsAround(scope, ground)
     stack.callback(walls.close)
+    forks = Forks(prepared.state, kit)
+    world.open_child = child_opener(options, store, world, forks, open_with)
+    if options.checkpoints and not options.only_tools:
+        world.files = Keeping(world, ground.roots)
     if policy.hooks:
-        listening = Listening(
-            specs=policy.hooks,
-            functions=functions,
-            project=prepared.state.meta.project,
-            environment=hands.programs,
-            survey=options.survey,
-            run_agent=_agent(options, hands, world),
-        )
-        world.hear_hooks = listening.hear
-    return Runner(
+        world.hear_hooks = _listening(options, policy.hooks, functions, hands, world).hear
+    runner = Runner(
         world,
         lease=prepared.lease,
         nonce=prepared.nonce,
         policy=policy,
-        policy_blobs=blobs,
+        policy_blobs={digest(content): content for content in (instructions.encode(), schemas)},
         bus=Bus(),
         trace=trace,
         opening=prepared.opening,
         patience_s=options.patience_s,
     )
+    if kit is not None:
+        kit.background = hands.running
+    built = _Built(runner, kit, forks, toolset, hands)
+    return built.bound(options, prepared.state.instructions, resumed=prepared.report is not None)
+
+
+def _listening(
+    options: Options,
+    specs: Sequence[HookSpec],
+    functions: Mapping[str, PythonFunction],
+    hands: Hands,
+    world: World,
+) -> Listening:
+    return Listening(
+        specs=specs,
+        functions=functions,
+        project=world.state.meta.project,
+        environment=hands.programs,
+        survey=options.survey,
+        run_agent=agent_runner(options, hands, world, open_with),
+    )
+
+
+def _told(options: Options, prepared: Prepared) -> str:
+    """The instructions of a session that looks around at nothing."""
+    added = filled_in(options.append_system_prompt, prepared.variables)
+    return "\n\n".join(filter(None, (options.system_prompt or BASE, added)))
 
 
 def _world(
@@ -224,7 +288,7 @@ def _world(
     ground: Ground,
     inbox: Inbox,
 ) -> World:
-    world = World(
+    return World(
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
         store=store,
@@ -240,47 +304,12 @@ def _world(
         look=looks(toolset, ground, options.rules),
         keep_rules=None if options.bare else _keeper(prepared.state.meta.project, ground.cwd),
     )
-    world.open_child = _child_opener(options, store, world)
-    return world
 
 
-def _agent(options: Options, hands: Hands, world: World) -> RunAgent:
-    """Lets a child that can only look around answer for a hook. It is kept nowhere."""
-
-    async def answer(prompt: str, hook: AgentHook) -> str:
-        inherited = replace(
-            options,
-            store=None,
-            session_id=None,
-            resume=None,
-            fork=False,
-            cwd=world.cwd,
-            model=hook.model or world.state.progress.model,
-            tools=hands.looking(),
-            tool_names=None,
-            only_tools=True,
-            permission_mode="plan",
-            fs_scope=world.state.progress.scope,
-            taint=tuple(sorted(world.state.progress.consent.taint)),
-            parameters={},
-            max_rounds=hook.max_turns,
-            hooks=(),
-            hook_specs=(),
-            parent=world.session,
-            machine=None,
-            owner=None,
-            asker=None,
-            prompt=None,
-        )
-        async with open_with(inherited) as child:
-            return await child.run(prompt)
-
-    return answer
-
-
-def _toolset(options: Options, model: str, hands: Hands) -> Toolset:
+def _toolset(options: Options, model: str, hands: Hands, kit: Kit | None) -> Toolset:
     profile = profile_of(model)
-    own = () if options.only_tools else hands.tools()
+    brought = () if kit is None else (*kit_tools(kit), *(kit.servers.tools if kit.servers is not None else ()))
+    own = () if options.only_tools else (*hands.tools(), *brought)
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
     found = Toolset.of(*fitting, *(options.tools or ()))
     return found if options.tool_names is None else found.only(options.tool_names)
@@ -301,84 +330,8 @@ def _keeper(project: str, cwd: str) -> KeepRules:
     return keep
 
 
-def _short(text: str, child: str) -> str:
-    """A child's answer as its parent keeps it: an event stays small, and the child's own log has the whole."""
-    return text if len(text) <= LONG else f"{text[:LONG]}\n(cut here; session {child} has the rest)"
-
-
 def _forker(store: EventStore, prepared: Prepared, options: Options) -> Fork:
     async def fork(at: str) -> str:
         return await shelf.fork(store, prepared.session, at=at, clock=options.clock)
 
     return fork
-
-
-def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
-    """What a child may spend. Nobody is asked for more in the middle of it: it waits, and its parent asks."""
-    share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
-    return {
-        "budget_microcents": share.limit,
-        "on_exceed": share.on_exceed,
-        "allow_unpriced": True,
-        "asker": not_about_money(options.asker or options.prompt),
-    }
-
-
-def _child_opener(options: Options, store: EventStore, world: World) -> OpenChild:
-    """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
-
-    async def open_child(started: ChildStarted, tell: Tell) -> ChildFinished | ChildPaused:
-        inherited = replace(
-            options,
-            store=store,
-            session_id=started.child,
-            resume=None,
-            fork=False,
-            name="",
-            cwd=world.cwd,
-            model=await childs_model(options.model or world.state.progress.model, started, world),
-            permission_mode=world.state.progress.mode,
-            fs_scope=world.state.progress.scope,
-            tools=[each for each in options.tools or () if not each.spec.child],
-            tool_names=_without_children(options),
-            parent=world.session,
-            machine=None,
-            owner=None,
-            taint=tuple(sorted(world.state.progress.consent.taint)),
-            **_share(started, options),
-        )
-        opened: list[Session] = []
-        try:
-            return await _run_child(started, inherited, opened)
-        finally:
-            for child in opened:  # closed by now: a call that was cut short is settled
-                tell(child.usage, child.cost, child.taint)
-
-    return open_child
-
-
-def _without_children(options: Options) -> list[str] | None:
-    makes_children = {each.spec.name for each in options.tools or () if each.spec.child}
-    return None if options.tool_names is None else [name for name in options.tool_names if name not in makes_children]
-
-
-async def _run_child(started: ChildStarted, options: Options, opened: list[Session]) -> ChildFinished | ChildPaused:
-    async with open_with(options) as child:
-        opened.append(child)
-        text, outcome = "", "completed"
-        try:
-            text = await child.run(started.prompt, input_id=started.call)
-        except TurnPaused:
-            share = options.budget_microcents or 0
-            return ChildPaused(call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost)
-        except TurnError as exc:
-            text, outcome = exc.text or str(exc), "failed"
-        return ChildFinished(
-            call=started.call,
-            child=started.child,
-            outcome="completed" if outcome == "completed" else "failed",
-            text=_short(text, started.child),
-            spent=child.usage,
-            cost=child.cost,
-            taint=child.taint,
-        )

@@ -93,6 +93,10 @@ class Hands:
         """The tools that only look at the workspace."""
         return read_file, make_glob(self._hidden), make_grep(self._hidden)
 
+    def running(self) -> tuple[tuple[str, str], ...]:
+        """What runs in the background: its name, and what it is."""
+        return self._shells.running
+
     async def aclose(self) -> None:
         """Stop what runs in the background."""
         await self._shells.aclose()

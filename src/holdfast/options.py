@@ -18,6 +18,7 @@ from holdfast.vocab.specs import MODES, FsScope, Mode, OnCrash, Owner, SessionCo
 from holdfast.workspaces.project import data_dir
 
 if TYPE_CHECKING:
+    from holdfast.commands.spec import CommandModule
     from holdfast.config.layers import Layered
     from holdfast.config.settings import Settings
     from holdfast.config.survey import Survey
@@ -37,9 +38,9 @@ class Options:
     model: str | Model | None = None
     """`provider:model`, a model, or the name of a profile of the settings."""
     settings: "Settings | str | Path | None" = None
-    """What fills the fields that say nothing: settings, or a file of them over the person's own. None: only the profiles are used."""
+    """What fills the fields that say nothing: settings, and then no file is read; or a file over those that are found. None: those alone."""
     layers: "Callable[[Path], Layered] | None" = None
-    """Reads the settings files of a folder, in layers; then `settings` is not used."""
+    """Reads the settings files of a folder, in layers, instead of the usual way; then `settings` is not used."""
     find: Callable[[str], Model] | None = None
     """Makes a model of its name in the log; the profiles of the settings and the built-in providers unless it is given."""
     cwd: str | Path = "."
@@ -122,6 +123,16 @@ class Options:
     """Whether settings, grants and extensions are left out."""
     tool_environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for the programs that tools and hooks start."""
+    layered: "Layered | None" = None
+    """What the settings files came to, once they were read."""
+    extensions: Sequence[object] = ()
+    """Code that lives as long as the session; see `holdfast.extensions.lifecycle.Extension`."""
+    mcp_config: Sequence[str | Path] = ()
+    """Files or JSON texts with MCP servers, besides those of the settings."""
+    modules: Sequence["CommandModule"] = ()
+    """Commands besides those that are built in."""
+    checkpoints: bool = True
+    """Whether what files held before a turn changed them is kept, so that they can be put back."""
 
 
 def takes_options(make: Callable[P, Options]) -> Callable[[Callable[[Options], R]], Callable[P, R]]:

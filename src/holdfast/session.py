@@ -6,29 +6,29 @@ wants an event instead.
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, Protocol, get_args
 
 import anyio
-import anyio.to_thread
-import msgspec
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from holdfast.logic.context import estimate
-from holdfast.logic.parts import clean, make_durable, shorten
+from holdfast.commanding import Commanding
+from holdfast.kit.forking import Forks
+from holdfast.kit.kit import Kit
+from holdfast.logic.execution import ExecutionResult
+from holdfast.logic.parts import clean
 from holdfast.logic.pricing import dollars
 from holdfast.logic.report import ResumeReport
 from holdfast.logic.results import TurnResult
-from holdfast.logic.transcript import Entry
-from holdfast.logic.variables import filled_in
+from holdfast.logic.usage_snapshot import usage_snapshot
+from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Item
 from holdfast.runtime.callbacks import Callback, Callbacks
-from holdfast.runtime.changing import Changing
 from holdfast.runtime.following import follow_input
+from holdfast.runtime.queueing import Prompt as Prompt  # noqa: PLC0414
 from holdfast.runtime.runner import STOP_DEADLINE_S, Runner
 from holdfast.runtime.texts import whole_text
 from holdfast.vocab.errors import (
-    InputConflict,
     StoreFull,
     StoreUnavailable,
     TurnFailed,
@@ -36,23 +36,22 @@ from holdfast.vocab.errors import (
     TurnPaused,
     UserError,
 )
-from holdfast.vocab.event import By, Delivery, Draft
-from holdfast.vocab.events import (
-    EntryAdded,
-    HistoryCleared,
-    InputDropped,
-    InputReceived,
-    Interrupted,
-    MessageInjected,
-    Rewound,
-)
-from holdfast.vocab.messages import InFlightPart, InputPart, MediaLink, MediaRef, Text, TextRef
+from holdfast.vocab.event import Delivery, Draft
+from holdfast.vocab.events import FaultCaught, Interrupted
 
-Prompt = str | tuple[InFlightPart, ...]
 Fork = Callable[[str], Awaitable[str]]
+EndReason = Literal["clear", "resume", "logout", "prompt_input_exit", "bypass_permissions_disabled", "other"]
+"""Why a session ends, in the words that `SessionEnd` hooks know."""
 
 
-class Session(Changing):
+class Attachable(Protocol):
+    """Something that wants to know the session: a transport."""
+
+    def attach(self, session: "Session") -> None:
+        """Take the session."""
+
+
+class Session(Commanding):
     """An open session. Made by `open_session`."""
 
     def __init__(
@@ -65,12 +64,13 @@ class Session(Changing):
         opened: tuple[Item, ...],
         variables: Mapping[str, str],
         warnings: tuple[str, ...] = (),
+        kit: Kit | None = None,
+        forks: Forks | None = None,
     ) -> None:
-        super().__init__(runner)
+        super().__init__(runner, variables, kit, forks)
         self._tasks = tasks
         self._fork = fork
-        self._variables = variables
-        self._inputs = 0
+        self._closers: list[Callable[[], Awaitable[None]]] = []
         self._closing = anyio.Lock()
         self._callbacks = Callbacks(runner.bus, self._world.inbox, self._world.state, lambda: self.context_state)
         self.warnings = warnings
@@ -82,17 +82,32 @@ class Session(Changing):
 
     # --- talking -----------------------------------------------------------------------------------------------------------------
 
-    async def run(self, prompt: Prompt, *, input_id: str | None = None) -> str:
+    async def run(self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = "") -> str:
         """Say something, wait for the turn to end, and return the final text.
 
         Raise `TurnFailed` or `TurnInterrupted` after the event that says so is durable; the session stays usable.
         """
-        return (await self.result(prompt, input_id=input_id)).text
+        return (await self.result(prompt, input_id=input_id, display=display, raw=raw)).text
 
-    async def result(self, prompt: Prompt, *, input_id: str | None = None) -> TurnResult:
+    async def execute(
+        self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = ""
+    ) -> ExecutionResult:
+        """Like `run`, but return the answer with the history, the tools, the context and the usage."""
+        turn = await self.result(prompt, input_id=input_id, display=display, raw=raw)
+        return ExecutionResult(
+            response=turn.text,
+            history=await self.full_history(),
+            tool_summaries=turn.tools,
+            context_state=self.context_state,
+            usage=usage_snapshot(turn, self.context_state) if turn.priced + turn.unpriced else None,
+        )
+
+    async def result(
+        self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = ""
+    ) -> TurnResult:
         """Like `run`, but return everything about the turn."""
         name = clean(input_id or self._next_input())
-        async for _ in self.send(prompt, input_id=name):
+        async for _ in self.send(prompt, input_id=name, display=display, raw=raw):
             pass
         await self._callbacks.caught_up(self.seq)
         if self._runner.failure is not None:
@@ -105,20 +120,31 @@ class Session(Changing):
         return self._checked(await self._whole(result))
 
     async def send(
-        self, prompt: Prompt, *, delivery: Delivery = "queue", input_id: str | None = None, display: str = ""
+        self,
+        prompt: Prompt,
+        *,
+        delivery: Delivery = "queue",
+        input_id: str | None = None,
+        display: str = "",
+        raw: str = "",
+        replaces: bool = False,
     ) -> AsyncIterator[Item]:
-        """Say something and follow what happens: events, deltas and notices, until the turn that answers is over."""
-        parts, blobs = self._input(prompt)
-        name = clean(input_id or self._next_input())
+        """Say something and follow what happens: events, deltas and notices, until the turn that answers is over.
+
+        The model gets `prompt`; people are shown `display` and `UserPromptSubmit` hooks `raw`, where they are given. While a turn runs,
+        inputs wait in the order in which they came, at most `queue_limit` of them; with `replaces`, this one takes the place of the
+        one that waits last.
+        """
+        if self.kit is not None and not self.is_running:
+            await self.kit.keep_fresh()
+        event, blobs = self._said(prompt, delivery, input_id, display, raw)
+        name = event.input
         known = self._world.state.results.inputs
-        if name in known.parts and known.parts[name] != parts:
-            raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
         subscription = self._runner.bus.subscribe(after=self.seq)
         waits = self.is_running and self.is_paused
         try:
             if name not in known.parts:
-                event = InputReceived(input=name, parts=parts, delivery=delivery, display=display)
-                await self._deliver(Draft(event=event, by="user"), blobs=blobs)
+                await self._enqueue(event, blobs, replaces=replaces)
             elif name in known.dropped or (
                 (result := self.input_result(name)) is not None and result.outcome is not None
             ):
@@ -133,12 +159,6 @@ class Session(Changing):
         finally:
             subscription.close()
 
-    async def steer(self, prompt: Prompt) -> None:
-        """Say something into the running turn: it is taken at the next point where no call is open."""
-        parts, blobs = self._input(prompt)
-        event = InputReceived(input=self._next_input(), parts=parts, delivery="steer")
-        await self._deliver(Draft(event=event, by="user"), blobs=blobs)
-
     async def finish(self) -> TurnResult | None:
         """Finish the turn that was open when the session was opened, and whatever was queued. None when nothing was."""
         state = self._world.state
@@ -147,7 +167,7 @@ class Session(Changing):
         if turn is None and not waiting:
             return None
         await self._deliver()
-        await self._until_idle()
+        await self.until_idle()
         if self._runner.failure is not None:
             raise self._runner.failure
         newest = waiting[-1].input if waiting else ""
@@ -156,15 +176,16 @@ class Session(Changing):
             over = state.progress.turn.id
         return self._checked(await self._whole(state.results.turns[over])) if over in state.results.turns else None
 
-    async def abort(self, reason: str = "", *, by: By = "user") -> None:
-        """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
-        stopped = Draft(event=Interrupted(reason=reason), by=by)
-        dropped = Draft(event=InputDropped(inputs=("*",)), by=by)
-        await self._deliver(stopped, dropped, goes_on=self._world.state.progress.busy)
-
-    async def drop_queued(self) -> None:
-        """Take back what is queued; the running turn goes on."""
-        await self._deliver(Draft(event=InputDropped(inputs=("*",)), by="user"), goes_on=False)
+    async def until_idle(self) -> None:
+        """Return when nothing goes on by itself any more: see `is_executing`."""
+        subscription = self.subscribe()
+        try:
+            while self.is_executing:
+                await anext(subscription)
+        except StopAsyncIteration:
+            return
+        finally:
+            subscription.close()
 
     def on(self, name: str, callback: Callback) -> Callable[[], None]:
         """Call `callback` for each `name` (`text_delta`, `tool_start`, `complete`, any event's name, `*`); returns what ends it."""
@@ -174,52 +195,13 @@ class Session(Changing):
             self._tasks.start_soon(self._callbacks.run)
         return end
 
-    # --- history -----------------------------------------------------------------------------------------------------------------
-
-    async def full_history(self) -> tuple[Entry, ...]:
-        """The conversation with the events between its messages."""
-        return (await self._whole_transcript()).entries()
-
-    async def inject(self, role: Literal["system", "user", "assistant"], content: str) -> None:
-        """Add a message to the history without asking the model."""
-        if role not in ("system", "user", "assistant"):
-            raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
-        part, blobs = shorten(content)
-        await self._deliver(
-            Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, goes_on=False
-        )
-
-    async def add_entry(self, kind: str, content: dict[str, object]) -> None:
-        """Add an entry to the full history; no model sees it."""
-        text = msgspec.json.encode(content).decode()
-        await self._deliver(Draft(event=EntryAdded(kind=kind, content=text), by="user"), goes_on=False)
-
-    async def clear_history(self) -> None:
-        """Start the conversation over, the context's token count included. The log keeps what was."""
-        await self._deliver(Draft(event=HistoryCleared(), by="user"), goes_on=False)
-
-    async def rewind(self, *, to: str | None = None, before: str | None = None) -> None:
-        """Let the conversation go on from the end of turn `to`, or from just before turn `before`. Nothing is deleted."""
-        if (to is None) == (before is None):
-            raise UserError("Say either `to=TURN` (the last turn to keep) or `before=TURN`.")
-        transcript = await self._whole_transcript()
-        node = transcript.before_turn(before) if before is not None else transcript.turn_end(to or "")
-        if node is None:
-            raise UserError(
-                f"There is no turn {before or to!r} to rewind to in session {self.id!r}; `turns` lists them."
-            )
-        there = transcript.at(node).messages
-        event = Rewound(
-            to=node,
-            turns=transcript.turns_up_to(node) if node else 0,
-            tokens=sum(map(estimate, there)),
-            messages=len(there),
-        )
-        await self._deliver(Draft(event=event, by="user"), goes_on=False)
-
     async def fork(self, *, at: str = "") -> "ForkedSession":
         """Copy the conversation, up to turn `at` or to here, into a new session and return its id. This one is untouched."""
         return ForkedSession(await self._fork(at))
+
+    def attach_transport(self, transport: Attachable) -> None:
+        """Give this session to a transport. It is not started by that."""
+        transport.attach(self)
 
     # --- the end -----------------------------------------------------------------------------------------------------------------
 
@@ -229,6 +211,29 @@ class Session(Changing):
             if not self._closed:
                 await self._close(reason, drain_s)
 
+    async def shutdown(self, reason: EndReason = "other", message: str = "") -> None:
+        """End now: refuse new prompts, stop the turn, drop what is queued, let go of the rest, close. Once is enough.
+
+        `SessionEnd` hooks are told the reason; the log keeps the message.
+        """
+        if reason not in get_args(EndReason):
+            raise UserError(f"{reason!r} is no reason to end. The reasons are {', '.join(get_args(EndReason))}.")
+        self._ending = True
+        if self._closed:
+            return
+        self._world.ending = reason
+        if self._runner.alive:
+            with suppress(StoreFull, StoreUnavailable):
+                await self.abort(message or reason)
+        await self.close(message or reason)
+
+    def on_close(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do this when the session is closed, when its turn is over and before the end is written; the newest first.
+
+        It has a few seconds; what it raises is written down and ends nothing else.
+        """
+        self._closers.append(work)
+
     async def _close(self, reason: str, drain_s: float) -> None:
         if self._runner.alive:
             self._runner.hold()
@@ -236,12 +241,24 @@ class Session(Changing):
                 with suppress(StoreFull, StoreUnavailable):  # whoever sent it is told
                     await self._world.inbox.deliver(goes_on=False)  # what was on its way in is in now
                 with anyio.move_on_after(drain_s):
-                    await self._until_idle()
+                    await self.until_idle()
                 if (self.is_running and not self.is_paused) or self.is_compacting:
                     self._world.inbox.post(Draft(event=Interrupted(reason=reason), by="user"))
-                await self._until_idle()
+                await self.until_idle()
+        while self._closers:
+            await self._let_go(self._closers.pop())
         await self._runner.close(reason)
         self._closed = True
+
+    async def _let_go(self, work: Callable[[], Awaitable[None]]) -> None:
+        async def in_time() -> None:
+            with anyio.fail_after(STOP_DEADLINE_S):
+                await work()
+
+        fault = await guarded("what was to be done at the end", in_time)
+        if isinstance(fault, Fault) and self._runner.wrote:
+            caught = FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
+            self._world.inbox.post(Draft(event=caught))
 
     # --- how -----------------------------------------------------------------------------------------------------------------------
 
@@ -249,35 +266,6 @@ class Session(Changing):
         if not result.said:
             return result
         return replace(result, text=await whole_text(result.said, self._world.store.blob), said=())
-
-    async def _until_idle(self) -> None:
-        subscription = self.subscribe()
-        try:
-            while (self.is_running and not self.is_paused) or self.is_compacting or self._will_begin:
-                await anext(subscription)
-        except StopAsyncIteration:
-            return
-        finally:
-            subscription.close()
-
-    @property
-    def _will_begin(self) -> bool:
-        return bool(self.pending_inputs) and self._runner.begins and not self.is_running
-
-    def _next_input(self) -> str:
-        self._inputs += 1
-        return f"{self._runner.nonce}-in-{self._inputs}"
-
-    def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
-        given = (Text(text=prompt),) if isinstance(prompt, str) else prompt
-        parts, blobs = make_durable(
-            Text(text=filled_in(clean(part.text), self._variables)) if isinstance(part, Text) else part
-            for part in given
-        )
-        kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef | MediaLink))
-        if not any(not isinstance(part, Text) or part.text.strip() for part in kept):
-            raise UserError("The prompt is empty. Say something.")
-        return kept, blobs
 
     def _checked(self, result: TurnResult) -> TurnResult:
         match result.outcome:

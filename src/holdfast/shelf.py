@@ -20,11 +20,15 @@ from holdfast.stores.trace_files import delete_trace, trace_folder
 from holdfast.version import VERSION
 from holdfast.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, UserError
 from holdfast.vocab.event import Draft, Event, Recorded
+from holdfast.vocab.event_files import ContentsKept, FileKept, TreeKept
 from holdfast.vocab.events import ModelAsked, Opened, Renamed, Started, StoreChanged
 from holdfast.vocab.ids import base36, check_session_id
 from holdfast.vocab.specs import Lease, Origin, SessionMeta, ToolSpec
 
 DAY: Final = 24 * 3600 * 1_000_000
+TOGETHER: Final = 64 * 1024 * 1024
+"""Bytes of blobs that a move has in memory."""
+_OF_FILES: Final = (FileKept, ContentsKept, TreeKept)
 
 
 async def exists(store: EventStore, session: str) -> bool:
@@ -110,7 +114,8 @@ async def fork(
         records = await anyio.to_thread.run_sync(copy)
         copied = await _folded(fork_id, records)
         opened = stamp(copied.progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
-        blobs = await _blobs(store, records)
+        # what was kept of files can be a workspace's worth of bytes; citing it is enough, since it is in this store
+        blobs = await _blobs(store, [each for each in records if not isinstance(each.event, _OF_FILES)])
         await store.append(lease, 0, (*records, opened), blobs)
     finally:
         await store.release(lease)
@@ -163,7 +168,7 @@ async def move(source: EventStore, target: EventStore, session: str, *, clock: C
         records = await _leave(source, held, part.records, target.identity, clock)
         lease = await target.lease(session, this_process("move"))
         try:
-            await target.append(lease, len(arrived), records[len(arrived) :], await _blobs(source, records))
+            await _carry(source, target, lease, len(arrived), records)
         finally:
             await target.release(lease)
         await source.delete(session)
@@ -244,6 +249,25 @@ async def _delete_trace(store: EventStore, session: str) -> None:
     folder = trace_folder(store.url)
     if folder is not None:
         await anyio.to_thread.run_sync(delete_trace, folder, session)
+
+
+async def _carry(
+    source: EventStore, target: EventStore, lease: Lease, arrived: int, records: Sequence[Recorded]
+) -> None:
+    """Bring the events after the first `arrived` to another store, with their blobs, as much at a time as memory should hold."""
+    part: list[Recorded] = []
+    blobs: dict[str, bytes] = {}
+    size = 0
+    for record in records[arrived:]:
+        part.append(record)
+        for sha in sorted(cited_blobs(record.event) - blobs.keys()):
+            blobs[sha] = await source.blob(sha)
+            size += len(blobs[sha])
+        if size >= TOGETHER:
+            await target.append(lease, arrived, part, blobs)
+            arrived, part, blobs, size = arrived + len(part), [], {}, 0
+    if part:
+        await target.append(lease, arrived, part, blobs)
 
 
 async def _blobs(store: EventStore, records: Sequence[Recorded]) -> dict[str, bytes]:

@@ -40,7 +40,7 @@ async def test_native_search_is_on_for_whoever_can_by_ability_and_its_use_is_cal
     assert model.asked[0].parameters == {"web_search": True}
     assert [block.name for block in logged] == ["web_search"]
     assert used == logged
-    assert "search" not in model.asked[0].instructions.lower()
+    assert "web search" not in model.asked[0].instructions.lower()
 
 
 @pytest.mark.contract("RB-59")

@@ -8,7 +8,8 @@ import pytest
 
 import holdfast
 from holdfast import Answer, Question, TurnFailed, TurnInterrupted, UserError, open_session, open_store, query, tool
-from holdfast.logic.record import backfilled, entry_of, is_chat, message_of, messages_for_api, record_of
+from holdfast.logic.entries import entry_of, is_chat, message_of, messages_for_api
+from holdfast.logic.record import backfilled, record_of
 from holdfast.logic.state import state_of
 from holdfast.logic.trying import Retries
 from holdfast.ports import SessionQuery
@@ -180,6 +181,7 @@ async def test_history_has_messages_and_the_full_history_has_events_too() -> Non
             ("chat", "tool"),
             ("event", "tool-end"),
             ("chat", "assistant"),
+            ("event", "tool-summary"),
             ("event", "marker"),
         ]
         assert full[-1].data == {"note": "here"}

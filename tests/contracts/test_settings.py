@@ -15,7 +15,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.vocab.errors import TurnFailed
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_limits import BudgetSet, Compacted
-from holdfast.vocab.events import ModelAsked, ModelFailed, Started, TurnCompleted
+from holdfast.vocab.events import InputReceived, ModelAsked, ModelFailed, Started, TurnCompleted
 from holdfast.vocab.messages import text_of
 from tests.contracts.kit import call, look, scripted, talk
 
@@ -211,7 +211,7 @@ async def test_nothing_but_a_variable_is_put_into_a_prompt(tmp_path: Path, monke
     said = "$ENV:HOUSE_KEY {{ctx.api_key}} {{ctx.HOUSE_KEY}} {{env.HOUSE_KEY}}"
     async with open_session(model="house", settings=found, store=None, variables={"who": "Ada"}) as session:
         await session.steer(said)
-        received = [record.event for record in await session.events() if hasattr(record.event, "parts")]
+        received = [r.event for r in await session.events() if isinstance(r.event, InputReceived)]
         assert text_of(received[0].parts) == said
         await session.abort()
 

@@ -31,7 +31,7 @@ async def test_exact_usage_stands_in_the_history_after_the_answer_and_an_estimat
         await session.run("again?")
         second = [entry.type for entry in await session.full_history()]
     assert [kind for kind, _ in first] == [
-        *("user", "assistant", "tool-start", "tool", "tool-end", "assistant"),
+        *("user", "assistant", "tool-start", "tool", "tool-end", "assistant", "tool-summary"),
         "usage-summary",
     ]
     assert first[-1][1] == {"input": 250, "output": 30}

@@ -174,7 +174,7 @@ def test_config_show_says_what_counts_where_it_comes_from_and_what_is_left_out(d
     assert [each["events"] for each in after["hooks"]] == [["SessionStart"]]
     assert after["env"] == ["MY_TOKEN", "PAGER", "TOKEN"]
     assert "deny  Read(.env)  (project)" in text.out
-    assert f"retries = 4  ({own})" in text.out
+    assert f"retries = 4  ({own}:" in text.out
     assert "not trusted" in text.err
     assert secret not in text.out + json.dumps(before) + json.dumps(after)
 

@@ -1,4 +1,4 @@
-"""`holdfast config`: which settings files there are, and what they come to."""
+"""`holdfast config`: which settings files there are, what they come to, and why."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from holdfast.config.layer_file import LayerFile
     from holdfast.config.layers import Layered
     from holdfast.config.places import Place
+    from holdfast.config.provenance import Entry
     from holdfast.vocab.rules import Rule
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+trusted = click.option("--trust", is_flag=True, help="As with --trust.")
 given_file = click.option(
     "--settings", type=click.Path(dir_okay=False), metavar="FILE", help="Settings over the person's own."
 )
@@ -23,7 +25,7 @@ given_file = click.option(
 
 @click.group("config")
 def command() -> None:
-    """Show the settings files and what they come to."""
+    """Show the settings files, what they come to, and why."""
 
 
 @command.command()
@@ -51,28 +53,118 @@ def path(cwd: Path, settings: str | None, as_json: bool) -> int:
 
 @command.command()
 @given_file
-@click.option("--trust", is_flag=True, help="As with --trust.")
+@trusted
+@click.option("--why", "key", metavar="KEY", help="Tell of one value alone who says what, and what counts.")
 @as_json
 @here
-def show(cwd: Path, settings: str | None, trust: bool, as_json: bool) -> int:
-    """Show what the settings come to, where each value comes from, and what is left out."""
+def show(cwd: Path, settings: str | None, trust: bool, key: str | None, as_json: bool) -> int:
+    """Show what the settings come to, where each value comes from, and what is left out.
+
+    \b
+    holdfast config show
+    holdfast config show --why permissions.allow
+    holdfast config show --why providers.house --json
+    """
     from holdfast.config.layers import read_layers
 
     found = read_layers(cwd, given=settings, trust=trust or None)
+    if key is not None:
+        return _tell_why(found, key, as_json=as_json)
     if as_json:
         telling.say_json(_object(found))
         return 0
     for line in _lines(found):
         telling.say(line)
-    for words in filter(None, (*found.warnings, found.notice)):
+    for words in filter(None, (*found.warnings, found.notice, _chosen(found)[1])):
         telling.complain(telling.harmless(words))
     return 0
 
 
+@command.command()
+def schema() -> int:
+    """Print the JSON Schema of settings files, for editors.
+
+    \b
+    holdfast config schema > ~/.config/holdfast/settings.schema.json
+    and in a settings file: "$schema": "./settings.schema.json"
+    """
+    import json
+
+    from holdfast.config.schema import settings_schema
+
+    telling.say(json.dumps(settings_schema(), indent=2))
+    return 0
+
+
+@command.command()
+@trusted
+@as_json
+@here
+def instructions(cwd: Path, trust: bool, as_json: bool) -> int:
+    """Show the parts of what a new session is told before anybody speaks, each with its file.
+
+    \b
+    holdfast config instructions --cwd ~/src/project
+    """
+    from holdfast.cli import instructions_view
+
+    instructions_view.show(cwd, as_json=as_json, trust=trust or None)
+    return 0
+
+
+# --- one value -------------------------------------------------------------------------------------------------------------------
+
+
+def _tell_why(found: "Layered", key: str, *, as_json: bool) -> int:
+    entries = found.why(key)
+    if as_json:
+        telling.say_json([_entry(each) for each in entries])
+        return 0
+    for each in entries:
+        mark = "counts" if each.counts else f"does not count: {each.reason}"
+        telling.say(f"{_assigned(each)}\n    {each.source}, {legible(each.place)}: {legible(mark)}")
+    if not entries:
+        telling.say(f"Nobody says anything about {legible(key)}, and nothing holds by default.")
+    return 0
+
+
+def _entry(entry: "Entry") -> dict[str, object]:
+    return {
+        "key": legible(entry.key),
+        "value": _clean(entry.value),
+        "source": entry.source,
+        "file": legible(entry.file) or None,
+        "line": entry.line or None,
+        "counts": entry.counts,
+        "reason": legible(entry.reason),
+    }
+
+
+def _assigned(entry: "Entry") -> str:
+    import msgspec
+
+    value = entry.value if isinstance(entry.value, str) else msgspec.json.encode(entry.value).decode()
+    return f"{legible(entry.key)} = {shown(value)}"
+
+
+def _clean(value: object) -> object:
+    """A value of a file with nothing in it that a terminal obeys."""
+    if isinstance(value, dict):
+        return {legible(str(name)): _clean(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_clean(each) for each in value]
+    return shown(value) if isinstance(value, str) else value
+
+
+# --- everything ------------------------------------------------------------------------------------------------------------------
+
+
 def _object(found: "Layered") -> dict[str, object]:
+    model, problem = _chosen(found)
     return {
         "files": [{**_place(file.place), "state": _state(file, found)} for file in found.files],
         "mode": found.mode,
+        "model": model,
         "bypass_forbidden_by": found.bypass_forbidden or None,
         "rules": [_rule(rule) for rule in found.rules],
         "hooks": [{"events": sorted(each.section), "source": each.source, "file": each.file} for each in found.hooks],
@@ -80,9 +172,22 @@ def _object(found: "Layered") -> dict[str, object]:
         "folders": found.folders,
         "settings": _values(found),
         "origins": dict(found.origins),
+        "values": [_entry(each) for each in found.entries],
         "trust": trust_object(found.trust),
-        "warnings": (*found.warnings, *filter(None, (found.notice,))),
+        "warnings": (*found.warnings, *filter(None, (found.notice, problem))),
     }
+
+
+def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
+    """The model that answers when none is named, and what is to be said about it."""
+    from holdfast.config.choosing import choose
+    from holdfast.vocab.errors import UserError
+
+    try:
+        choice = choose(found.settings)
+    except UserError as exc:
+        return None, str(exc)
+    return (None, "") if choice is None else ({"name": shown(choice.model), "because": choice.why}, choice.notice)
 
 
 def _values(found: "Layered") -> dict[str, object]:
@@ -111,26 +216,41 @@ def _lines(found: "Layered") -> Iterator[str]:
         yield "  none"
     yield f"\nWorkspace: {legible(found.trust.root)}, {found.trust.state}"
     yield f"Mode: {found.mode or 'default'}{_from(found, 'mode')}"
-    for title, rows in (
-        ("Rules", [f"{rule.decision:5} {shown(str(rule))}  ({rule.source})" for rule in found.rules]),
-        ("Hooks", [f"{', '.join(map(shown, sorted(each.section)))}  ({legible(each.file)})" for each in found.hooks]),
-        ("Environment", [f"{shown(name)}{_from(found, f'env.{name}')}" for name in sorted(found.env)]),
-        ("Folders", [legible(each) for each in found.folders]),
-        ("Settings", [f"{shown(name)} = {shown(str(value))}{_from(found, name)}" for name, value in _flat(found)]),
-    ):
+    model, _ = _chosen(found)
+    yield f"Model: {model['name']}  ({model['because']})" if model else "Model: none; give one with --model"
+    for title, rows in _parts(found).items():
         if rows:
             yield f"\n{title}:"
             yield from (f"  {row}" for row in rows)
 
 
-def _flat(found: "Layered") -> Iterator[tuple[str, object]]:
-    """The values that a file has said, each under its whole name."""
-    for name, value in _values(found).items():
-        inner = value if isinstance(value, dict) else {}
-        yield from ((f"{name}.{key}", each) for key, each in inner.items() if f"{name}.{key}" in found.origins)
-        if not inner and name in found.origins:
-            yield name, value
-    yield from ((name, "...") for name in found.origins if name.startswith("models."))
+def _parts(found: "Layered") -> dict[str, list[str]]:
+    from holdfast.config.provenance import ELSEWHERE
+
+    counted = [each for each in found.entries if each.counts]
+    held = [
+        each for each in found.entries if not each.counts and each.reason.startswith("the workspace is not trusted")
+    ]
+    others = [each for each in found.entries if each.reason == ELSEWHERE]
+    defaults = [each for each in found.why("permissions.allow") if each.source == "default"]
+    rules = [each for each in (*counted, *defaults) if each.key in _RULES]
+    return {
+        "Rules": [f"{_RULES[each.key]:5} {shown(str(each.value))}  ({each.source}){_at(each)}" for each in rules],
+        "Hooks": [f"{legible(each.key[6:])}{_at(each)}" for each in counted if each.key.startswith("hooks.")],
+        "Environment": [f"{shown(each.key[4:])}{_at(each)}" for each in counted if each.key.startswith("env.")],
+        "Folders": [legible(each) for each in found.folders],
+        "Settings": [f"{_assigned(each)}{_at(each)}" for each in counted if not each.key.startswith(_ELSEWHERE_TOLD)],
+        "Held back until the workspace is trusted": [f"{_assigned(each)}{_at(each)}" for each in held],
+        "Known elsewhere, not used here": [f"{legible(each.key)}{_at(each)}" for each in others],
+    }
+
+
+_RULES = {f"permissions.{decision}": decision for decision in ("deny", "ask", "allow")}
+_ELSEWHERE_TOLD = (*_RULES, "hooks.", "env.")
+
+
+def _at(entry: "Entry") -> str:
+    return f"  ({legible(entry.place)})" if entry.file else ""
 
 
 def _from(found: "Layered", name: str) -> str:

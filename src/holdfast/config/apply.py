@@ -8,10 +8,12 @@ from pathlib import Path
 import anyio.to_thread
 
 from holdfast import shelf
+from holdfast.config.choosing import choose
 from holdfast.config.finding import Finder
 from holdfast.config.granting import GrantBook
 from holdfast.config.layers import Layered, read_layers
 from holdfast.config.permissions_section import looser
+from holdfast.config.profiles import IDLE_TIMEOUT_S
 from holdfast.config.settings import ChatSettings, Settings, load_settings
 from holdfast.hooks import configured
 from holdfast.logic.trying import Retries
@@ -37,7 +39,7 @@ async def settled(options: Options, store: EventStore) -> Options:
         isinstance(each, str) for each in (options.model, *options.fallback_models)
     ):
         return replace(options, find=Finder(None, options.clock).find)
-    return await anyio.to_thread.run_sync(_read, options, new)
+    return await anyio.to_thread.run_sync(_read, options, new, "" if meta is None else meta.model)
 
 
 def applied(options: Options, settings: Settings, *, new: bool) -> Options:
@@ -56,7 +58,7 @@ def applied(options: Options, settings: Settings, *, new: bool) -> Options:
         max_rounds=(chat.max_tool_turns or None) if options.max_rounds is None else options.max_rounds,
         rules=(*options.rules, *_commands(chat)),
     )
-    return _begun(filled, chat) if new else filled
+    return _begun(filled, settings) if new else filled
 
 
 def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> Options:
@@ -81,6 +83,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
     return replace(
         options,
         settings=layers.settings,
+        layered=layers,
         rules=(*options.rules, *layers.rules),
         folders=(*options.folders, *layers.folders),
         permission_mode=mode,
@@ -94,33 +97,39 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
 
 
 def _with_files(options: Options, meta: SessionMeta | None) -> Options:
-    """`options` with the settings files of the session's folder; without a way to read them, with what is managed alone."""
+    """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own."""
     cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
     project = project_root(cwd)
     if options.trust and meta and project != project_root(Path(options.cwd).expanduser().absolute()):
         raise UserError(
             f"The session works in {str(cwd)!r}, and you trust the folder you stand in. Go there to trust it."
         )
-    read = options.layers or partial(read_layers, trust=options.trust, bare=True)
+    alone = options.bare or options.only_tools or isinstance(options.settings, Settings)
+    given = None if isinstance(options.settings, Settings) else options.settings
+    read = options.layers or partial(read_layers, given=None if alone else given, trust=options.trust, bare=alone)
     layers = read(cwd)
     found = with_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
         found = replace(found, rules=(*found.rules, *GrantBook(data_dir()).rules(str(project))))
-    return found if options.layers else replace(found, settings=options.settings)
+    return replace(found, settings=options.settings) if alone and not options.layers else found
 
 
-def _begun(options: Options, chat: ChatSettings) -> Options:
+def _begun(options: Options, settings: Settings) -> Options:
+    chat, model = settings.chat, options.model
+    if model is None:
+        chosen = choose(settings, by_key=not options.bare)
+        model = None if chosen is None else chosen.model
     budget = chat.max_cost_microcents if options.budget_microcents is None else options.budget_microcents
     return replace(
         options,
-        model=chat.default_model if options.model is None else options.model,
+        model=model,
         budget_microcents=budget,
         on_exceed=chat.on_exceed if options.on_exceed is None and budget is not None else options.on_exceed,
         fs_scope=options.fs_scope or chat.fs_scope,
     )
 
 
-def _read(options: Options, new: bool) -> Options:
+def _read(options: Options, new: bool, recorded: str) -> Options:
     given = options.settings
     settings = load_settings(given) if isinstance(given, str | Path) else given
     filled = applied(options, settings, new=new) if settings is not None else options
@@ -129,6 +138,7 @@ def _read(options: Options, new: bool) -> Options:
         filled,
         settings=None,
         find=finder.find,
+        idle_timeout_s=_idle_timeout(filled, finder, recorded),
         model=_completed(finder, filled.model),
         fallback_models=tuple(filter(None, (_completed(finder, each) for each in filled.fallback_models))),
     )
@@ -136,6 +146,16 @@ def _read(options: Options, new: bool) -> Options:
 
 def _completed(finder: Finder, model: str | Model | None) -> str | Model | None:
     return finder.complete(model) if isinstance(model, str) else model
+
+
+def _idle_timeout(options: Options, finder: Finder, recorded: str) -> float | None:
+    """How long models may be silent: what was asked for, else the longest that a profile of one of them says."""
+    if options.idle_timeout_s != IDLE_TIMEOUT_S:
+        return options.idle_timeout_s
+    names = [each for each in (options.model or recorded, *options.fallback_models) if isinstance(each, str)]
+    said = [found for each in names if (found := finder.idle_timeout_s(each)) is not None]
+    usual = [IDLE_TIMEOUT_S] if len(said) < len(names) and len(names) > 1 else []
+    return max((*said, *usual), default=IDLE_TIMEOUT_S)
 
 
 def _retries(given: Retries, wanted: int | None) -> Retries:

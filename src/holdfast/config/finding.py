@@ -1,5 +1,6 @@
 """From a model's name to a model: profiles of the settings, the model in the box, the built-in providers."""
 
+import functools
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
@@ -12,7 +13,7 @@ from holdfast.logic.redact import Redactor
 from holdfast.ports import Clock, Closable, Model, ModelReply, ModelRequest, Tap
 from holdfast.providers.address import is_loopback, parse_name
 from holdfast.providers.catalog import facts_of
-from holdfast.providers.format import Decoder, Encoder, Format
+from holdfast.providers.format import Decoder, Encoder, Format, HttpRequest
 from holdfast.providers.registry import PROVIDERS, load_format
 from holdfast.providers.resolve import find_model
 from holdfast.providers.scripted import PLAYED
@@ -96,19 +97,27 @@ class Finder:
                     f"The header {header!r} of the profile {called!r} has characters that no header can have."
                 )
         format = load_format(provider.format)
+        added = bool(headers or profile.options)
         found = HttpModel(
             name,
             model=model,
-            format=_WithHeaders(format, headers) if headers else format,
+            format=_WithMore(format, headers, profile.options) if added else format,
             base_url=profile.base_url or provider.base_url,
             key=key,
             facts=self.facts(name),
         )
         return _Discreet(found, tuple(headers.values())) if headers else found
 
+    def idle_timeout_s(self, name: str) -> float | None:
+        """How long the model called `name` may be silent; None when its profile does not say."""
+        profile = self._profile(name.partition(":")[0])
+        return None if profile is None else profile.timeout_s
+
     def _key(self, called: str, profile: Profile) -> Callable[[], str]:
         """Reads the key at each question. A built-in provider's own variable is only for its own address."""
         secret, environment = profile.api_key, self._environment
+        if secret is not None and secret.is_in_keyring:
+            return functools.cache(lambda: secret.reveal(environment))  # a keyring may take long, and ask the person
         if secret is not None:
             return lambda: secret.reveal(environment)
         if profile.base_url and is_loopback(urlsplit(profile.base_url).hostname or ""):
@@ -141,18 +150,19 @@ def no_model() -> str:
 _WITH_KEY: Final = ("anthropic", "openai", "google")
 
 
-class _WithHeaders:
-    """A wire format with headers that a profile adds."""
+class _WithMore:
+    """A wire format with the headers and options that a profile adds."""
 
-    def __init__(self, format: Format, headers: Mapping[str, str]) -> None:
-        self._format, self._headers = format, headers
+    def __init__(self, format: Format, headers: Mapping[str, str], options: Mapping[str, object]) -> None:
+        self._format, self._headers, self._options = format, headers, options
 
     @property
     def name(self) -> str:
         return self._format.name
 
     def encoder(self, provider: str, facts: ModelFacts) -> Encoder:
-        return self._format.encoder(provider, facts)
+        plain = self._format.encoder(provider, facts)
+        return _WithOptions(plain, self._options) if self._options else plain
 
     def decoder(self) -> Decoder:
         return self._format.decoder()
@@ -162,6 +172,18 @@ class _WithHeaders:
 
     def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
         return self._format.failure(status, headers, body)
+
+
+class _WithOptions:
+    """Writes a profile's options into each request, below what the session itself says in `extra`."""
+
+    def __init__(self, encoder: Encoder, options: Mapping[str, object]) -> None:
+        self._encoder, self._options = encoder, options
+
+    def encode(self, request: ModelRequest) -> HttpRequest:
+        own = request.parameters.get("extra")
+        extra = {**self._options, **own} if isinstance(own, Mapping) else dict(self._options)
+        return self._encoder.encode(replace(request, parameters={**request.parameters, "extra": extra}))
 
 
 class _Discreet:

@@ -1,14 +1,19 @@
 """Reads a settings file key by key: what is wrong is an error with its place, what nobody knows is a warning with its place."""
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from holdfast.config.json_text import JsonText
+from holdfast.config.keys import nearest
 
 T = TypeVar("T")
+MOST_WARNINGS: Final = 20
+"""Unknown keys of one object that are told one by one."""
+MOST_TOLD: Final = 100
+"""Warnings about one file."""
 
 
 class JsonReader:
@@ -43,11 +48,33 @@ class JsonReader:
             raise self.text.wrong((*where, *keys), words + ".") from None
 
     def warn_of_others(self, said: Mapping[str, Raw], known: tuple[str, ...], where: tuple[str, ...]) -> None:
-        """Warn of every key that is not `known`."""
-        for key in said:
-            if key not in known:
-                self.warn((*where, key), "is not a setting that this version knows; it is left out")
+        """Warn of the keys that are not `known`, and say which ones were likely meant."""
+        others = [] if "*" in known or self._is_full() else [key for key in said if key not in known]
+        for key in others[:MOST_WARNINGS]:
+            near = nearest(key, known)
+            meant = f" (did you mean {near!r}?)" if near else ""
+            self.warn((*where, key), f"is not a setting that this version knows{meant}; it is left out")
+        if len(others) > MOST_WARNINGS:
+            more = len(others) - MOST_WARNINGS
+            self.warn((*where, others[MOST_WARNINGS]), f"and {more - 1} more are no settings that this version knows")
 
-    def warn(self, where: tuple[str, ...], words: str, value: str | None = None) -> None:
-        """Warn of what stands under `where`."""
-        self.warnings.append(f"{self.text.place(where, value)}: {'.'.join(where)!r} {words}.")
+    def warn(self, where: tuple[str, ...], words: str, *, at: int | None = None) -> None:
+        """Warn of what stands under `where`, or of one element of the list there."""
+        if self._is_full():
+            return
+        place = self.text.place(where if at is None else (*where, str(at)))
+        self.warnings.append(f"{place}: {_short('.'.join(where))!r} {words}.")
+        if self._is_full():
+            self.warnings.append(
+                f"{self.text.path}: There is more to be said about this file than {MOST_TOLD} warnings."
+            )
+
+    def _is_full(self) -> bool:
+        return len(self.warnings) >= MOST_TOLD
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
+
+
+_LONGEST: Final = 200

@@ -4,8 +4,8 @@ import errno
 import hashlib
 import json
 import os
-import re
 import stat
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.config.json_outline import outline
 from holdfast.vocab.errors import UserError
 
 LARGEST: Final = 1024 * 1024
@@ -58,15 +59,14 @@ class JsonText:
 
     def place(self, keys: tuple[str, ...], value: str | None = None) -> str:
         """The file, and the line that `keys` lead to as far as they are there, or the line of a text below them."""
-        text, position = self.content.decode(), 0
-        for key in keys:
-            found = re.compile(re.escape(json.dumps(key, ensure_ascii=False)) + r"\s*:").search(text, position)
-            if found is None:
-                break
-            position = found.end()
-        if value is not None:
-            position = max(position, text.find(json.dumps(value, ensure_ascii=False), position))
-        return f"{self.path}:{text.count(chr(10), 0, position) + 1}"
+        return f"{self.path}:{self.line(keys, value)}"
+
+    def line(self, keys: tuple[str, ...], value: str | None = None) -> int:
+        """The number of that line."""
+        found = outline(self.content)
+        node, known = found.find(keys)
+        position = node.key_at if known else 0
+        return found.line(position if value is None else found.holding(node, value))
 
 
 def is_missing(path: Path) -> bool:
@@ -107,8 +107,8 @@ class _Object(dict[str, object]):
 def _object(pairs: Sequence[tuple[str, object]]) -> _Object:
     made = _Object(pairs)
     if len(made) < len(pairs):
-        names = [name for name, _ in pairs]
-        made.twice = tuple(sorted({name for name in names if names.count(name) > 1}))
+        count = Counter(name for name, _ in pairs)
+        made.twice = tuple(sorted(name for name, number in count.items() if number > 1))
     return made
 
 

@@ -37,11 +37,12 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """Only one that is stricter than the usual."""
     no_bypass: bool = False
     hooks: Mapping[str, object] = {}
+    servers_off: tuple[str, ...] = ()
 
     @property
     def says_nothing(self) -> bool:
         """Whether losing it would lose nothing."""
-        return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks)
+        return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off)
 
 
 class LastGood:
@@ -75,6 +76,7 @@ class LastGood:
             text=None,
             permissions=_permissions(kept, place),
             hooks=kept.hooks,
+            servers_off=kept.servers_off,
             warnings=(f"{problem} Until it is mended, {words}.",),
             broken=problem,
         )
@@ -100,6 +102,7 @@ def _kept(file: LayerFile, digest: str) -> Kept:
         mode=said.mode if said.mode is not None and looser("default", said.mode) else None,
         no_bypass=said.no_bypass,
         hooks={} if file.hooks_off else {event: each for event, each in file.hooks.items() if event in DECIDING},
+        servers_off=file.servers_off,
     )
 
 

@@ -1,20 +1,21 @@
 """One settings file, read for safety: what it permits, which hooks it has, and what it would change or run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from msgspec import Raw
 
-from holdfast.config.json_reader import JsonReader
 from holdfast.config.json_text import JsonText
-from holdfast.config.permissions_section import SECTION, Permissions, read_permissions
+from holdfast.config.keys import find_key, names_below
+from holdfast.config.permissions_section import LEVEL, SECTION, Permissions, read_level, read_permissions
 from holdfast.config.places import Place
+from holdfast.config.settings_reader import SettingsReader
 
 HooksSection = Mapping[str, object]
 """The `hooks` of a file, as they stand there."""
-_LOOSE: Final = ("chat", "providers", "models", "fallback", "auto_compact", "retries")
-"""Sections of Holdfast's own files that change how a session is held."""
+_TOLD_APART: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServers", LEVEL)
+"""Keys that a survey tells of by themselves; of the others it tells what they change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,8 @@ class LayerFile:
     hooks: HooksSection = field(default_factory=dict)
     hooks_off: bool = False
     """Whether it wants no hooks at all."""
+    servers_off: tuple[str, ...] = ()
+    """Servers of `.mcp.json` that it wants not to be started."""
     warnings: tuple[str, ...] = ()
     broken: str = ""
     """What is wrong with it."""
@@ -41,17 +44,20 @@ class LayerFile:
 def read_layer(place: Place) -> LayerFile:
     """Read a file that is there. Raise `UserError` when it is not certain what it denies."""
     text = JsonText.read(place.path)
-    reader = JsonReader(text)
-    said = reader.members(text.content, ())
+    reader = SettingsReader(text, elsewhere=place.family == "claude")
+    said = reader.everything()
     permissions = Permissions()
     if SECTION in said:
         permissions = read_permissions(reader, said[SECTION], source=place.source, root=place.root)
+    if LEVEL in said and permissions.mode is None:
+        permissions = replace(permissions, mode=read_level(reader, said[LEVEL]))
     return LayerFile(
         place=place,
         text=text,
         permissions=permissions,
         hooks=reader.convert(said["hooks"], dict[str, object], ("hooks",)) if "hooks" in said else {},
         hooks_off=reader.value_or(said, "disableAllHooks", bool, False),
+        servers_off=reader.value_or(said, "disabledMcpjsonServers", tuple[str, ...], ()),
         warnings=tuple(reader.warnings),
     )
 
@@ -59,7 +65,7 @@ def read_layer(place: Place) -> LayerFile:
 def environment_of(file: LayerFile) -> dict[str, str]:
     """The variables that a file sets for the programs that tools and hooks start. Raise `UserError` when they are none."""
     reader, said = _said(file)
-    if reader is None or "env" not in said or (file.place.family == "claude" and not file.place.of_project):
+    if reader is None or "env" not in said or (reader.elsewhere and not file.place.of_project):
         return {}
     found = reader.convert(said["env"], dict[str, str], ("env",))
     for name, value in found.items():
@@ -70,25 +76,42 @@ def environment_of(file: LayerFile) -> dict[str, str]:
 
 def servers_of(file: LayerFile) -> dict[str, object]:
     """The MCP servers that a file names, as they stand there; nothing when that cannot be read."""
-    return _tolerated(file, "mcpServers")
-
-
-def changes_of(file: LayerFile) -> dict[str, object]:
-    """The other sections of a file that change how a session is held; of another program's files none is read."""
-    if file.place.family != "holdfast":
-        return {}
-    reader, said = _said(file)
-    return {} if reader is None else {key: reader.convert(said[key], object, (key,)) for key in _LOOSE if key in said}
-
-
-def _tolerated(file: LayerFile, key: str) -> dict[str, object]:
-    reader, said = _said(file)
-    found = reader.convert(said[key], object, (key,)) if reader is not None and key in said else {}
+    found = _plain(file, "mcpServers")
     return found if isinstance(found, dict) else {}
 
 
-def _said(file: LayerFile) -> tuple[JsonReader | None, Mapping[str, Raw]]:
+def enabling_of(file: LayerFile) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether a file wants all servers of `.mcp.json` started, None when it does not say, and those that it wants by name."""
+    reader, said = _said(file)
+    if reader is None:
+        return None, ()
+    return (
+        reader.value_or(said, "enableAllProjectMcpServers", bool, None),
+        reader.value_or(said, "enabledMcpjsonServers", tuple[str, ...], ()),
+    )
+
+
+def changes_of(file: LayerFile) -> dict[str, object]:
+    """Whatever else a file would change about how a session is held, as it stands there."""
+    _, said = _said(file)
+    return {key: _plain(file, key) for key in said if key not in _TOLD_APART and _waits(key)}
+
+
+def _waits(name: str) -> bool:
+    """Whether what stands under a top-level key counts only once a workspace is trusted."""
+    key = find_key((name,))
+    if key is not None:
+        return key.who not in ("any", "machine")
+    return bool(names_below((name,)))
+
+
+def _plain(file: LayerFile, key: str) -> object:
+    reader, said = _said(file)
+    return reader.convert(said[key], object, (key,)) if reader is not None and key in said else None
+
+
+def _said(file: LayerFile) -> tuple[SettingsReader | None, Mapping[str, Raw]]:
     if file.text is None:
         return None, {}
-    reader = JsonReader(file.text)
-    return reader, reader.members(file.text.content, ())
+    reader = SettingsReader(file.text, elsewhere=file.place.family == "claude")
+    return reader, reader.everything()

@@ -4,21 +4,24 @@ Lists (rules, hooks, folders, environment) are gathered from all layers, so no f
 the highest layer's word counts. What comes with a workspace that is not trusted can only deny and ask.
 """
 
+import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio.to_thread
 
+from holdfast.config.fingerprint import Mark, marks
 from holdfast.config.json_text import is_missing
 from holdfast.config.last_good import LastGood
 from holdfast.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
 from holdfast.config.permissions_section import looser
 from holdfast.config.places import MANAGED, Place, data_folder, home_dir, places
+from holdfast.config.provenance import Entry, Outcome, entries_of, why
+from holdfast.config.server_layers import ProjectServers, ServerLayer, named_servers, project_servers
 from holdfast.config.settings import Settings, settings_over
-from holdfast.config.survey import Survey, survey
+from holdfast.config.survey import SERVERS, Survey, survey
 from holdfast.config.trust import TrustBook, WorkspaceTrust
 from holdfast.config.wariness import exposed, left_out_words, odd_root
 from holdfast.vocab.errors import UserError
@@ -62,6 +65,26 @@ class Layered:
     origins: Mapping[str, str]
     """Where a value that only one file can decide comes from: `mode`, `env.NAME`, `chat.KEY` ..."""
     warnings: tuple[str, ...]
+    servers: tuple[ServerLayer, ...] = ()
+    """The MCP servers of the files that count, each name once."""
+    project_servers: ProjectServers = field(default_factory=ProjectServers)
+    """Which servers of the project's `.mcp.json` are wanted."""
+    outcome: Outcome = field(default_factory=Outcome)
+    fingerprint: tuple[Mark, ...] = ()
+    """The files that were looked for, as they were just before they were read."""
+
+    @functools.cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """Every value that a file says, counted or not, highest file first."""
+        return entries_of(self.files, self.outcome)
+
+    def why(self, key: str) -> tuple[Entry, ...]:
+        """Tell where a value, such as `permissions.allow` or `chat.default_model`, comes from, and what was overridden or left out.
+
+        Highest file first, and what holds without any file last. A section, such as `providers`, tells of everything in it. Raise
+        `UserError` for what is no setting.
+        """
+        return why(self.entries, key)
 
     @property
     def notice(self) -> str:
@@ -78,7 +101,7 @@ async def load_layers(
     environment: Mapping[str, str] = os.environ,
 ) -> Layered:
     """Read the settings of a run in `cwd`; `given` is the file of `--settings`. See `read_layers`."""
-    work = partial(read_layers, Path(cwd), given=given, trust=trust, bare=bare, environment=environment)
+    work = functools.partial(read_layers, Path(cwd), given=given, trust=trust, bare=bare, environment=environment)
     return await anyio.to_thread.run_sync(work)
 
 
@@ -101,6 +124,7 @@ def read_layers(
     wanted = places(
         root, given=None if given is None else Path(given), bare=bare, environment=environment, managed=managed
     )
+    seen_before = marks((*(each.path for each in wanted), root / SERVERS, TrustBook(data).path))
     notes: list[str] = []
     files = tuple(_read(wanted, LastGood(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
@@ -109,7 +133,7 @@ def read_layers(
     judged = _trust(TrustBook(data), seen, trust, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
-    return _merged(files, judged, cwd, notes)
+    return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before)
 
 
 def _read(wanted: Sequence[Place], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
@@ -176,10 +200,16 @@ def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, note
         mode = "default"
     if mode_file is not None:
         merge.origins["mode"] = mode_file.path
+    hooks = tuple(_hooks(counted))
+    outcome = Outcome(
+        trusted=trust.trusted,
+        mode_file="" if mode_file is None else mode_file.path,
+        hook_files=frozenset(each.file for each in hooks),
+    )
     return Layered(
         settings=settings,
         rules=tuple(dict.fromkeys(_rules(files, trust))),
-        hooks=tuple(_hooks(counted)),
+        hooks=hooks,
         env=_env(counted, merge),
         mode=mode,
         mode_source=None if mode_file is None else mode_file.place.source,
@@ -188,6 +218,9 @@ def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, note
         trust=trust,
         files=files,
         origins=merge.origins,
+        servers=named_servers(counted, merge.notes),
+        project_servers=project_servers(files, counted),
+        outcome=outcome,
         warnings=tuple(dict.fromkeys((*merge.notes, *settings.warnings))),
     )
 
@@ -195,27 +228,24 @@ def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, note
 def _settings(counted: Sequence[LayerFile], merge: _Merge) -> Settings:
     found = Settings()
     for file in reversed(counted):
-        if file.text is None or file.place.family != "holdfast":
+        if file.text is None:
             continue
-        before, found = found, settings_over(found, file.text)
+        before, found = found, settings_over(found, file.text, elsewhere=file.place.family == "claude")
         merge.origins.update(dict.fromkeys(_differences(before, found), file.path))
     return found
 
 
 def _differences(before: Settings, after: Settings) -> Iterator[str]:
     """The names of what the second settings have otherwise."""
-    for section in ("fallback", "auto_compact", "retries"):
+    for section in ("fallback", "auto_compact", "retries", "current_provider", "model", "language"):
         if getattr(before, section) != getattr(after, section):
             yield section
-    for name in after.chat.__struct_fields__:
-        if getattr(before.chat, name) != getattr(after.chat, name):
-            yield f"chat.{name}"
-    for name, override in after.models.items():
-        if before.models.get(name) != override:
-            yield f"models.{name}"
-    for name, profile in after.providers.items():
-        if before.providers.get(name) != profile:
-            yield f"providers.{name}"
+    for section in ("chat", "task_context", "memory"):
+        one, other = getattr(before, section), getattr(after, section)
+        yield from (f"{section}.{name}" for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name))
+    for section in ("models", "providers", "enabled_plugins", "marketplaces", "transports"):
+        below = getattr(before, section)
+        yield from (f"{section}.{name}" for name, each in getattr(after, section).items() if below.get(name) != each)
 
 
 def _rules(files: Sequence[LayerFile], trust: WorkspaceTrust) -> Iterator[Rule]:

@@ -4,13 +4,15 @@ What cannot be read of a denial makes the whole file count as broken; what canno
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.config.json_reader import JsonReader
+from holdfast.config.json_reader import MOST_WARNINGS
+from holdfast.config.settings_reader import SettingsReader
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import MODES, Mode
@@ -18,10 +20,10 @@ from holdfast.vocab.specs import MODES, Mode
 Decision = Literal["allow", "ask", "deny"]
 DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 SECTION: Final = "permissions"
-_KEYS: Final = (*DECISIONS, "defaultMode", "additionalDirectories", "disableBypassPermissionsMode")
-_OTHERS: Final = ("disableAutoMode", "skipDangerousModePermissionPrompt", "skipAutoPermissionPrompt")
-"""Keys that other programs have and that mean nothing here."""
+LEVEL: Final = "defaultTrustLevel"
+_LEVELS: Final[Mapping[str, Mode]] = {"safe": "plan", "moderate": "default", "full": "acceptEdits"}
 _LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
+_LONGEST: Final = 200
 _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
 
 
@@ -46,10 +48,10 @@ def looser(mode: Mode, than: Mode) -> bool:
     return _LOOSENESS.index(mode) > _LOOSENESS.index(than)
 
 
-def read_permissions(reader: JsonReader, raw: Raw, *, source: RuleSource, root: str) -> Permissions:
+def read_permissions(reader: SettingsReader, raw: Raw, *, source: RuleSource, root: str) -> Permissions:
     """Read the section. Raise `UserError` when it is not certain what it denies."""
     said = reader.members(raw, (SECTION,))
-    reader.warn_of_others(said, (*_KEYS, *_OTHERS), (SECTION,))
+    reader.warn_of_unknown(said, (SECTION,))
     rules: list[Rule] = []
     for decision in DECISIONS:
         if decision in said:
@@ -64,25 +66,44 @@ def read_permissions(reader: JsonReader, raw: Raw, *, source: RuleSource, root: 
     )
 
 
-def _rules(reader: JsonReader, decision: Decision, texts: tuple[str, ...]) -> list[Rule]:
+def read_level(reader: SettingsReader, raw: Raw) -> Mode | None:
+    """The mode that a `defaultTrustLevel` means; None, with a warning, for a word that nobody knows."""
+    text = reader.convert(raw, str, (LEVEL,))
+    if text not in _LEVELS:
+        reader.warn((LEVEL,), f"is {text!r}, which is no level; it is left out. The levels are {', '.join(_LEVELS)}")
+    return _LEVELS.get(text)
+
+
+def _rules(reader: SettingsReader, decision: Decision, texts: tuple[str, ...]) -> list[Rule]:
     found: list[Rule] = []
-    where = (SECTION, decision)
-    for text in texts:
-        try:
-            rule = Rule.parse(decision, text)
-        except UserError as exc:
-            if decision != "allow":
-                raise UserError(f"{reader.text.place(where, text)}: {'.'.join(where)}: {exc}") from None
-            reader.warn(where, f"has {text!r}, which is no rule and allows nothing", text)
+    odd = 0
+    for index, text in enumerate(texts):
+        rule, problem = _rule(decision, text)
+        if rule is not None:
+            found.append(rule)
             continue
-        if decision == "allow" and _EMPTY.fullmatch(text.strip()):
-            reader.warn(where, f"has {text!r}: nothing stands between the parentheses, so it allows nothing", text)
-            continue
-        found.append(rule)
+        where = (SECTION, decision)
+        if decision != "allow":
+            raise UserError(f"{reader.text.place((*where, str(index)))}: {'.'.join(where)}: {problem}")
+        odd += 1
+        if odd <= MOST_WARNINGS:
+            reader.warn(where, f"has {text[:_LONGEST]!r}{problem}", at=index)
+    if odd > MOST_WARNINGS:
+        reader.warn((SECTION, decision), f"has {odd - MOST_WARNINGS} more that allow nothing")
     return found
 
 
-def _mode(reader: JsonReader, raw: Raw) -> Mode | None:
+def _rule(decision: Decision, text: str) -> tuple[Rule | None, str]:
+    """The rule that a text is, or why it is none."""
+    if decision == "allow" and _EMPTY.fullmatch(text.strip()):
+        return None, ": nothing stands between the parentheses, so it allows nothing"
+    try:
+        return Rule.parse(decision, text), ""
+    except UserError as exc:
+        return None, ", which is no rule and allows nothing" if decision == "allow" else str(exc)
+
+
+def _mode(reader: SettingsReader, raw: Raw) -> Mode | None:
     where = (SECTION, "defaultMode")
     text = reader.convert(raw, str, where)
     for mode in MODES:
@@ -92,11 +113,11 @@ def _mode(reader: JsonReader, raw: Raw) -> Mode | None:
     return None
 
 
-def _folders(reader: JsonReader, raw: Raw) -> tuple[str, ...]:
+def _folders(reader: SettingsReader, raw: Raw) -> tuple[str, ...]:
     return reader.convert(raw, tuple[str, ...], (SECTION, "additionalDirectories"))
 
 
-def _is_set(reader: JsonReader, raw: Raw, where: tuple[str, ...]) -> bool:
+def _is_set(reader: SettingsReader, raw: Raw, where: tuple[str, ...]) -> bool:
     """Whether a switch is on: anything but a clear no is a yes, since the switch only takes away."""
     value = reader.convert(raw, object, where)
     if value not in (True, False, "disable", "enable", None):

@@ -1,5 +1,6 @@
-"""A key as settings hold it: in an environment variable, or in the file itself and then shown nowhere."""
+"""A key as settings hold it: in an environment variable, in the system's keyring, or in the file itself and then shown nowhere."""
 
+import importlib
 import os
 import re
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import Final
 from holdfast.vocab.errors import UserError
 
 _VARIABLE: Final = re.compile(r"\$ENV:([A-Za-z_][A-Za-z0-9_]*)")
+_KEYRING: Final = re.compile(r"\$KEYRING:([^/\s]+)/([^\s]+)")
 
 
 class Secret:
@@ -16,11 +18,14 @@ class Secret:
     __slots__ = ("_name", "_text")
 
     def __init__(self, text: str, *, name: str) -> None:
-        """Take `$ENV:NAME` or a plain text; `name` says whose it is. Raise `UserError` for what looks like neither."""
+        """Take `$ENV:NAME`, `$KEYRING:SERVICE/USER` or a plain text; `name` says whose it is.
+
+        Raise `UserError` for what looks like none of them.
+        """
         if not text.strip():
             raise UserError("It is empty. Write $ENV:NAME with the environment variable that holds it.")
-        if text.startswith("$") and not _VARIABLE.fullmatch(text):
-            raise UserError("It looks like a variable and is none. Write $ENV:NAME.")
+        if text.startswith("$") and not is_reference(text):
+            raise UserError("It looks like a variable and is none. Write $ENV:NAME or $KEYRING:SERVICE/USER.")
         self._text = text
         self._name = name
 
@@ -29,8 +34,15 @@ class Secret:
         """Whether the text itself was given."""
         return not self._text.startswith("$")
 
+    @property
+    def is_in_keyring(self) -> bool:
+        """Whether the keyring is asked, which may take a while."""
+        return _KEYRING.fullmatch(self._text) is not None
+
     def reveal(self, environment: Mapping[str, str] = os.environ) -> str:
-        """The text. Raise `UserError` when its variable is not set."""
+        """The text. Raise `UserError` when its variable is not set, or the keyring does not have it."""
+        if found := _KEYRING.fullmatch(self._text):
+            return _from_keyring(found[1], found[2], self._name)
         found = _VARIABLE.fullmatch(self._text)
         if found is None:
             return self._text
@@ -47,3 +59,24 @@ class Secret:
 
     def __hash__(self) -> int:
         return hash((Secret, self._text))
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text says where a secret is, and is none itself."""
+    return bool(_VARIABLE.fullmatch(text) or _KEYRING.fullmatch(text))
+
+
+def _from_keyring(service: str, user: str, name: str) -> str:
+    try:
+        keyring = importlib.import_module("keyring")
+        errors = importlib.import_module("keyring.errors")
+    except ImportError:
+        raise UserError(f"{name} is in the keyring, which needs a package: pip install 'holdfast[keyring]'") from None
+    try:
+        value = keyring.get_password(service, user)
+    except errors.KeyringError as exc:
+        raise UserError(f"{name} cannot be read from the keyring ({service!r}, {user!r}): {exc}.") from exc
+    if not value or not value.strip():
+        hint = f"keyring set {service} {user}"
+        raise UserError(f"{name} is not in the keyring under {service!r}, {user!r}. Put it there: {hint}")
+    return str(value).strip()

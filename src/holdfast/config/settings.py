@@ -4,30 +4,39 @@ Every error names the file, the line and the key. A key that nobody knows is a w
 """
 
 import os
-import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal, TypeVar
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.config.json_reader import JsonReader
 from holdfast.config.json_text import JsonText, is_missing
-from holdfast.config.secret import Secret
+from holdfast.config.key import AtLeastOne, Count, Name, Share, Tries
+from holdfast.config.profiles import LEGACY, Profile, read_legacy, read_profile
+from holdfast.config.settings_reader import SettingsReader
 from holdfast.logic.pricing import microcents
 from holdfast.providers.catalog import ModelOverride
-from holdfast.providers.registry import PROVIDERS
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import OnExceed
 from holdfast.vocab.specs import Ability, FsScope, Prices
 
-Count = Annotated[int, Meta(ge=0)]
-AtLeastOne = Annotated[int, Meta(ge=1)]
-Share = Annotated[float, Meta(gt=0, le=1)]
-Name = Annotated[str, Meta(min_length=1)]
+__all__ = [
+    "ChatSettings",
+    "MemorySettings",
+    "Profile",
+    "Settings",
+    "TaskContext",
+    "Transport",
+    "config_dir",
+    "load_settings",
+    "settings_over",
+]
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,16 +55,24 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Rounds of one turn; 0 means the usual number."""
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """A provider under a name of one's own."""
+class Transport(msgspec.Struct, frozen=True, kw_only=True):
+    """A way in and out of sessions besides the usual ones."""
 
-    type: str
-    """One of the built-in providers."""
-    base_url: str = ""
-    api_key: Secret | None = None
-    headers: Mapping[str, Secret] = {}
-    model: str = ""
-    """What the profile's name alone means."""
+    enabled: bool = True
+    options: Mapping[str, object] = {}
+
+
+class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether, and from where, the model is told of the task at hand."""
+
+    enabled: bool = True
+    dir: str = ".agents/tasks"
+
+
+class MemorySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the model is told what was noted of the project."""
+
+    enabled: bool = True
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +85,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     auto_compact: float | Literal[False] | None = None
     """The share of the window at which the conversation is made shorter; False: never; None: not said."""
     retries: int | None = None
+    current_provider: str = ""
+    """The profile that answers when no model is named."""
+    legacy: str = ""
+    """The profile that a `provider` without a name was made into."""
+    model: str = ""
+    """The model when nothing else says one, as it was written."""
+    language: str = ""
+    enabled_plugins: Mapping[str, bool] = {}
+    """By `name@marketplace`."""
+    marketplaces: Mapping[str, Mapping[str, object]] = {}
+    transports: Mapping[str, Transport] = {}
+    task_context: TaskContext = TaskContext()
+    memory: MemorySettings = MemorySettings()
     files: tuple[str, ...] = ()
     """The files that were read."""
     warnings: tuple[str, ...] = ()
+    places: Mapping[str, str] = {}
+    """Where `currentProvider`, `provider` and `model` were said, as FILE:LINE: what is wrong with them shows when all files are read."""
 
 
 def config_dir(environment: Mapping[str, str] = os.environ) -> Path:
@@ -94,44 +126,98 @@ def load_settings(given: str | Path | None = None, environment: Mapping[str, str
     return found
 
 
-def settings_over(below: Settings, text: JsonText) -> Settings:
-    """`below` with what the file `text` says in its place. Raise `UserError` when something in it is wrong."""
-    return _Layer(text).over(below)
+def settings_over(below: Settings, text: JsonText, *, elsewhere: bool = False) -> Settings:
+    """`below` with what the file `text` says in its place. Raise `UserError` when something in it is wrong.
+
+    Of a file of another program (`elsewhere`) only the keys that are shared are read, and a wrong value there is a warning.
+    """
+    return _Layer(text, elsewhere=elsewhere).over(below)
 
 
-class _Layer(JsonReader):
+class _Layer(SettingsReader):
     """One file: what it says, checked key by key."""
 
     def over(self, below: Settings) -> Settings:
         """`below` with what this file says in its place."""
-        said = self.members(self.text.content, ())
-        self.warn_of_others(said, (*_KEYS, *OF_SAFETY), ())
-        chat = self._chat(said["chat"], below.chat) if "chat" in said else below.chat
+        said = self.everything()
+        self.warn_of_unknown(said, ())
+        chat = self._section(said, "chat", below.chat)
         models = {key: self._override(key, raw) for key, raw in self.entries(said, "models")}
-        providers = {key: self._profile(key, raw) for key, raw in self.entries(said, "providers")}
+        legacy, providers = self._providers(said, below)
         return Settings(
             chat=chat,
             models={**below.models, **models},
-            providers={**below.providers, **providers},
+            providers=providers,
             fallback=self.value_or(said, "fallback", tuple[Name, ...], below.fallback),
-            auto_compact=self.value_or(said, "auto_compact", Share | Literal[False], below.auto_compact),
-            retries=self.value_or(said, "retries", Annotated[int, Meta(ge=0, le=20)], below.retries),
-            files=(*below.files, str(self.text.path)),
+            auto_compact=self._auto_compact(said, below),
+            retries=self.value_or(said, "retries", Tries, below.retries),
+            current_provider=self.value_or(said, "currentProvider", Name, below.current_provider),
+            legacy=legacy,
+            model=self.value_or(said, "model", Name, below.model),
+            language=self.value_or(said, "language", str, below.language),
+            enabled_plugins={**below.enabled_plugins, **self.value_or(said, "enabledPlugins", dict[str, bool], {})},
+            marketplaces={
+                **below.marketplaces,
+                **self.value_or(said, "extraKnownMarketplaces", dict[str, dict[str, object]], {}),
+            },
+            transports={**below.transports, **dict(self._transports(said))},
+            task_context=self._section(said, "taskContext", below.task_context),
+            memory=self._section(said, "memory", below.memory),
+            files=below.files if self.elsewhere else (*below.files, str(self.text.path)),
             warnings=(*below.warnings, *self.warnings),
+            places={**below.places, **{key: self.text.place((key,)) for key in _PLACED if key in said}},
         )
 
-    def _chat(self, raw: Raw, below: ChatSettings) -> ChatSettings:
-        said = self.members(raw, ("chat",))
-        self.warn_of_others(said, ChatSettings.__struct_fields__, ("chat",))
-        found = self.convert(raw, ChatSettings, ("chat",))
-        known = {name: getattr(found, name) for name in ChatSettings.__struct_fields__ if name in said}
+    def value_or(self, said: Mapping[str, Raw], key: str, kind: object, other: T) -> T:
+        """What stands under `key`, or `other` when nothing does; in another program's file also when it is wrong."""
+        try:
+            return super().value_or(said, key, kind, other)
+        except UserError as exc:
+            if not self.elsewhere:
+                raise
+            self.warnings.append(f"{exc} It is left out.")
+            return other
+
+    def _section(self, said: Mapping[str, Raw], key: str, below: S) -> S:
+        """A section whose keys are the fields of a structure: those that it has, over those of `below`."""
+        if key not in said:
+            return below
+        inner = self.members(said[key], (key,))
+        self.warn_of_unknown(inner, (key,))
+        found = self.convert(said[key], type(below), (key,))
+        known = {name: getattr(found, name) for name in below.__struct_fields__ if name in inner}
         if "allowed_commands" in known:  # a list of rules, like those of `permissions`: files add to it
-            known["allowed_commands"] = tuple(dict.fromkeys((*below.allowed_commands, *found.allowed_commands)))
+            both = (*getattr(below, "allowed_commands", ()), *known["allowed_commands"])
+            known["allowed_commands"] = tuple(dict.fromkeys(both))
         return replace(below, **known)
+
+    def _providers(self, said: Mapping[str, Raw], below: Settings) -> tuple[str, dict[str, Profile]]:
+        """What the profile without a name is called now, and all profiles."""
+        named = {key: read_profile(self, key, raw) for key, raw in self.entries(said, "providers")}
+        found, legacy = {**below.providers, **named}, below.legacy
+        if "provider" in said:
+            profile = read_legacy(self, said["provider"])
+            legacy = LEGACY if profile.type in found and profile.type != below.legacy else profile.type
+            found[legacy] = profile
+        return legacy, found
+
+    def _auto_compact(self, said: Mapping[str, Raw], below: Settings) -> float | Literal[False] | None:
+        if "auto_compact" in said and "autoCompactThreshold" in said:
+            raise self.text.wrong(
+                ("autoCompactThreshold",), "It stands twice, as 'auto_compact' and as 'autoCompactThreshold'. Keep one."
+            )
+        name = "autoCompactThreshold" if "autoCompactThreshold" in said else "auto_compact"
+        return self.value_or(said, name, Share | Literal[False], below.auto_compact)
+
+    def _transports(self, said: Mapping[str, Raw]) -> Iterator[tuple[str, Transport]]:
+        for name, raw in self.entries(said, "transports"):
+            where = ("transports", name)
+            self.warn_of_unknown(self.members(raw, where), where)
+            yield name, self.convert(raw, Transport, where)
 
     def _override(self, name: str, raw: Raw) -> ModelOverride:
         where = ("models", name)
-        self.warn_of_others(self.members(raw, where), _OverrideShape.__struct_fields__, where)
+        self.warn_of_unknown(self.members(raw, where), where)
         found = self.convert(raw, _OverrideShape, where)
         return ModelOverride(
             window=found.window,
@@ -150,39 +236,8 @@ class _Layer(JsonReader):
                 raise self.text.wrong(place, str(exc)) from None
         return msgspec.convert(amounts, Prices)
 
-    def _profile(self, name: str, raw: Raw) -> Profile:
-        where = ("providers", name)
-        self.warn_of_others(self.members(raw, where), _ProfileShape.__struct_fields__, where)
-        found = self.convert(raw, _ProfileShape, where)
-        if not name.replace("-", "").replace("_", "").replace(".", "").isalnum():
-            raise self.text.wrong(where, f"{name!r} cannot name a profile. Use letters, digits, '.', '_' and '-'.")
-        if found.type not in PROVIDERS:
-            raise self.text.wrong((*where, "type"), f"There is no provider {found.type!r}. Use {', '.join(PROVIDERS)}.")
-        if found.base_url and not found.base_url.startswith(("http://", "https://")):
-            raise self.text.wrong((*where, "base_url"), "It is not an address. It begins with https://.")
-        return Profile(
-            type=found.type,
-            base_url=found.base_url.rstrip("/"),
-            api_key=None if isinstance(found.api_key, UnsetType) else self._secret(found.api_key, (*where, "api_key")),
-            headers={key: self._secret(value, (*where, "headers", key)) for key, value in found.headers.items()},
-            model=found.model,
-        )
 
-    def _secret(self, text: str, where: tuple[str, ...]) -> Secret:
-        try:
-            secret = Secret(text, name=f"{'.'.join(where)} in {str(self.text.path)!r}")
-        except UserError as exc:
-            raise self.text.wrong(where, str(exc)) from None
-        if secret.is_plain and where[-1] == "api_key" and self.text.mode & (stat.S_IRWXG | stat.S_IRWXO):
-            self.warn(
-                where, "holds a key that other users of this machine can read. Use $ENV:NAME, or chmod 600 the file"
-            )
-        return secret
-
-
-_KEYS: Final = ("chat", "models", "providers", "fallback", "auto_compact", "retries")
-OF_SAFETY: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServers", "$schema")
-"""Keys that `config/layer_file.py` reads: what is allowed, and what would run."""
+_PLACED: Final = ("currentProvider", "provider", "model")
 
 
 class _PricesShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -199,11 +254,3 @@ class _OverrideShape(msgspec.Struct, frozen=True, kw_only=True):
     max_output: AtLeastOne | None = None
     prices: _PricesShape | None = None
     abilities: tuple[Ability, ...] | None = None
-
-
-class _ProfileShape(msgspec.Struct, frozen=True, kw_only=True):
-    type: str
-    base_url: str = ""
-    api_key: str | UnsetType = UNSET
-    headers: dict[str, str] = {}
-    model: str = ""

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from holdfast.config.git_keys import Unclear, program_keys
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
 from holdfast.config.layer_file import LayerFile, changes_of, environment_of, servers_of
+from holdfast.config.masking import masked
 from holdfast.config.mentions import mentioned
 from holdfast.config.permissions_section import looser
 from holdfast.config.private_file import writable_name
@@ -350,20 +351,8 @@ def _env_words(file: LayerFile) -> tuple[str, ...]:
 def _setting_words(changes: Mapping[str, object]) -> Iterator[str]:
     for section, value in changes.items():
         for name, each in value.items() if isinstance(value, dict) else (("", value),):
-            words = " ".join(_texts(_discreet(each)))
+            words = " ".join(_texts(masked((section, name) if name else (section,), each)))
             yield f"{section}.{name}: {words}" if name else f"{section}: {words}"
-
-
-def _discreet(value: object) -> object:
-    """A profile without the keys that stand in it as they are; the name of a variable stays, for it says what would be sent."""
-    if not isinstance(value, dict):
-        return value
-    hidden = {
-        key: [text if text.startswith("$ENV:") else "(a secret)" for text in _texts(value[key])]
-        for key in ("api_key", "headers")
-        if key in value
-    }
-    return {**value, **hidden}
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -51,6 +51,11 @@ class TrustBook:
     def __init__(self, data: Path) -> None:
         self._path = data / "trust.json"
 
+    @property
+    def path(self) -> Path:
+        """Where the record is."""
+        return self._path
+
     def look_up(self, survey: Survey, *, bare: bool = False) -> WorkspaceTrust:
         """How far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
         if survey.problem:

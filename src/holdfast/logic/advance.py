@@ -92,9 +92,9 @@ def _due(
         case "refused":
             return _refuse(call, policy)
         case "allowed" if may_start and spec is not None:
-            return (_start(p, call, spec),)
+            return (_start(p, call, spec, policy),)
         case "paused" if may_start and spec is not None:
-            return _wake(p, call, spec)
+            return _wake(p, call, spec, policy)
         case _:
             return ()
 
@@ -125,9 +125,9 @@ def _heard_before(p: Progress, call: OpenCall) -> Draft | None:
     return Draft(event=event, by="hook", cause=call.id)
 
 
-def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
-    if spec.child:
-        args = msgspec.json.decode(call.args, type=dict[str, object])
+def _start(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
+    args = msgspec.json.decode(call.args, type=dict[str, object])
+    if spec.child or (call.name == "Skill" and args.get("skill") in policy.forks):
         child = child_session_id(p.session, call.id)
         share = p.purse.share(child)
         started = ChildStarted(
@@ -141,12 +141,12 @@ def _start(p: Progress, call: OpenCall, spec: ToolSpec) -> Draft:
     return Draft(event=event, by="model", cause=call.id)
 
 
-def _wake(p: Progress, call: OpenCall, spec: ToolSpec) -> Sequence[Draft]:
+def _wake(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Sequence[Draft]:
     """Run a child again that waits for money, once there is more."""
     purse = p.purse
     share = purse.share(child_session_id(p.session, call.id))
     if share is None or (purse.left() and share > call.share):
-        return (_start(p, call, spec),)
+        return (_start(p, call, spec, policy),)
     if purse.paused:
         return ()
     if purse.refused or purse.limit is None:

@@ -53,6 +53,8 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
+    if p.restore is not None:  # no turn begins on files that are being put back
+        return () if p.restoring else (Draft(event=p.restore, by="user"),)
     if policy.begins and (waits := _session_start(p, policy)) is not None:
         return waits
     begins = p.queue and policy.begins and not p.compacting

@@ -14,6 +14,7 @@ from holdfast.logic.purse import Purse, fold_purse
 from holdfast.logic.transcript import Transcript
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
 from holdfast.vocab.event_limits import BudgetSet
 from holdfast.vocab.event_tools import HookFinished, HookStarted, TodosWritten
 from holdfast.vocab.events import (
@@ -51,6 +52,8 @@ _OF_A_TURN = (
     HookStarted,
 )
 """Events that belong to a turn without being nodes of the path."""
+_OF_FILES = (FileKept, ContentsKept, TreeKept, CheckpointsPurged)
+"""What files held. The fork works on the same files, and whatever changed them since has changed them for it too."""
 _INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
 """Nodes of the path that always belong to the turn before them."""
 
@@ -70,6 +73,7 @@ def fork_records(
         if record.id in kept
         or (isinstance(record.event, InputReceived) and record.event.input in inputs)
         or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
+        or isinstance(record.event, _OF_FILES)
     ]
     fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
     purse = reduce(fold_purse, log, Purse())

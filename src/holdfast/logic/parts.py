@@ -9,6 +9,7 @@ import msgspec
 from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.event import Event
+from holdfast.vocab.event_files import ContentsKept, FileKept, RestoreStarted, TreeKept
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.events import (
@@ -110,6 +111,10 @@ def cited_blobs(event: Event) -> frozenset[str]:
             return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request)))
         case OutputKept():
             return frozenset((event.sha256,))
+        case FileKept(sha256=sha) | TreeKept(tree=sha) | RestoreStarted(plan=sha):
+            return frozenset((sha,)) if sha else frozenset()
+        case ContentsKept():
+            return frozenset(event.blobs)
         case ModelAsked():
             return frozenset(sha for sha in (event.instructions, event.tools) if sha)
         case _:

@@ -50,6 +50,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """The file that forbids the mode `bypassPermissions`."""
     agent: str = ""
     """The name of the agent whose session it is."""
+    forks: frozenset[str] = frozenset()
+    """The skills that a child session follows."""
     instructions: str = ""
     """Hash of the system prompt's blob."""
     tools_digest: str = ""

@@ -17,6 +17,7 @@ from holdfast.logic.open_calls import EndedCall, OpenCall, fold_calls
 from holdfast.logic.purse import Purse, fold_purse
 from holdfast.logic.trying import Trying, fold_trying
 from holdfast.vocab.event import Delivery, Event, Recorded, Stop
+from holdfast.vocab.event_files import RestoreFinished, RestoreStarted
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from holdfast.vocab.event_tools import HookFinished, ScopeChanged
 from holdfast.vocab.events import (
@@ -103,6 +104,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The open `ModelAsked`."""
     compacting: str = ""
     """The open `CompactionStarted`."""
+    restoring: str = ""
+    """The open `RestoreStarted` that this process performs."""
+    restore: RestoreStarted | None = None
+    """The open `RestoreStarted`, also when the process that performed it died."""
     calls: tuple[OpenCall, ...] = ()
     left: tuple[ProcessStarted, ...] = ()
     """The processes of calls that are over; some may run on in the background."""
@@ -167,6 +172,7 @@ def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
         "closed": False,
         "asking": "",
         "compacting": "",
+        "restoring": "",
         "left": (),
         "turn": p.turn and replace(p.turn, run=0),
         "abandoning": p.turn is not None and _abandons(event.on_crash),
@@ -264,6 +270,10 @@ def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinishe
     return {"ended": (*p.ended, *over), "left": (*p.left, *left)[-LEFT:]}
 
 
+def _restored(p: Progress, record: Recorded, _: RestoreFinished) -> Change:
+    return {"restoring": "", "restore": None} if record.cause == p.restoring else {}
+
+
 def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:
     if event.event != "Stop" or not event.blocked or p.turn is None:
         return {}
@@ -298,5 +308,7 @@ _FOLDS: Final[
     CompactionFailed: _compaction_over,
     CompactionUndone: lambda p, r, e: {"compacting": ""},
     HistoryCleared: lambda p, r, e: {"compacting": ""},
+    RestoreStarted: lambda p, r, e: {"restoring": r.id, "restore": e},
+    RestoreFinished: _restored,
     Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
 }

@@ -4,13 +4,11 @@ The record is a projection. Nothing reads it back: it is no source of commands a
 but no history gets its history from them.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.logic.entries import Entry, entry_of
 from holdfast.logic.state import State
-from holdfast.logic.transcript import Entry
 from holdfast.vocab.messages import SessionMessage, iso
 from holdfast.vocab.specs import ToolSpec
 
@@ -51,23 +49,3 @@ def backfilled(record: SessionRecord) -> SessionRecord:
     if record.history or not record.messages:
         return record
     return replace(record, history=tuple(map(entry_of, record.messages)))
-
-
-def entry_of(message: SessionMessage) -> Entry:
-    """A message as an entry of the history."""
-    return Entry(id=message.id, timestamp=message.timestamp, category="chat", type=message.role, data=message)
-
-
-def message_of(entry: Entry) -> SessionMessage | None:
-    """The message of a chat entry; None for an event."""
-    return entry.data if is_chat(entry) and isinstance(entry.data, SessionMessage) else None
-
-
-def is_chat(entry: Entry) -> bool:
-    """Whether an entry is a message."""
-    return entry.category == "chat"
-
-
-def messages_for_api(entries: Iterable[Entry]) -> tuple[SessionMessage, ...]:
-    """The messages among `entries`, in order: what a model may be sent."""
-    return tuple(message for entry in entries if (message := message_of(entry)) is not None)

@@ -105,6 +105,10 @@ class Inputs(msgspec.Struct, kw_only=True):
     parts: dict[str, tuple[InputPart, ...]] = {}
     turn_of: dict[str, str] = {}
     dropped: set[str] = set()
+    displays: dict[str, str] = {}
+    """What is shown instead of an input, where that differs."""
+    raw: dict[str, str] = {}
+    """What hooks see instead of an input, where that differs."""
 
 
 class Results:
@@ -128,7 +132,7 @@ class Results:
         event = record.event
         match event:
             case InputReceived():
-                self.inputs.parts[event.input] = event.parts
+                self._received(event)
             case InputDropped() if record.by == "hook" and self.open:  # its turn says why
                 self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
             case InputDropped():
@@ -175,6 +179,13 @@ class Results:
                 self.open, self._calls, self._children = "", {}, {}
             case _:
                 pass
+
+    def _received(self, event: InputReceived) -> None:
+        self.inputs.parts[event.input] = event.parts
+        if event.display:
+            self.inputs.displays[event.input] = event.display
+        if event.raw:
+            self.inputs.raw[event.input] = event.raw
 
     def _change(self, **changes: object) -> None:
         if self.open:

@@ -14,6 +14,7 @@ from holdfast.logic.transcript import Transcript, TranscriptSnapshot
 from holdfast.logic.usage import UsageTotals
 from holdfast.vocab.deltas import Notice
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_instructions import InstructionsRead
 from holdfast.vocab.event_limits import CompactionUndone
 from holdfast.vocab.event_tools import FileSeen, OutputKept
 from holdfast.vocab.events import Rewound, SlotWritten, TurnCompleted
@@ -33,6 +34,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     slots: dict[str, SlotWritten]
     seen: dict[str, str]
     outputs: dict[str, str]
+    instructions: str
     turns: dict[str, TurnResult]
     inputs: Inputs
     open_turn: str
@@ -42,7 +44,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class State:
     """The folds of a session."""
 
-    __slots__ = ("life", "meta", "outputs", "progress", "results", "seen", "slots", "transcript", "usage")
+    __slots__ = ("instructions", "life", "meta", "outputs", "progress", "results", "seen", "slots", "transcript", "usage")
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -56,6 +58,8 @@ class State:
         """The version of each file when the session last read or wrote it."""
         self.outputs: dict[str, str] = {}
         """Whole outputs that were put away: the names that the model knows, and the hashes of their blobs."""
+        self.instructions = ""
+        """Hash of the instructions that were written down last."""
 
     def apply(self, record: Recorded) -> tuple[Notice, ...]:
         """Take an event in; return what is to be announced."""
@@ -80,6 +84,8 @@ class State:
             self.seen[record.event.path] = record.event.version
         elif isinstance(record.event, OutputKept):
             self.outputs[record.event.output] = record.event.sha256
+        elif isinstance(record.event, InstructionsRead):
+            self.instructions = record.event.sha256
         return notices
 
     def outline(self, records: Iterable[Recorded]) -> None:
@@ -96,6 +102,7 @@ class State:
             slots=self.slots,
             seen=self.seen,
             outputs=self.outputs,
+            instructions=self.instructions,
             turns=self.results.turns,
             inputs=self.results.inputs,
             open_turn=self.results.open,
@@ -116,6 +123,7 @@ class State:
             "todos": msgspec.to_builtins(self.transcript.todos),
             "seen": dict(sorted(self.seen.items())),
             "outputs": dict(sorted(self.outputs.items())),
+            "instructions": self.instructions,
             "slots": msgspec.to_builtins(self.slots, order="deterministic"),
         }
 
@@ -139,6 +147,7 @@ def restore(content: bytes) -> State:
     state = State()
     state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
     state.slots, state.seen, state.outputs = kept.slots, kept.seen, kept.outputs
+    state.instructions = kept.instructions
     state.results = Results(kept.turns, kept.inputs, kept.open_turn)
     state.transcript = Transcript(kept.transcript)
     return state

@@ -5,8 +5,7 @@ A transcript that was restored from a fold snapshot has its messages but not the
 those folds the log again.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import reduce
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -14,41 +13,38 @@ import msgspec
 from holdfast.logic.branches import NODES, Branches
 from holdfast.logic.compaction import apply as shortened
 from holdfast.logic.compaction import framed
-from holdfast.logic.usage import add
+from holdfast.logic.entries import Entry
+from holdfast.logic.entries_fold import Beside, EntryFold
 from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.event_files import FileKept
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
+from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.event_tools import HookFinished, Todo, TodosWritten
 from holdfast.vocab.events import (
     ChildFinished,
-    EntryAdded,
+    ChildStarted,
     HistoryCleared,
     InputReceived,
     InputTaken,
     MessageInjected,
     ModelReplied,
     Opaque,
+    PermissionAnswered,
     Rewound,
     Started,
     ToolFinished,
+    ToolStarted,
     TurnCompleted,
     TurnStarted,
 )
-from holdfast.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolCall, ToolResult, iso
-from holdfast.vocab.specs import Usage
+from holdfast.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolResult
 
-HEARS: Final[frozenset[type[Event]]] = NODES | {InputReceived, Started, Rewound}
+BESIDE: Final[frozenset[type[Event]]] = frozenset(
+    {Started, InputReceived, ToolStarted, ChildStarted, PermissionAnswered, FileKept, MemoryNoted}
+)
+"""Events that are no nodes of a path and tell something about it."""
+HEARS: Final[frozenset[type[Event]]] = NODES | BESIDE | {Rewound}
 """The events that a transcript looks at."""
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of the full history."""
-
-    id: str
-    timestamp: str
-    category: Literal["chat", "event"]
-    type: str
-    """The role of a message, or the kind of event."""
-    data: SessionMessage | dict[str, object]
 
 
 class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,18 +58,21 @@ class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     compacted: Compacted | None
     opaques: dict[str, Opaque]
     todos: tuple[Todo, ...]
+    memory: list[MemoryNoted] = []
 
 
 class Transcript:
     """The conversation of a session, by its active path."""
 
     __slots__ = (
+        "_beside",
         "_inputs",
         "_nodes",
         "branches",
         "compacted",
         "complete",
         "epoch",
+        "memory",
         "messages",
         "opaques",
         "session",
@@ -96,7 +95,10 @@ class Transcript:
         """What only its provider can read, by the message it belongs to."""
         self.todos: tuple[Todo, ...] = ()
         """What is to be done, as the path has it."""
+        self.memory: list[MemoryNoted] = []
+        """What became of memories, on whatever path: a rewind takes none of it back."""
         self.complete = snapshot is None
+        self._beside = Beside()
         self._nodes: dict[str, Recorded] = {}
         self._inputs: dict[str, tuple[InputPart, ...]] = {}
         if snapshot is not None:
@@ -104,14 +106,16 @@ class Transcript:
             self.branches.tip = snapshot.tip
             self._inputs = dict(snapshot.waiting)
             self.compacted, self.opaques, self.todos = snapshot.compacted, snapshot.opaques, snapshot.todos
+            self.memory = snapshot.memory
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
         event = record.event
-        if isinstance(event, InputReceived):
-            self._inputs[event.input] = event.parts
-        elif isinstance(event, Started):
-            self.session = event.session
+        if type(event) in BESIDE:
+            self._hear(record, event)
+            return
+        if isinstance(event, HookFinished) and event.args and event.event in ("PreToolUse", "PermissionRequest"):
+            self._beside.args.setdefault(event.subject, event.args)
         jumped = self.branches.apply(record)
         if record.id in self.branches.parents:
             self._nodes[record.id] = record
@@ -131,28 +135,25 @@ class Transcript:
             compacted=self.compacted,
             opaques=self.opaques,
             todos=self.todos,
+            memory=self.memory,
         )
 
     def path(self, to: str | None = None) -> list[Recorded]:
         """The nodes of the active path, or of the one that ends at `to`."""
         return [self._nodes[node] for node in self.branches.path(to)]
 
-    def entries(self) -> tuple[Entry, ...]:
-        """The full history of the path: messages and events, oldest first."""
-        found: list[Entry] = []
-        used: list[Usage | None] = []
-        for record in self.path():
-            found += self._entries(record)
-            match record.event:
-                case TurnStarted():
-                    used = []
-                case ModelReplied(usage=usage):
-                    used.append(usage)
-                case TurnCompleted():
-                    found += _usage_summary(record, used)
-                case _:
-                    pass
-        return tuple(found)
+    def entries(self, before: Mapping[str, str] | None = None) -> tuple[Entry, ...]:
+        """The full history of the path: messages and events, oldest first.
+
+        `before` says what files held before the calls that changed them, as far as it is known: see `kept`.
+        """
+        path = self.path()
+        messages = {record.id: message for record in path if (message := self._message(record, record.event))}
+        return tuple(EntryFold(self._beside, before or {}).entries(path, messages))
+
+    def kept(self) -> Mapping[str, str]:
+        """Calls that changed a file, and the blob with what it held before; empty when there was no file."""
+        return self._beside.kept
 
     def turn_end(self, turn: str) -> str | None:
         """The node that ends `turn`; None when no ended turn of any path is called that."""
@@ -186,6 +187,7 @@ class Transcript:
         """The conversation as it is at `node`, on whatever path that lies."""
         there = Transcript()
         there.session, there._nodes, there._inputs = self.session, self._nodes, self._inputs
+        there._beside, there.memory = self._beside, self.memory
         there.branches.parents, there.branches.tip = self.branches.parents, node
         there._walk()
         return there
@@ -202,6 +204,26 @@ class Transcript:
         undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
         made = (r.id for r in reversed(path) if isinstance(r.event, Compacted) and r.id not in undone)
         return next(made, "")
+
+    def _hear(self, record: Recorded, event: Event) -> None:
+        """Take in what is beside the path."""
+        match event:
+            case InputReceived():
+                self._inputs[event.input] = event.parts
+                if event.display:
+                    self._beside.displays[event.input] = event.display
+            case ToolStarted() | ChildStarted():
+                self._beside.starts.append(record)
+            case PermissionAnswered(allowed=True, args=args) if args:
+                self._beside.args[event.call] = args
+            case FileKept() if event.call and (event.kind == "absent" or event.sha256):
+                self._beside.kept[event.call] = event.sha256
+            case MemoryNoted():
+                self.memory.append(event)
+            case Started():
+                self.session = event.session
+            case _:
+                pass
 
     def _walk(self, without: frozenset[str] = frozenset()) -> None:
         self.messages, self.turn_ids, self.compacted, self.opaques, self.todos = [], [], None, {}, ()
@@ -299,43 +321,6 @@ class Transcript:
             at=record.at,
             state=state,
         )
-
-    def _entries(self, record: Recorded) -> Iterator[Entry]:
-        event = record.event
-        if message := self._message(record, event):
-            yield Entry(id=record.id, timestamp=message.timestamp, category="chat", type=message.role, data=message)
-            for part in message.content:
-                if isinstance(part, ToolCall):
-                    yield _note(record, "tool-start", {"call": part.id, "tool": part.name, "args": part.args})
-        match event:
-            case ToolFinished():
-                yield _note(record, "tool-end", {"call": event.call, "outcome": event.outcome, "code": event.code})
-            case EntryAdded():
-                yield _note(record, event.kind, msgspec.json.decode(event.content, type=dict[str, object]))
-            case HistoryCleared():
-                yield _note(record, "cleared", {})
-            case Compacted():
-                figures = {"before": event.before, "after": event.after, "window": event.window}
-                yield _note(record, "compacted", {"trigger": event.trigger, **figures})
-            case CompactionUndone():
-                yield _note(record, "compaction-undone", {"compaction": event.compaction})
-            case TurnCompleted() if event.outcome != "completed":
-                yield _note(
-                    record, "turn-end", {"outcome": event.outcome, "code": event.code, "message": event.message}
-                )
-            case _:
-                pass
-
-
-def _usage_summary(record: Recorded, used: Sequence[Usage | None]) -> Iterator[Entry]:
-    """What the turn that is over used, when its provider counted all of it."""
-    counted = [usage for usage in used if usage is not None and not usage.estimated]
-    if counted and len(counted) == len(used):
-        yield _note(record, "usage-summary", msgspec.to_builtins(reduce(add, counted)))
-
-
-def _note(record: Recorded, kind: str, data: dict[str, object]) -> Entry:
-    return Entry(id=record.id, timestamp=iso(record.at), category="event", type=kind, data=data)
 
 
 def transcript_of(records: Iterable[Recorded]) -> Transcript:

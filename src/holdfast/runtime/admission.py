@@ -10,12 +10,16 @@ from holdfast.logic.state import State
 from holdfast.runtime.inbox import Post
 from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflict
 from holdfast.vocab.event import Draft
+from holdfast.vocab.event_files import CheckpointsPurged, RestoreStarted
 from holdfast.vocab.event_limits import CompactionStarted, CompactionUndone
 from holdfast.vocab.events import HistoryCleared, InputReceived, MessageInjected, Rewound
 from holdfast.vocab.messages import InputPart
 
-BETWEEN_TURNS = (Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone)
-"""Events that change the history under a turn's feet."""
+BETWEEN_TURNS = (
+    *(Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone),
+    *(RestoreStarted, CheckpointsPurged),
+)
+"""Events that change the history, or the files, under a turn's feet."""
 
 
 def admit(posts: list[Post], state: State) -> list[Post]:
@@ -47,6 +51,8 @@ def _refusal(post: Post, state: State, received: dict[str, tuple[InputPart, ...]
             )
         if isinstance(event, CompactionStarted) and state.progress.compacting:
             return IllegalTransition(f"Session {state.progress.session!r} is being compacted already.")
+        if isinstance(event, RestoreStarted | CheckpointsPurged) and state.progress.restore is not None:
+            return IllegalTransition(f"Files of session {state.progress.session!r} are being put back already.")
         if isinstance(event, InputReceived):
             known = received.get(event.input, state.results.inputs.parts.get(event.input))
             if known is not None and known != event.parts:

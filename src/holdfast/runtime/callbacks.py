@@ -1,6 +1,19 @@
 """The callback style: `session.on("text_delta", print)`.
 
 Callbacks are called from one task, in order, behind the barrier: a slow or broken one delays or breaks nothing but itself.
+
+    text_delta                    a piece of the model's text
+    tool_start, tool_end          `ToolStart`, `ToolEnd`: one call, told apart by its id
+    server_tool                   a tool that the provider ran
+    thinking                      True when a model is asked, False when it has answered
+    context_update                `ContextState`: before a request an estimate, after it what was counted
+    complete, error, interrupted  `TurnResult` of the turn that is over
+    background_task_event         work beside the conversation; reserved until there are events of it
+    background_job_group_event    several such works that belong together; reserved likewise
+    lifecycle                     `Notice`
+    the name of any event         `Recorded`
+    the name of any delta         the delta; of `reasoning_delta`, its text
+    *                             every item
 """
 
 import inspect
@@ -10,6 +23,8 @@ from typing import Final
 import anyio
 import msgspec
 
+from holdfast.logic.diff_lines import DiffLine
+from holdfast.logic.entries_tools import arguments, file_diffs
 from holdfast.logic.state import State
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Bus, Item, Subscription
@@ -19,6 +34,7 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Recorded, ToolOutcome
 from holdfast.vocab.events import (
     FaultCaught,
+    Interrupted,
     ModelAsked,
     ModelReplied,
     ToolFinished,
@@ -26,7 +42,7 @@ from holdfast.vocab.events import (
     TurnCompleted,
     calls_of,
 )
-from holdfast.vocab.messages import ServerBlock, ToolCall, text_of
+from holdfast.vocab.messages import ServerBlock, TextRef, ToolCall, text_of
 from holdfast.wire.names import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]
@@ -42,6 +58,8 @@ NAMES: Final = frozenset(
         "error",
         "interrupted",
         "context_update",
+        "background_task_event",
+        "background_job_group_event",
         "lifecycle",
         "*",
         *NAME_OF.values(),
@@ -74,6 +92,9 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
     """Why it did not go well: `unknown_tool`, `bad_arguments`, `denied`, `exit:1` ..."""
     result: str = ""
     """The beginning of what it gave back."""
+    diff_file: str = ""
+    """The file that it changed; the first, when there are several."""
+    diff_lines: tuple[DiffLine, ...] = ()
 
 
 class Callbacks:
@@ -86,7 +107,7 @@ class Callbacks:
         self._subscription: Subscription | None = None
         self._moved = anyio.Event()
         self._calls: dict[str, ToolCall] = {}
-        """The calls of the newest reply."""
+        """The calls of the newest reply, by their ids: tools of the same name run side by side."""
         self.running = False
 
     def add(self, name: str, callback: Callback) -> Callable[[], None]:
@@ -142,14 +163,15 @@ class Callbacks:
             case Notice():
                 yield "lifecycle", item
             case Recorded():
-                yield NAME_OF[type(item.event)], item
+                if not isinstance(item.event, Interrupted):  # that name is taken by the turn that ends of it
+                    yield NAME_OF[type(item.event)], item
                 yield from self._events(item)
 
     def _events(self, record: Recorded) -> Iterator[tuple[str, object]]:
         match record.event:
             case ToolStarted(call=call, name=name):
-                yield "tool_start", ToolStart(call=call, tool=name, args=self._args(call))
-            case ToolFinished():
+                yield "tool_start", ToolStart(call=call, tool=name, args=arguments(self._call_named(call).args))
+            case ToolFinished() if self._by_name.get("tool_end"):
                 yield "tool_end", self._end(record.event)
             case ModelAsked():
                 yield "thinking", True
@@ -166,23 +188,30 @@ class Callbacks:
                 pass
 
     def _end(self, event: ToolFinished) -> ToolEnd:
-        call = self._calls.get(event.call)
+        call = self._call_named(event.call)
+        args = arguments(call.args)
         text = text_of(event.content)
+        whole = not any(isinstance(part, TextRef) for part in event.content)
+        diffs = file_diffs(call.name, args, text if whole else "") if event.outcome == "ok" else ()
         return ToolEnd(
             call=event.call,
-            tool=call.name if call is not None else "",
-            args=self._args(event.call),
+            tool=call.name,
+            args=args,
             success=event.outcome == "ok",
             denied=event.outcome == "denied",
             outcome=event.outcome,
             code=event.code,
             result=text if len(text) <= SHOWN else f"{text[:SHOWN]}\n[{len(text) - SHOWN} characters more]",
+            diff_file=diffs[0].file if diffs else "",
+            diff_lines=diffs[0].lines if diffs else (),
         )
 
-    def _args(self, call: str) -> dict[str, object]:
-        """The arguments as the model wrote them; empty when they cannot be read."""
-        found = self._calls.get(call)
-        try:
-            return msgspec.json.decode(found.args, type=dict[str, object]) if found is not None else {}
-        except msgspec.DecodeError:
-            return {}
+    def _call_named(self, call: str) -> ToolCall:
+        """The call as the model wrote it; of a reply that came before anybody listened, as the session knows it."""
+        if (found := self._calls.get(call)) is not None:
+            return found
+        progress = self._state.progress
+        known = {each.id: (each.name, each.args) for each in progress.calls}
+        known |= {each.id: (each.name, each.args) for each in progress.ended}
+        name, args = known.get(call, ("", ""))
+        return ToolCall(id=call, name=name, args=args)

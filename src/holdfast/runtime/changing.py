@@ -6,6 +6,7 @@ import anyio.to_thread
 from msgspec.structs import replace
 
 from holdfast.logic.asking import expected_cost
+from holdfast.logic.checkpoints import Checkpoint, RestoreReport, checkpoints_of, point_of
 from holdfast.logic.context import estimate
 from holdfast.logic.policy import compaction_share
 from holdfast.logic.pricing import check_priced
@@ -13,10 +14,13 @@ from holdfast.logic.transcript import Transcript, transcript_of
 from holdfast.runtime.bus import Subscription
 from holdfast.runtime.following import follow
 from holdfast.runtime.hearing import heard, told
+from holdfast.runtime.keep_files import Keeping
 from holdfast.runtime.reading import Reading
+from holdfast.runtime.restore_plan import Ready, plan_restore
 from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import IllegalTransition, UserError
 from holdfast.vocab.event import Draft, OnExceed, Recorded
+from holdfast.vocab.event_files import CheckpointsPurged, RestoreFinished, RestoreStarted
 from holdfast.vocab.event_limits import BudgetSet, Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from holdfast.vocab.events import (
     GrantsCleared,
@@ -129,6 +133,99 @@ class Changing(Reading):
         there = transcript.without(newest).messages
         undone = CompactionUndone(compaction=newest, guess=sum(map(estimate, there)), messages=len(there))
         await self._deliver(Draft(event=undone, by="user"), goes_on=False)
+
+    # --- files ---------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether files are being put back, or were when the process died: then that comes first when the session goes on."""
+        return self._world.state.progress.restore is not None
+
+    async def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The turns of the session as points to which its files can be put back; none when nothing is kept of files."""
+        kept = self._world.files is not None and self._world.files.roots
+        return checkpoints_of(await self.events()) if kept else ()
+
+    async def restore_files(
+        self, *, to: str = "", before: str = "", undo: str = "", along: tuple[Draft, ...] = ()
+    ) -> RestoreReport:
+        """Put the files back as they were at the end of the turn `to`, at the start of the turn `before`, or before the restore `undo`.
+
+        `undo` is the id of a restore, or `latest`. Nothing is lost: what the files hold now is kept first, whoever changed them, and the
+        report says how to come back. `along` is written in the same commit: with a `Rewound` the conversation goes back too.
+        Raise `IllegalTransition` while a turn is going on, and `UserError` when there is no such point.
+        """
+        keeping = self._world.files
+        if keeping is None or not keeping.roots:
+            raise UserError(f"Nothing is kept of the files of session {self.id!r}: open it with checkpoints.")
+        if sum(map(bool, (to, before, undo))) != 1:
+            raise UserError("Say one of `to=TURN` (its end), `before=TURN` (its start) or `undo='latest'`.")
+        async with keeping.restoring:
+            return await self._restore_to(keeping, along, to=to, before=before, undo=undo)
+
+    async def finish_restore(self) -> None:
+        """Finish putting files back where a process that died left off; nothing happens when none did."""
+        subscription = self.subscribe()
+        try:
+            if self.is_restoring:
+                await self._deliver()
+            while self.is_restoring:
+                await anext(subscription)
+        except StopAsyncIteration:
+            raise self._runner.failure or UserError(f"Session {self.id!r} was closed.") from None
+        finally:
+            subscription.close()
+
+    async def purge_checkpoints(self) -> None:
+        """Give up what was kept of files so far: they cannot be put back to any point before this."""
+        await self._deliver(Draft(event=CheckpointsPurged(), by="user"), goes_on=False)
+        if self._world.files is not None:
+            self._world.files.forget()
+
+    async def _restore_to(
+        self, keeping: Keeping, along: tuple[Draft, ...], *, to: str, before: str, undo: str
+    ) -> RestoreReport:
+        if self._world.state.progress.turn is not None:
+            raise IllegalTransition(
+                f"A turn of session {self.id!r} is going on. Wait for it, abort it, or finish it first."
+            )
+        await self.finish_restore()
+        begun = self._world.state.progress.begun
+        records = await self.events()
+        point = point_of(records, to=to, before=before, undo=undo)
+        rewinds = any(isinstance(draft.event, Rewound) for draft in along)
+        ready = await plan_restore(keeping, records, point, with_conversation=rewinds)
+        if self._world.state.progress.begun != begun:
+            raise IllegalTransition(f"A turn of session {self.id!r} began while its files were looked at. Try again.")
+        if not ready.drafts:
+            await self._deliver(*along, goes_on=False)
+            return ready.report
+        report = await self._restore(ready, along)
+        keeping.written(ready.blobs)
+        return report
+
+    async def _restore(self, ready: Ready, along: tuple[Draft, ...]) -> RestoreReport:
+        subscription = self.subscribe()
+        restore = ""
+        try:
+            await self._deliver(*ready.drafts, *along, blobs=dict(ready.blobs))
+            async for item in follow(subscription, self._world.store, self.id):
+                match item:
+                    case Recorded(event=RestoreStarted()):
+                        restore = item.id
+                    case Recorded(event=RestoreFinished() as done, cause=cause) if cause == restore:
+                        return replace(
+                            ready.report,
+                            restore=restore,
+                            written=done.written,
+                            removed=done.removed,
+                            problems=done.problems,
+                        )
+                    case _:
+                        pass
+        finally:
+            subscription.close()
+        raise self._runner.failure or UserError(f"Session {self.id!r} was closed.")
 
     def subscribe(self, *, after: int | None = None) -> Subscription:
         """Listen to everything from now on. A listener that is too slow gets a `Lagged` and reads `events` from there."""

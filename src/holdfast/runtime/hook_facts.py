@@ -44,13 +44,15 @@ async def _particular(started: HookStarted, world: World) -> Mapping[str, object
             kept = ("tool_name", "tool_input", "tool_use_id", "tool_response")
             return {"tool_calls": [{name: call[name] for name in kept} for call in calls]}
         case "UserPromptSubmit":
+            if raw := state.results.inputs.raw.get(subject):
+                return {"prompt": raw, "source": "user"}
             parts = state.results.inputs.parts.get(subject, ())
             texts = tuple(part for part in parts if isinstance(part, Text | TextRef))
             return {"prompt": await whole_text(texts, world.store.blob), "source": "user"}
         case "SessionStart":
             return {"source": state.progress.hooks.source, "model": state.progress.model}
         case "SessionEnd":
-            return {"reason": "other"}
+            return {"reason": world.ending}
         case "Stop" | "StopFailure":
             return _about_end(started, world)
         case "PreCompact" | "PostCompact":

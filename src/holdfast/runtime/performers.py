@@ -8,11 +8,14 @@ from holdfast.runtime.ask_model import AskModel
 from holdfast.runtime.children import RunChild
 from holdfast.runtime.compact import Compact
 from holdfast.runtime.inspect_call import InspectCall
+from holdfast.runtime.keep_files import KeepingFirst
+from holdfast.runtime.restore import RestoreFiles
 from holdfast.runtime.run_hook import RunHook
 from holdfast.runtime.run_tool import RunTool
 from holdfast.runtime.wait import Wait
 from holdfast.runtime.world import Perform
 from holdfast.vocab.event import Event
+from holdfast.vocab.event_files import RestoreStarted
 from holdfast.vocab.event_limits import BudgetAsked, CompactionStarted, WaitStarted
 from holdfast.vocab.event_tools import HookStarted
 from holdfast.vocab.events import CallProposed, ChildStarted, ModelAsked, PermissionAsked, ToolStarted
@@ -22,9 +25,10 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     CallProposed: InspectCall,
     PermissionAsked: AskHuman,
     ToolStarted: RunTool,
-    ChildStarted: RunChild,
+    ChildStarted: lambda record, world: KeepingFirst(RunChild(record, world), record, world),
     WaitStarted: Wait,
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
     HookStarted: RunHook,
+    RestoreStarted: RestoreFiles,
 }

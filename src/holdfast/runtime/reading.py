@@ -8,9 +8,10 @@ from holdfast.logic.usage_snapshot import UsageSnapshot, usage_snapshot
 from holdfast.ports import EventStore
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
+from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.event_tools import Todo
 from holdfast.vocab.events import ModelChanged, SlotWritten
-from holdfast.vocab.messages import SessionMessage
+from holdfast.vocab.messages import SessionMessage, text_of
 from holdfast.vocab.specs import Mode, ModelFacts, Taint, Usage
 
 
@@ -26,6 +27,11 @@ class Reading:
     def history(self) -> tuple[SessionMessage, ...]:
         """The conversation: messages only."""
         return tuple(self._world.state.transcript.messages)
+
+    @property
+    def messages(self) -> tuple[SessionMessage, ...]:
+        """The same as `history`."""
+        return self.history
 
     @property
     def id(self) -> str:
@@ -69,6 +75,12 @@ class Reading:
         return self._world.state.progress.busy and not self._runner.opening
 
     @property
+    def is_executing(self) -> bool:
+        """Whether anything goes on by itself: a turn that is not paused, a compaction, queued input that is about to begin a turn."""
+        begins = bool(self.pending_inputs) and self._runner.begins and not self.is_running
+        return (self.is_running and not self.is_paused) or self.is_compacting or begins
+
+    @property
     def message_count(self) -> int:
         """How many turns were completed."""
         return self._world.state.progress.completed
@@ -77,6 +89,17 @@ class Reading:
     def pending_inputs(self) -> tuple[str, ...]:
         """The inputs that wait for their turn."""
         return tuple(waiting.input for waiting in self._world.state.progress.queue)
+
+    @property
+    def pending_prompts(self) -> tuple[str, ...]:
+        """What waits for its turn, as it is shown; of a very long text only the head."""
+        inputs = self._world.state.results.inputs
+        return tuple(inputs.displays.get(one) or text_of(inputs.parts.get(one, ())) for one in self.pending_inputs)
+
+    @property
+    def pending_prompt(self) -> str | None:
+        """What comes next, as it is shown; None when nothing waits."""
+        return next(iter(self.pending_prompts), None)
 
     @property
     def active_tools(self) -> tuple[str, ...]:
@@ -161,6 +184,16 @@ class Reading:
     def todos(self) -> tuple[Todo, ...]:
         """What is to be done."""
         return self._world.state.transcript.todos
+
+    @property
+    def memory_events(self) -> tuple[MemoryNoted, ...]:
+        """What became of memories in this session, oldest first; a rewind takes none of it back."""
+        return tuple(self._world.state.transcript.memory)
+
+    @property
+    def used_memory(self) -> tuple[str, ...]:
+        """The ids of the memories that were used, each once."""
+        return tuple(dict.fromkeys(noted.memory for noted in self.memory_events if noted.act == "used"))
 
     def slot(self, owner: str) -> SlotWritten | None:
         """The state that an extension put away."""

@@ -1,6 +1,6 @@
 """Performs `ToolStarted`: runs a tool, once, and brings its result home."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import anyio
 import anyio.to_thread
@@ -89,6 +89,8 @@ class RunTool:
                 "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
             )
         _, _, args = self._world.tools.inspect(self._open.name, self._open.args)
+        if self._world.files is not None:
+            await self._world.files.before(tool.spec, self.call, await self._places(args), self._id)
         if tool.spec.touches == "runs" and self._world.raise_walls is not None:
             self._walls = await anyio.to_thread.run_sync(self._world.raise_walls)
         patience = self._world.tool_timeout_s
@@ -112,6 +114,13 @@ class RunTool:
         if self._checking:
             return self._still_unknown(f"looking for it failed with {fault.kind}: {fault.message}")
         return self._finish("failed", f"{fault.kind}: {fault.message}", code="raised")
+
+    async def _places(self, args: dict[str, object]) -> Iterable[str]:
+        """Where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
+        if self._open.facts is not None:
+            return self._open.facts.links.values()
+        facts = await self._world.look(self._open.name, args)
+        return facts.links.values() if facts is not None else ()
 
     async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
         if self._started.again and self._started.effect == "reconcilable":

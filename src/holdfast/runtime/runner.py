@@ -27,6 +27,7 @@ from holdfast.runtime.world import Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_instructions import InstructionsRead
 from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import (
     ChildFinished,
@@ -70,6 +71,8 @@ class Runner:
         """Whether this opening has written anything."""
         self.opening = opening
         """Written with the first step of a session that was there before."""
+        self.riders: tuple[Draft, ...] = ()
+        """Written with the next step that writes anything; nobody waits for them."""
         self._lease = lease
         self.nonce = nonce
         self._trace = trace
@@ -118,6 +121,12 @@ class Runner:
         """Know a model from now on."""
         self.policy = replace(self.policy, facts={**self.policy.facts, model: facts})
 
+    def tell(self, text: str, sha256: str, overhead: int) -> None:
+        """Give the model other instructions from the next request on."""
+        self.world.instructions = text
+        self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
+        self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
+
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""
         self._ending = True
@@ -145,7 +154,7 @@ class Runner:
             await all_heard(self.world)
             if not self._said_goodbye:
                 self._said_goodbye = True
-                await heard(self.world, "SessionEnd", SESSION, word="other")
+                await heard(self.world, "SessionEnd", SESSION, word=self.world.ending)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
@@ -180,8 +189,7 @@ class Runner:
                 self._taken = []
                 return
             self._publish(step)
-            if any(isinstance(record.event, ModelAsked) for record in step.records):
-                self.policy_blobs = {}  # they are in the store now
+            self._ride_off(step)
         for post in posts:
             post.answer()
         self._taken = []
@@ -190,8 +198,8 @@ class Runner:
     def _settle(self, posts: list[Post]) -> Step:
         drafts = [draft for post in posts for draft in post.drafts]
         goes_on = not self.opening or any(post.goes_on for post in posts)
-        if goes_on:
-            drafts = [*self.opening, *drafts]
+        if goes_on and (drafts or self.opening):
+            drafts = [*self.opening, *self.riders, *drafts]
         policy = self.policy if goes_on else None
         return settle(self.world.state.progress, drafts, policy, nonce=self.nonce, now=self.world.clock.now())
 
@@ -221,9 +229,18 @@ class Runner:
 
     def _blobs(self, posts: list[Post], step: Step) -> Mapping[str, bytes]:
         blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
-        if self.policy_blobs and any(isinstance(record.event, ModelAsked) for record in step.records):
+        if self.policy_blobs and any(
+            isinstance(record.event, ModelAsked | InstructionsRead) for record in step.records
+        ):
             blobs |= self.policy_blobs
         return blobs
+
+    def _ride_off(self, step: Step) -> None:
+        """Forget what is in the store now."""
+        written = [record.event for record in step.records]
+        if any(isinstance(event, ModelAsked) for event in written):
+            self.policy_blobs = {}
+        self.riders = tuple(draft for draft in self.riders if draft.event not in written)
 
     def _publish(self, step: Step) -> None:
         state = self.world.state

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,6 +19,9 @@ from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
 from holdfast.vocab.events import ChildFinished, ChildStarted
 from holdfast.vocab.specs import Taint, ToolSpec, Usage
+
+if TYPE_CHECKING:
+    from holdfast.runtime.keep_files import Keeping
 
 Tell = Callable[[Usage, int, tuple[Taint, ...]], None]
 """Takes what a child session has used, spent and met in all, when it is left, however that came about."""
@@ -93,7 +96,11 @@ class World:
     """What is in force now."""
     hearing: dict[tuple[str, str], anyio.Event] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
+    ending: str = "other"
+    """Why the session ends, as `SessionEnd` hooks are told."""
     open_child: OpenChild | None = None
+    files: "Keeping | None" = None
+    """Keeps what files hold before calls change them; None when nothing is kept."""
     idle_timeout_s: float | None = 120.0
     """How long a model may stay silent."""
     tool_timeout_s: float | None = 900.0

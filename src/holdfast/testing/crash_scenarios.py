@@ -9,6 +9,7 @@ import anyio.lowlevel
 from holdfast.ports import Answer, Question
 from holdfast.session import Session
 from holdfast.testing.crash_cast import LONG, call, played
+from holdfast.testing.crash_files import FILES
 from holdfast.testing.crash_hooks import HOOKS
 from holdfast.testing.crash_limits import LIMITS
 from holdfast.testing.crash_stage import Scenario, Stage
@@ -220,7 +221,7 @@ REWOUND: Final = Scenario(
     act=_rewound,
 )
 
-SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND, *LIMITS, *HOOKS)
+SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND, *LIMITS, *HOOKS, FILES)
 """All of them."""
 
 

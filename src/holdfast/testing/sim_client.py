@@ -102,8 +102,8 @@ async def rewind(client: Client, session: Session) -> None:
     """Go back to some turn of any path."""
     if session.turns:
         turn = client.universe.dice("client").choice(session.turns).turn
-        where = {"to": turn} if client.universe.dice("client").random() < 0.5 else {"before": turn}
-        await client.bear(session.rewind(**where))
+        ends = client.universe.dice("client").random() < 0.5
+        await client.bear(session.rewind(to=turn) if ends else session.rewind(before=turn))
 
 
 async def fork(client: Client, session: Session) -> None:

@@ -77,6 +77,11 @@ class BackgroundShells:
         """`Bash`, `BashOutput` and `KillShell`, bound to these commands."""
         return self.bash, self.bash_output, self.kill_shell
 
+    @property
+    def running(self) -> tuple[tuple[str, str], ...]:
+        """What runs, by name: the command, and how it stands."""
+        return tuple((each.id, f"{each.command}  ({each.words})") for each in self._shells.values())
+
     def begin(self, command: str, context: ToolContext) -> ToolOutput:
         """Start a command and say how it is known. Raise `OSError` when it cannot be started."""
         running = [each.id for each in self._shells.values() if each.status is None]
@@ -162,7 +167,7 @@ class _Shell:
         self.id = name
         self.status: int | None = None
         self._call = call
-        self._command = command
+        self.command = command
         self._started = started
         self._spool = spool
         self._walls = walls
@@ -249,7 +254,7 @@ class _Shell:
         self.status = status
         self._over.set()
         if on_exit is not None:
-            on_exit(Ended(self.id, self._call, self._command, status, self.words))
+            on_exit(Ended(self.id, self._call, self.command, status, self.words))
 
 
 async def _matching(lines: list[str], pattern: str, cwd: str) -> list[int] | ToolOutput:

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -57,12 +57,10 @@ def boot_id() -> str:
 
 def look_at(pid: int) -> Process | None:
     """The process `pid`, dead or alive; None when it is gone or the system does not say."""
-    try:
-        stat = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    if not fields:
         return None
-    fields = stat.rpartition(")")[2].split()
-    return Process(pid, fields[0] in "ZX", int(fields[2]), int(fields[3]), int(fields[19]))
+    return Process(pid, fields[0] in (b"Z", b"X"), int(fields[2]), int(fields[3]), int(fields[19]))
 
 
 def started_at(pid: int) -> int:
@@ -93,13 +91,12 @@ def members(group: int, run: str = "") -> tuple[int, ...]:
     """The living processes of a group, those of the session it leads that took another group, and those that carry the word `run`."""
     if not _PROC.joinpath("self").exists():
         return (group,) if group > 1 and _answers(group) else ()
-    found = (look_at(int(each)) for each in os.listdir(_PROC) if each.isdigit())
+    found = (look_at(pid) for pid in _everybody())
     living = (each for each in found if each and not each.dead)
-    marked = f"{RUN_VARIABLE}={run}".encode() if run else b""
     return tuple(
         each.pid
         for each in living
-        if (group > 1 and group in (each.group, each.session)) or (marked and marked in _environment(each.pid))
+        if (group > 1 and group in (each.group, each.session)) or (run and _knows(each.pid, f"{RUN_VARIABLE}={run}"))
     )
 
 
@@ -159,7 +156,12 @@ async def stop_group(group: int, boot: str, started: int, call: str = "") -> boo
 
 async def stop_call(call: str) -> bool:
     """Stop whatever carries the variable of a call, recorded or not; say whether there was something."""
-    groups = await anyio.to_thread.run_sync(_groups_of, call)
+    return await stop_calls((call,))
+
+
+async def stop_calls(calls: Collection[str]) -> bool:
+    """As `stop_call`, for many at once: the processes of the machine are looked at one time, not one time for each."""
+    groups = await anyio.to_thread.run_sync(_groups_of, calls)
     for group in groups:
         await end_group(group)
     return bool(groups)
@@ -210,27 +212,48 @@ def _is_ours(group: int, boot: str, started: int, call: str) -> bool:
     return any(_carries(pid, call) for pid in living)
 
 
-def _groups_of(call: str) -> tuple[int, ...]:
-    if not call:
+def _groups_of(calls: Collection[str]) -> tuple[int, ...]:
+    """The groups of everything that carries one of `calls`. The whole machine is looked at once, however many there are."""
+    wanted = tuple(f"{CALL_VARIABLE}={call}".encode() for call in calls if call)
+    if not wanted:
         return ()
-    pids = (int(each) for each in os.listdir(_PROC) if each.isdigit()) if _PROC.joinpath("self").exists() else ()
-    found = (look_at(pid) for pid in pids if _carries(pid, call))
+    mark = b"\0" + CALL_VARIABLE.encode()
+    carriers = ((pid, told) for pid in _everybody() if mark in (told := _variables(pid)))
+    found = (look_at(pid) for pid, told in carriers if not set(told.split(b"\0")).isdisjoint(wanted))
     groups = {each.group for each in found if each and not each.dead}
     return tuple(sorted(groups - {os.getpgrp(), os.getsid(0)}))
 
 
 def _carries(pid: int, call: str) -> bool:
     """Whether a process was started by a call: by this one, or by any when `call` is empty."""
-    prefix = f"{CALL_VARIABLE}={call}".encode()
-    return any(each == prefix if call else each.startswith(prefix) for each in _environment(pid))
+    return _knows(pid, f"{CALL_VARIABLE}={call}", whole=bool(call))
 
 
-def _environment(pid: int) -> tuple[bytes, ...]:
-    """What a process was started with; nothing when it is gone or not ours to look at."""
+def _knows(pid: int, variable: str, *, whole: bool = True) -> bool:
+    """Whether a process was started with a variable, or with one that begins so."""
+    return b"\0" + variable.encode() + (b"\0" if whole else b"") in _variables(pid)
+
+
+def _variables(pid: int) -> bytes:
+    """What a process was started with, each between two zeros; nothing when it is gone or not ours to look at."""
+    return b"\0" + _read(pid, "environ") + b"\0"
+
+
+def _everybody() -> tuple[int, ...]:
+    """Every process of the machine; nobody where the system does not say."""
     try:
-        return tuple((_PROC / str(pid) / "environ").read_bytes().split(b"\0"))
+        return tuple(int(each) for each in os.listdir(_PROC) if each.isdigit())
     except OSError:
         return ()
+
+
+def _read(pid: int, name: str) -> bytes:
+    """A file of a process; nothing when it is gone or not ours to look at. Without `Path`: it is read for everybody."""
+    try:
+        with open(f"{_PROC}/{pid}/{name}", "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _answers(group: int) -> bool:

@@ -16,6 +16,11 @@ _SECTION: Final = re.compile(r"(Args|Arguments|Parameters):\s*$")
 _ENTRY: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)$")
 _PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>.*)`$", re.DOTALL)
 
+_REMEMBERED: Final = 256
+"""Signatures that are kept. A session makes some of its tools anew, each by the same `def` as every other session."""
+
+_Look = tuple[object, ...]
+"""What decides how a signature is read."""
 _Field = tuple[str, object] | tuple[str, object, object]
 """As `defstruct` takes it: name and type, and a default for what may be left out."""
 
@@ -82,8 +87,52 @@ class Parameters:
         return str(found.get("type", ""))
 
 
+_known: Final[dict[_Look, Parameters]] = {}
+
+
 def parameters_of(function: Callable[..., object]) -> Parameters:
-    """Read the signature of `function`. Raise `UserError` when a model could not call it."""
+    """Read the signature of `function`. Raise `UserError` when a model could not call it.
+
+    Functions that come of one `def` and look alike share what was read; nothing of it belongs to one of them.
+    """
+    look = _look_of(function)
+    found = None if look is None else _known.get(look)
+    if found is None:
+        found = _read(function)
+        if look is not None:
+            _known[look] = found
+            if len(_known) > _REMEMBERED:
+                del _known[next(iter(_known))]
+    return found
+
+
+def _look_of(function: Callable[..., object]) -> _Look | None:
+    """What decides how `function` is read; None where that cannot be compared."""
+    code = getattr(function, "__code__", None)
+    if code is None or vars(function):
+        return None  # all that one decorator wraps has its code in common
+    hints = tuple(function.__annotations__.items())
+    named = getattr(function, "__kwdefaults__", None) or {}
+    defaults = (*(getattr(function, "__defaults__", None) or ()), *named.values())
+    kinds = tuple(map(type, defaults))
+    look = (
+        code,
+        function.__module__,
+        inspect.ismethod(function),
+        function.__doc__,
+        hints,
+        tuple(named),
+        defaults,
+        kinds,
+    )
+    try:
+        hash(look)
+    except TypeError:
+        return None
+    return None if any(isinstance(hint, str) for _, hint in hints) else look
+
+
+def _read(function: Callable[..., object]) -> Parameters:
     called = f"The tool {function.__name__!r}"
     signature = inspect.signature(function)
     hints = _hints_of(function, called)

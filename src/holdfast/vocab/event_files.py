@@ -16,11 +16,20 @@ class FileKept(Event, frozen=True, kw_only=True):
     """Absolute, every link on the way followed."""
     kind: EntryKind
     sha256: str = ""
-    """Of a file's content, which is a blob; of a link, where it leads is in `target`."""
+    """Of a file's content, which is a blob; empty when the content could not be kept."""
     target: str = ""
+    """Where a link leads."""
     mode: int = 0
+    version: str = ""
+    """Of a file, as `FileSeen` has it."""
     call: str = ""
-    """The call that is about to change it."""
+    """The call that is about to change it; empty when files are about to be put back."""
+
+
+class ContentsKept(Event, frozen=True, kw_only=True):
+    """Contents of files became blobs. The tree that lists them follows; it can be larger than one commit should be."""
+
+    blobs: tuple[str, ...]
 
 
 class TreeKept(Event, frozen=True, kw_only=True):
@@ -37,10 +46,13 @@ class TreeKept(Event, frozen=True, kw_only=True):
 
 
 class RestoreStarted(Event, frozen=True, kw_only=True):
-    """Intent: put files back as they were at an earlier point. Doing it again changes nothing more."""
+    """Intent: put files back as they were at an earlier point. Doing it again changes nothing more.
+
+    What `TreeKept` and `FileKept` without a call say right before it is what the files held until then: the way back.
+    """
 
     to: str
-    """The id of the event after which the files were so."""
+    """The id of the event after which the files were so; empty for the beginning of the log."""
     plan: str
     """Hash of the blob that lists what is written and removed."""
     files: int = 0

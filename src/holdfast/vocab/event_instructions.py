@@ -10,8 +10,8 @@ class InstructionPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     name: str
     """`base`, `agent-instructions`, `project-notes`, `memory`, `skills`, ..."""
-    source: str = ""
-    """The file it comes from; empty when it is made."""
+    sources: tuple[str, ...] = ()
+    """The files that it comes from; none when it is made."""
     sha256: str = ""
     """Of the part's text."""
     size: int = 0
@@ -28,3 +28,5 @@ class InstructionsRead(Event, frozen=True, kw_only=True):
     parts: tuple[InstructionPart, ...]
     why: str = "start"
     """`start`, `changed` (a file did), `compacted`, `resumed`, or `asked` (somebody asked for it)."""
+    problems: tuple[str, ...] = ()
+    """What was left out, with file and line."""

@@ -123,6 +123,8 @@ class InputReceived(Event, frozen=True, kw_only=True):
     delivery: Delivery = "queue"
     display: str = ""
     """What to show instead of the text, when they differ."""
+    raw: str = ""
+    """What hooks see instead of the text: what a person typed."""
 
 
 class InputDropped(Event, frozen=True, kw_only=True):

@@ -1,0 +1,101 @@
+"""Commands about what the session found around it: skills, agents, hooks, servers, plugins, memory."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.commands.spec import CommandCall, CommandResult, command, usage
+from holdfast.memory.command import memory_command
+from holdfast.memory.used import used_in
+from holdfast.vocab.event import Draft
+
+
+@command("skills", safety="reads")
+async def skills(call: CommandCall) -> CommandResult:
+    """List the skills. Each is a command of its own."""
+    found = [(each.name, each.description) for each in call.kit.found.skills if each.user_invocable]
+    return _listing("skills", found, "There are no skills. A skill is a folder with SKILL.md in .holdfast/skills.")
+
+
+@command("agents", safety="reads")
+async def agents(call: CommandCall) -> CommandResult:
+    """List the agents that are defined."""
+    return _listing("agents", [(each.name, each.description) for each in call.kit.found.agents], "There are no agents.")
+
+
+@command("hooks", safety="reads")
+async def hooks(call: CommandCall) -> CommandResult:
+    """List the hooks of this session."""
+    found = [(hook.event, f"{hook.label} {hook.matcher}".strip()) for hook in call.session.hooks]
+    return _listing("hooks", found, "There are no hooks.")
+
+
+@command("mcp", safety="reads")
+async def mcp(call: CommandCall) -> CommandResult:
+    """List the MCP servers, whether they answer, and how many tools they bring."""
+    found = [
+        (name, f"{status.state}, {status.tools} tools{f': {status.why}' if status.why else ''}")
+        for name, status in call.kit.server_status().items()
+    ]
+    return _listing("servers", found, "There are no MCP servers.")
+
+
+@command("plugins", safety="reads")
+async def plugins(call: CommandCall) -> CommandResult:
+    """List the plugins that are on."""
+    found = [(f"{each.name} {each.version}".strip(), each.manifest.description) for each in call.kit.plugins]
+    return _listing("plugins", found, "No plugin is on. `holdfast plugins search` finds some.")
+
+
+@command(
+    "memory",
+    hint="list | show TOPIC | add [TYPE/TOPIC] TEXT | pending | approve ID | reject ID | used",
+    subcommands=("list", "show", "add", "pending", "approve", "reject", "used"),
+    model=True,
+)
+async def memory(call: CommandCall) -> CommandResult:
+    """Show or change what is remembered about this project. What a model adds waits for a person."""
+    if call.kit.memory is None:
+        return CommandResult(
+            message="This session has no memory: it has no project, or memory is switched off.", success=False
+        )
+    session = call.session
+    used = used_in(await session.events())
+    answer = await call.kit.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)
+    await session.note(*(Draft(event=event, by=call.by) for event in answer.events))
+    data: dict[str, object] = msgspec.to_builtins(answer.data)
+    return CommandResult(message=answer.message, success=answer.success, data=data)
+
+
+@command("doctor", safety="reads")
+async def doctor(call: CommandCall) -> CommandResult:
+    """Say what was found here, what is off, and why."""
+    notes = call.kit.notes
+    return CommandResult(
+        message="\n".join(notes) or "Everything that was found is in use.",
+        data={"doctorRequested": True, "notes": list(notes)},
+    )
+
+
+@command("export", hint="FILE")
+async def export(call: CommandCall) -> CommandResult:
+    """Write the session to a file: .yaml for a workflow, .json for its record."""
+    target = call.args.strip()
+    if not target:
+        return usage(call, "FILE")
+    return CommandResult(message=f"The session is written to {target}.", data={"exportRequested": target})
+
+
+@command("background", hint="[list]", subcommands=("list",), safety="reads")
+async def background(call: CommandCall) -> CommandResult:
+    """List what runs in the background."""
+    return _listing("tasks", call.kit.background(), "Nothing runs in the background.")
+
+
+def _listing(kind: str, rows: Iterable[tuple[str, str]], none: str) -> CommandResult:
+    known = list(rows)
+    lines = [f"{name:<24}{text}".rstrip() for name, text in known]
+    return CommandResult(message="\n".join(lines) or none, data={kind: [name for name, _ in known]})
+
+
+COMMANDS = (skills, agents, hooks, mcp, plugins, memory, doctor, export, background)

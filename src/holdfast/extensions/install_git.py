@@ -1,0 +1,120 @@
+"""Fetches one commit of a stranger's repository: without a shell, hooks, submodules, filters, helpers or questions."""
+
+import os
+import resource
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import anyio
+import anyio.abc
+
+from holdfast.extensions.install_sources import GitSource
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.keys import without_keys
+from holdfast.workspaces.git import git_environment
+
+DEADLINE_S: Final = 120.0
+"""How long one git command may take."""
+MOST_BYTES: Final = 512 * 1024 * 1024
+"""Bytes that one file that git writes may have."""
+_MOST_WORDS: Final = 64 * 1024
+_KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
+"""Variables of git that say whom to trust, and run nothing."""
+
+
+async def fetch_commit(source: GitSource, target: Path, *, local: bool = True, deadline_s: float = DEADLINE_S) -> str:
+    """Put the files of a repository into the new folder `target`; return the commit that they are of.
+
+    `local`: a repository of this machine is meant, or may be. Raise `UserError` when it cannot be fetched or is not the commit that was
+    pinned.
+    """
+    await anyio.Path(target).mkdir(mode=0o700)
+    protocols = "https:http:ssh:file" if local else "https:http:ssh"
+    await _git(["init", "--quiet", "--template=", "."], target, protocols, deadline_s)
+    wanted = source.sha or source.ref or "HEAD"
+    flags = ["--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"]
+    await _git(["fetch", *flags, "--", source.url, wanted], target, protocols, deadline_s)
+    await _git(
+        ["checkout", "--quiet", "--detach", "--no-recurse-submodules", "FETCH_HEAD"], target, protocols, deadline_s
+    )
+    commit = (await _git(["rev-parse", "--verify", "HEAD"], target, protocols, deadline_s)).strip()
+    if source.sha and commit != source.sha:
+        raise UserError(f"{source.url!r} has {commit} where {source.sha} is pinned. It is refused.")
+    return commit
+
+
+async def _git(arguments: list[str], folder: Path, protocols: str, deadline_s: float) -> str:
+    command = [_program(), "--no-pager", "-c", "core.symlinks=true", *arguments]
+    out, err = bytearray(), bytearray()
+    try:
+        with anyio.fail_after(deadline_s):
+            async with await anyio.open_process(
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                env=_environment(folder, protocols),
+                start_new_session=True,
+            ) as process:
+                _bound(process.pid)
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_read, process.stdout, out)
+                    tasks.start_soon(_read, process.stderr, err)
+                    code = await process.wait()
+    except TimeoutError:
+        raise UserError(f"git {arguments[0]} took longer than {deadline_s:g} s. {_asked(arguments)}") from None
+    except OSError as exc:
+        raise UserError(f"git cannot be started: {exc}.") from exc
+    if code:
+        words = err.decode("utf-8", "replace").strip().splitlines()
+        raise UserError(
+            f"git {arguments[0]} failed: {words[-1] if words else f'exit code {code}'}. {_asked(arguments)}"
+        )
+    return out.decode("utf-8", "replace")
+
+
+def _environment(folder: Path, protocols: str) -> dict[str, str]:
+    own = {
+        name: value for name, value in without_keys(os.environ).items() if not name.startswith("GIT_") or name in _KEPT
+    }
+    return {
+        **own,
+        **git_environment(),
+        "GIT_ALLOW_PROTOCOL": protocols,
+        "GIT_CEILING_DIRECTORIES": str(folder.parent),
+        "GIT_LFS_SKIP_SMUDGE": "1",
+        "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
+    }
+
+
+def _program() -> str:
+    """Where git is: the system's own first, since a workspace may be on PATH."""
+    found = shutil.which("git", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("git")
+    if found is None or not os.path.isabs(found):
+        raise UserError("There is no git on this machine. Install it, then try again.")
+    return found
+
+
+def _bound(pid: int) -> None:
+    """Let the process, and those it starts, write no file without end."""
+    if hasattr(resource, "prlimit"):
+        with suppress(OSError):  # it may be over already
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
+
+
+async def _read(stream: "anyio.abc.ByteReceiveStream | None", into: bytearray) -> None:
+    if stream is not None:
+        async for piece in stream:
+            into += piece[: max(0, _MOST_WORDS - len(into))]
+
+
+def _asked(arguments: list[str]) -> str:
+    """Whom it was about, when a repository was asked."""
+    if "--" not in arguments:
+        return ""
+    url = arguments[arguments.index("--") + 1]
+    hint = " A private repository is reached over ssh." if urlsplit(url).scheme in ("http", "https") else ""
+    return f"The repository is {url!r}.{hint}"

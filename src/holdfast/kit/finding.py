@@ -1,0 +1,98 @@
+"""Finds the kit of a session that is being opened, and says what it means for how the session is opened."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from holdfast.hands import StoredOutputs
+from holdfast.kit.kit import Kit
+from holdfast.kit.looking import Around, look_around, plugin_hooks, plugin_rules
+from holdfast.logic.acts import Ground
+from holdfast.logic.variables import filled_in
+from holdfast.opening import Prepared
+from holdfast.options import Options
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import ModelFacts
+from holdfast.workspaces.project import data_dir
+
+if TYPE_CHECKING:
+    from holdfast.mcp.servers import Servers
+
+
+async def find_kit(
+    options: Options,
+    prepared: Prepared,
+    facts: Mapping[str, ModelFacts],
+    ground: Ground,
+    outputs: StoredOutputs,
+    stack: AsyncExitStack,
+) -> Kit | None:
+    """Look around, and connect to what was found. None for a session that has all it needs from whoever opens it."""
+    if options.bare or options.only_tools or options.parent:
+        return None
+    added = filled_in(options.append_system_prompt, prepared.variables)
+    look = partial(
+        look_around,
+        replace(options, append_system_prompt=added),
+        session=prepared.session,
+        cwd=prepared.state.meta.cwd,
+        mode=options.permission_mode or prepared.state.progress.mode,
+        model=prepared.model,
+        window=facts[prepared.model].window if prepared.model in facts else ModelFacts().window,
+    )
+    around = await anyio.to_thread.run_sync(look)
+    servers, notes = await _servers(options, around, ground, outputs, stack)
+    return Kit(around, servers=servers, notes=notes)
+
+
+def with_kit(options: Options, kit: Kit | None) -> Options:
+    """`options` with the rules and hooks that come of a kit. A plugin denies and asks; skills of a trusted place may be used."""
+    if kit is None:
+        return options
+    skills = (rule for each in kit.found.for_model if each.trusted for rule in _may_use(each.name))
+    return replace(
+        options,
+        rules=(*options.rules, *plugin_rules(kit.plugins), *skills),
+        hook_specs=(*options.hook_specs, *plugin_hooks(kit.plugins)),
+        compact_instructions=options.compact_instructions or kit.instructions.compact_instructions,
+    )
+
+
+def forking(kit: Kit | None) -> frozenset[str]:
+    """The skills that run in a session of their own."""
+    return frozenset(each.name for each in kit.found.for_model if each.fork) if kit is not None else frozenset()
+
+
+def _may_use(skill: str) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(decision="allow", tool="Skill", pattern=pattern, source="default") for pattern in (skill, f"{skill} *")
+    )
+
+
+async def _servers(
+    options: Options, around: Around, ground: Ground, outputs: StoredOutputs, stack: AsyncExitStack
+) -> "tuple[Servers | None, tuple[str, ...]]":
+    """The MCP servers, connected as far as they answer."""
+    if options.layered is None:
+        return None, ()
+    from holdfast.extensions.mcp_files import PluginServers, ServersPlace, read_servers  # noqa: PLC0415 - few have servers
+
+    plugins = [
+        PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw)
+        for each in around.plugins.plugins
+        if each.mcp_servers_raw
+    ]
+    place = ServersPlace(layered=options.layered, given=tuple(options.mcp_config), plugins=plugins)
+    found = await anyio.to_thread.run_sync(read_servers, place)
+    held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
+    notes = (*found.problems, *found.warnings, *held)
+    if not found.specs:
+        return None, notes
+    from holdfast.extensions.mcp_servers import session_servers  # noqa: PLC0415 - likewise
+
+    servers = session_servers(found.specs, cwd=ground.cwd, data=data_dir(), roots=ground.roots, keep=outputs.keep)
+    return await stack.enter_async_context(servers), notes

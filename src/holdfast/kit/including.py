@@ -1,0 +1,127 @@
+"""What the text of a skill or a command has put in: judged by the policy like any call, then run behind the same walls."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from holdfast.config.json_text import read_regular
+from holdfast.extensions.inclusions import FileInclusion, Inclusion, ShellInclusion
+from holdfast.extensions.invocation import Judged
+from holdfast.logic.hooking import due
+from holdfast.logic.permissions import Call, weigh
+from holdfast.runtime.world import World
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.event import Event
+from holdfast.vocab.event_tools import CallFacts
+from holdfast.vocab.rules import Rule
+
+if TYPE_CHECKING:
+    from holdfast.ports import Confinement, ToolContext
+
+SECONDS: Final = 60.0
+"""Time for one command of a text."""
+LARGEST: Final = 256 * 1024
+"""Bytes of a file that is put in."""
+
+
+class Including:
+    """Judges and brings what texts include, for one session."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._facts: dict[Inclusion, CallFacts | None] = {}
+
+    async def judge(self, inclusion: Inclusion) -> Judged:
+        """What the policy says. A hook that decides about such calls has not been heard, so nothing that one guards is run."""
+        name, args = inclusion.call
+        tool = self._world.tools.get(name)
+        if tool is None:
+            return Judged(decision="deny", reason=f"this session has no {name}")
+        world, policy, progress = self._world, self._world.policy(), self._world.state.progress
+        if due(policy, "PreToolUse", f"inclusion-{inclusion.line}", word=name) is not None:
+            return Judged(decision="ask", reason=f"a hook decides about calls of {name}")
+        facts = self._facts[inclusion] = await world.look(name, args)
+        ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
+        verdict = weigh(
+            Call(tool=tool.spec, args=args),
+            ground,
+            policy.rules,
+            mode=progress.mode,
+            scope=progress.scope,
+            granted=[replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules],
+            taint=progress.consent.taint,
+        )
+        return Judged(decision=verdict.decision, reason=verdict.detail)
+
+    async def bring(self, inclusion: Inclusion) -> str | None:
+        """What an inclusion that was judged stands for; None for a file that is not there."""
+        if isinstance(inclusion, FileInclusion):
+            return await anyio.to_thread.run_sync(self._read, inclusion)
+        return await self._run(inclusion)
+
+    def _read(self, inclusion: FileInclusion) -> str | None:
+        facts = self._facts.get(inclusion)
+        written = str(Path(self._world.cwd, Path(inclusion.path).expanduser()))
+        real = (facts.links if facts is not None else {}).get(written, written)
+        try:
+            content, _ = read_regular(Path(real), LARGEST)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except OSError as exc:
+            raise UserError(f"{inclusion.path!r} cannot be read: {exc.strerror or exc}.") from exc
+        return content.decode("utf-8", "replace")
+
+    async def _run(self, inclusion: ShellInclusion) -> str:
+        name, args = inclusion.call
+        tool = self._world.tools.get(name)
+        assert tool is not None  # it was judged
+        walls = self._world.raise_walls
+        confinement = await anyio.to_thread.run_sync(walls) if walls is not None else None
+        facts = self._facts.get(inclusion)
+        context: ToolContext = _Context(self._world, facts.links if facts is not None else {}, confinement)
+        try:
+            with anyio.fail_after(SECONDS):
+                output = await tool.run(args, context)
+        except TimeoutError:
+            raise UserError(f"it did not end within {SECONDS:g} seconds.") from None
+        if output.failed:
+            raise UserError(output.text[-500:] or "it failed.")
+        return output.text
+
+
+@dataclass(frozen=True)
+class _Context:
+    """What a tool sees that runs for a text and not for a call: nothing of it is in the log but what the text came to."""
+
+    _world: World
+    links: Mapping[str, str]
+    confinement: "Confinement | None"
+    call: str = field(default="inclusion")
+
+    @property
+    def key(self) -> str:
+        """A key of no call."""
+        return f"{self._world.session}:{self.call}"
+
+    @property
+    def cwd(self) -> str:
+        """The working folder of the session."""
+        return self._world.cwd
+
+    def seen(self, path: str) -> str:
+        """The version of a file when the session last read or wrote it."""
+        return self._world.state.seen.get(path, "")
+
+    def show(self, text: str) -> None:
+        """Nobody watches."""
+
+    def note(self, event: Event) -> None:
+        """There is no call that an event could be about."""
+
+    async def emit(self, event: Event) -> None:
+        """Likewise."""

@@ -1,0 +1,149 @@
+"""The kit of an open session: what was found around it, kept fresh, and the commands that make use of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Concatenate, ParamSpec
+
+import anyio
+import anyio.to_thread
+
+from holdfast.commands.registry import Commands
+from holdfast.commands.spec import CommandModule
+from holdfast.extensions.invocation import Surroundings, expand, injected, render
+from holdfast.extensions.scanning import Found
+from holdfast.extensions.skills import Skill
+from holdfast.instructions.gathering import Instructions, Why
+from holdfast.kit.including import Including
+from holdfast.kit.looking import Around, look_again
+from holdfast.logic.tokens import estimate_text
+from holdfast.memory.answer import MemoryAnswer
+from holdfast.memory.memory import Memory
+from holdfast.runtime.runner import Runner
+from holdfast.vocab.event import Draft
+
+if TYPE_CHECKING:
+    from holdfast.extensions.plugin import Plugin
+    from holdfast.mcp.servers import Servers, ServerStatus
+
+P = ParamSpec("P")
+
+
+class Kit:
+    """What a session found around it. Made before its loop; bound to it with `bind`."""
+
+    def __init__(
+        self, around: Around, *, servers: "Servers | None" = None, notes: Sequence[str] = (), offers: Sequence[str] = ()
+    ) -> None:
+        self._around = around
+        self._notes = tuple(notes)
+        self._runner: Runner | None = None
+        self._including: Including | None = None
+        self._freshening = anyio.Lock()
+        self.servers = servers
+        self.background: Callable[[], Sequence[tuple[str, str]]] = tuple
+        """What runs in the background: its name, and what it is."""
+        self.commands = Commands(offers=frozenset(offers))
+
+    def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
+        """Work for the session that `runner` drives, with the commands of `modules`."""
+        self._runner = runner
+        self._including = Including(runner.world)
+        for module in modules:
+            self.commands.add_module(module)
+
+    # --- what there is -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def found(self) -> Found:
+        """Skills, agents and commands of one's own."""
+        return self._around.found
+
+    @property
+    def instructions(self) -> Instructions:
+        """What the session is told before anybody speaks."""
+        return self._around.instructions
+
+    @property
+    def memory(self) -> Memory | None:
+        """What is remembered about the project; None when that is switched off."""
+        return self._around.memory
+
+    @property
+    def plugins(self) -> "tuple[Plugin, ...]":
+        """The plugins that are on."""
+        return self._around.plugins.plugins
+
+    @property
+    def language(self) -> str:
+        """The language that the person would like to read; empty when nobody said."""
+        return self._around.place.language
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know about what was found."""
+        failed = (
+            f"The MCP server {name!r} does not answer: {status.why}"
+            for name, status in self.server_status().items()
+            if status.state == "failed"
+        )
+        return (*self._notes, *self._around.notes, *failed)
+
+    def server_status(self) -> "Mapping[str, ServerStatus]":
+        """How it stands with each MCP server."""
+        return self.servers.status if self.servers is not None else {}
+
+    # --- keeping fresh -----------------------------------------------------------------------------------------------------------
+
+    async def keep_fresh(self) -> None:
+        """Look again if anything that was read has changed. A few looks at the file system when nothing has."""
+        async with self._freshening:  # whoever asks first goes on first
+            if await anyio.to_thread.run_sync(self._around.is_stale):
+                await self.refresh("changed")
+
+    async def refresh(self, why: Why) -> bool:
+        """Put the instructions together again; say whether they are others now. The model has them from the next request on."""
+        runner = self._bound()
+        mode = runner.world.state.progress.mode
+        before = self.instructions.sha256
+        self._around = await anyio.to_thread.run_sync(partial(look_again, self._around, mode=mode))
+        now = self.instructions
+        if now.sha256 == before and why != "compacted":
+            return False
+        grown = estimate_text(now.text) - estimate_text(runner.world.instructions)
+        runner.tell(now.text, now.sha256, max(0, runner.policy.overhead + grown))
+        runner.riders = (*runner.riders, Draft(event=now.event(why)))
+        return now.sha256 != before
+
+    async def speak(self, language: str) -> None:
+        """Have the answers in a language, for this session."""
+        self._around = replace(self._around, place=replace(self._around.place, language=language))
+        await self.refresh("asked")
+
+    # --- using it ----------------------------------------------------------------------------------------------------------------
+
+    async def said_by(self, skill: Skill, arguments: str) -> tuple[str, str]:
+        """The text of a skill or command with everything that it includes, and what a person types for it.
+
+        Raise `UserError` when it cannot be had: then nothing of it was run, or the rest of it was not.
+        """
+        world = self._bound().world
+        assert self._including is not None
+        about = Surroundings(session_id=world.session, project_dir=str(self._around.sources.root))
+        rendered = await render(skill, arguments, about)
+        text = await expand(rendered, self._including.bring, judge=self._including.judge)
+        return (text if skill.fork else injected(rendered, text)), rendered.display
+
+    async def remember(
+        self, answer: Callable[Concatenate[Memory, P], MemoryAnswer], *args: P.args, **kwargs: P.kwargs
+    ) -> MemoryAnswer:
+        """Ask the memory something, beside the loop."""
+        assert self.memory is not None
+        asked = await anyio.to_thread.run_sync(partial(answer, self.memory, *args, **kwargs))
+        if any(event.act in ("saved", "approved") for event in asked.events):
+            await self.refresh("changed")
+        return asked
+
+    def _bound(self) -> Runner:
+        assert self._runner is not None, "a kit is used after `bind`"
+        return self._runner

@@ -1,0 +1,132 @@
+"""One look around the folder of a session: plugins, skills, agents, commands, memory, and the instructions that come of them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from holdfast.config.settings import Settings
+from holdfast.extensions.plugin import Plugin
+from holdfast.extensions.plugin_loading import Loaded
+from holdfast.extensions.plugin_place import PluginPlace
+from holdfast.extensions.scanning import Found, scan_now
+from holdfast.extensions.sources import PluginFolders, Sources, plugin_folders, sources_of
+from holdfast.instructions.gathering import Instructions, gather
+from holdfast.instructions.place import Listed, Place, find_place
+from holdfast.logic.hooks.reading import read_hooks
+from holdfast.logic.hooks.spec import HookSpec
+from holdfast.memory.memory import Memory
+from holdfast.options import Options
+from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import Mode
+from holdfast.workspaces.project import data_dir
+
+
+@dataclass(frozen=True, kw_only=True)
+class Around:
+    """What was found around a folder."""
+
+    sources: Sources
+    found: Found = field(default_factory=Found)
+    plugins: Loaded = field(default_factory=Loaded)
+    memory: Memory | None = None
+    place: Place
+    instructions: Instructions
+    handing: bool = False
+    """Whether work can be handed to agents: without a tool for that, the model is told of none."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know: what was skipped, held back, or wrong."""
+        held = (f"The plugin {name!r} of this workspace waits for trust." for name in self.plugins.held_back)
+        return (*self.plugins.problems, *held, *map(str, self.found.problems), *self.instructions.problems)
+
+    def is_stale(self) -> bool:
+        """Whether anything that was looked at is not as it was."""
+        return self.instructions.stale() or self.found.is_stale()
+
+
+def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Around:
+    """Look at everything that people keep for an agent. Blocks on files; raises nothing for what is wrong with one of them."""
+    folder, trusted = Path(cwd), options.trust is not False
+    plugins = _plugins(options, folder)
+    sources = sources_of(folder, trusted=trusted, survey=options.survey, plugins=tuple(map(_folders, plugins.plugins)))
+    found = scan_now(sources)
+    settings = options.layered.settings if options.layered is not None else Settings()
+    memory = (
+        Memory(sources.root, clock=options.clock, session=session, trusted=trusted) if settings.memory.enabled else None
+    )
+    place = find_place(
+        folder,
+        trusted=trusted,
+        folders=options.folders,
+        system_prompt=options.system_prompt,
+        append=_appended(options, plugins.plugins),
+        language=settings.language,
+        task_context=settings.task_context.enabled,
+        task_folder=settings.task_context.dir,
+        mode=mode,
+        model=model,
+        window=window,
+        date=datetime.fromtimestamp(options.clock.now() / 1_000_000, UTC).strftime("%Y-%m-%d"),
+    )
+    handing = any(each.spec.child for each in options.tools or ())
+    place = listed(place, found, memory, handing=handing)
+    return Around(
+        handing=handing,
+        sources=sources,
+        found=found,
+        plugins=plugins,
+        memory=memory,
+        place=place,
+        instructions=gather(place),
+    )
+
+
+def look_again(before: Around, *, mode: Mode) -> Around:
+    """Look once more at what may have changed, in the same place."""
+    found = scan_now(before.sources) if before.found.is_stale() else before.found
+    place = listed(replace(before.place, mode=mode), found, before.memory, handing=before.handing)
+    return replace(before, found=found, place=place, instructions=gather(place))
+
+
+def listed(place: Place, found: Found, memory: Memory | None, *, handing: bool) -> Place:
+    """`place` with what was found there."""
+    remembered = memory.at_start() if memory is not None else None
+    return replace(
+        place,
+        memory=remembered.text if remembered is not None else "",
+        memory_source=remembered.source if remembered is not None else "",
+        skills=tuple(Listed(name=each.name, description=each.listing) for each in found.for_model),
+        agents=tuple(
+            Listed(name=each.name, description=each.listing) for each in (found.usable_agents if handing else ())
+        ),
+    )
+
+
+def plugin_hooks(plugins: Iterable[Plugin]) -> tuple[HookSpec, ...]:
+    """The hooks that plugins bring. They run in the plugin's own folder's name."""
+    return tuple(
+        spec
+        for plugin in plugins
+        for section in plugin.hooks_raw
+        for spec in read_hooks(section, source="plugin", root=str(plugin.folder)).specs
+    )
+
+
+def plugin_rules(plugins: Iterable[Plugin]) -> tuple[Rule, ...]:
+    """What plugins deny, and what they want a person to be asked for."""
+    return tuple(rule for plugin in plugins for rule in plugin.deny_rules)
+
+
+def _plugins(options: Options, folder: Path) -> Loaded:
+    return PluginPlace.of(options.layered, folder).load() if options.layered is not None else Loaded()
+
+
+def _folders(plugin: Plugin) -> PluginFolders:
+    return plugin_folders(plugin, str(data_dir() / "plugins" / "data" / plugin.id))
+
+
+def _appended(options: Options, plugins: Iterable[Plugin]) -> str:
+    told = (plugin.instructions for plugin in plugins)
+    return "\n\n".join(filter(None, (*told, options.append_system_prompt)))

@@ -1,0 +1,68 @@
+"""What goes on beside the conversation of an open session: extensions that live with it, and instructions that are kept true."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from holdfast.extensions.lifecycle import ExtensionContext, Extensions, Started
+from holdfast.logic.report import ResumeReport
+from holdfast.opening import Prepared
+from holdfast.options import Options
+from holdfast.session import Session
+from holdfast.vocab.errors import IllegalTransition
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_limits import Compacted
+from holdfast.vocab.events import TurnCompleted
+from holdfast.workspaces.project import data_dir
+
+
+class Living:
+    """The extensions of a session, from before it is open until it is closed."""
+
+    def __init__(self) -> None:
+        self._extensions = Extensions()
+        self._started = Started()
+
+    async def start(self, options: Options, prepared: Prepared) -> None:
+        """Start what was given. Whatever is wrong with an extension, the session opens."""
+        if not options.extensions and not prepared.state.slots:
+            return
+        context = ExtensionContext(
+            session=prepared.session,
+            cwd=prepared.state.meta.cwd,
+            project=prepared.state.meta.project,
+            resumed=prepared.report is not None,
+            data=str(data_dir() / "extensions"),
+        )
+        self._started = await self._extensions.start(tuple(options.extensions), prepared.state.slots, context)
+
+    async def stop(self) -> None:
+        """Let go of them."""
+        await self._extensions.stop()
+
+    def reported(self, report: ResumeReport | None) -> ResumeReport | None:
+        """The report of a resume, with those that are missing or failed."""
+        return None if report is None else replace(report, absent=(*report.absent, *self._started.absent))
+
+    def warnings(self, *, resumed: bool) -> Sequence[str]:
+        """What whoever opens a new session should know; a resume has it in its report."""
+        return () if resumed else self._started.notes
+
+    async def attend(self, session: Session) -> None:
+        """Put the state of extensions away after each turn, and the instructions together again after each compaction."""
+        await session.note(*(Draft(event=fault) for fault in self._started.faults))
+        session.on_close(lambda: self._put_away(session))
+        subscription = session.subscribe()
+        try:
+            async for item in subscription:
+                if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
+                    await self._put_away(session)
+                elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.kit is not None:
+                    await session.kit.refresh("compacted")
+        except IllegalTransition:  # it was closed between two looks
+            return
+        finally:
+            subscription.close()
+
+    async def _put_away(self, session: Session) -> None:
+        await session.note(*await self._extensions.drafts())

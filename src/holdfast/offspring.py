@@ -1,0 +1,141 @@
+"""Child sessions: opened in the same store, with what their parent has, and nothing of their own to hand on."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from holdfast.ceilings import not_about_money
+from holdfast.hands import Hands
+from holdfast.kit.forking import Forks
+from holdfast.listening import RunAgent
+from holdfast.logic.hooks.spec import AgentHook
+from holdfast.logic.parts import LONG
+from holdfast.models import childs_model
+from holdfast.options import Options
+from holdfast.ports import EventStore
+from holdfast.runtime.world import OpenChild, Tell, World
+from holdfast.session import Session
+from holdfast.vocab.errors import TurnError, TurnPaused
+from holdfast.vocab.event_limits import BudgetSet, ChildPaused
+from holdfast.vocab.events import ChildFinished, ChildStarted
+
+Open = Callable[[Options], AbstractAsyncContextManager[Session]]
+
+
+def agent_runner(options: Options, hands: Hands, world: World, open_with: Open) -> RunAgent:
+    """Lets a child that can only look around answer for a hook. It is kept nowhere."""
+
+    async def answer(prompt: str, hook: AgentHook) -> str:
+        inherited = replace(
+            options,
+            store=None,
+            session_id=None,
+            resume=None,
+            fork=False,
+            cwd=world.cwd,
+            model=hook.model or world.state.progress.model,
+            tools=hands.looking(),
+            tool_names=None,
+            only_tools=True,
+            permission_mode="plan",
+            fs_scope=world.state.progress.scope,
+            taint=tuple(sorted(world.state.progress.consent.taint)),
+            parameters={},
+            max_rounds=hook.max_turns,
+            hooks=(),
+            hook_specs=(),
+            parent=world.session,
+            machine=None,
+            owner=None,
+            asker=None,
+            prompt=None,
+        )
+        async with open_with(inherited) as child:
+            return await child.run(prompt)
+
+    return answer
+
+
+def child_opener(options: Options, store: EventStore, world: World, forks: Forks, open_with: Open) -> OpenChild:
+    """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
+
+    async def open_child(started: ChildStarted, tell: Tell) -> ChildFinished | ChildPaused:
+        fork = await forks.of(started)
+        inherited = replace(
+            options,
+            store=store,
+            session_id=started.child,
+            resume=None,
+            fork=False,
+            name="",
+            cwd=world.cwd,
+            model=await childs_model(fork.model or options.model or world.state.progress.model, started, world),
+            permission_mode=world.state.progress.mode,
+            fs_scope=world.state.progress.scope,
+            tools=[each for each in options.tools or () if not each.spec.child],
+            tool_names=fork.names(world.tools.specs()) if fork.narrows else _without_children(options),
+            system_prompt=world.instructions,
+            append_system_prompt="",
+            parent=world.session,
+            machine=None,
+            extensions=(),
+            owner=None,
+            taint=tuple(sorted(world.state.progress.consent.taint)),
+            **_share(started, options),
+        )
+        opened: list[Session] = []
+        try:
+            return await _run_child(msgspec.structs.replace(started, prompt=fork.prompt), inherited, opened, open_with)
+        finally:
+            for child in opened:  # closed by now: a call that was cut short is settled
+                tell(child.usage, child.cost, child.taint)
+
+    return open_child
+
+
+def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
+    """What a child may spend. Nobody is asked for more in the middle of it: it waits, and its parent asks."""
+    share = msgspec.convert(started.budget, BudgetSet) if started.budget else BudgetSet(limit=None)
+    return {
+        "budget_microcents": share.limit,
+        "on_exceed": share.on_exceed,
+        "allow_unpriced": True,
+        "asker": not_about_money(options.asker or options.prompt),
+    }
+
+
+def _without_children(options: Options) -> list[str] | None:
+    makes_children = {each.spec.name for each in options.tools or () if each.spec.child}
+    return None if options.tool_names is None else [name for name in options.tool_names if name not in makes_children]
+
+
+async def _run_child(
+    started: ChildStarted, options: Options, opened: list[Session], open_with: Open
+) -> ChildFinished | ChildPaused:
+    async with open_with(options) as child:
+        opened.append(child)
+        text, outcome = "", "completed"
+        try:
+            text = await child.run(started.prompt, input_id=started.call)
+        except TurnPaused:
+            share = options.budget_microcents or 0
+            return ChildPaused(call=started.call, child=started.child, share=share, spent=child.usage, cost=child.cost)
+        except TurnError as exc:
+            text, outcome = exc.text or str(exc), "failed"
+        return ChildFinished(
+            call=started.call,
+            child=started.child,
+            outcome="completed" if outcome == "completed" else "failed",
+            text=_short(text, started.child),
+            spent=child.usage,
+            cost=child.cost,
+            taint=child.taint,
+        )
+
+
+def _short(text: str, child: str) -> str:
+    """A child's answer as its parent keeps it: an event stays small, and the child's own log has the whole."""
+    return text if len(text) <= LONG else f"{text[:LONG]}\n(cut here; session {child} has the rest)"

@@ -1,0 +1,86 @@
+"""Settings that change while a session is open."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.reload import changed, refreshed
+from holdfast.config.trust import TrustBook
+from tests.config.world import World, rules
+
+GUARDED = {"permissions": {"deny": ["Bash(rm *)"]}, "hooks": {"PreToolUse": [{"hooks": [{"command": "guard"}]}]}}
+
+
+def touch_later(path: Path) -> None:
+    """Let a file look as if it had been written later than it was."""
+    before = path.stat()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1_000_000))
+
+
+CHANGES: dict[str, Callable[[World], object]] = {
+    "the person's": lambda world: world.write(world.config, {"retries": 2}),
+    "a new file of the project": lambda world: world.write(".claude/settings.local.json", {}),
+    "new servers": lambda world: world.write(".mcp.json", {}),
+    "a file that goes": lambda world: world.config.unlink(),
+    "the same size, later": lambda world: touch_later(world.config),
+    "another file in its place": lambda world: world.write(world.home / "x", {"retries": 1}).replace(world.config),
+    "trust": lambda world: TrustBook(world.data).record(world.read().trust.survey, 1),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_any_file_is_noticed_also_of_one_that_was_not_there(
+    world: World, change: Callable[[World], object]
+) -> None:
+    world.write(world.config, {"retries": 1})
+    found = world.read()
+
+    assert not changed(found)
+    change(world)
+    assert changed(found)
+    assert not changed(world.read())
+
+
+def test_what_did_not_change_is_not_read_again(world: World) -> None:
+    found = world.read()
+
+    again = refreshed(found, lambda: pytest.fail("must not be read"))
+
+    assert (again.layers is found, again.changed, again.notes) == (True, False, ())
+
+
+def test_what_changed_is_read_and_what_is_new_to_say_is_told_once(world: World) -> None:
+    world.write(world.config, {"retries": 1, "odd": 1})
+    first = world.read()
+    world.write(world.config, {"retries": 2, "odd": 1, "older": 1})
+
+    found = refreshed(first, world.read)
+
+    assert (found.changed, found.layers.settings.retries) == (True, 2)
+    (note,) = found.notes
+    assert "'older'" in note
+    assert not refreshed(found.layers, world.read).changed
+
+
+@pytest.mark.parametrize("broken", ["", "{", '{"permissions": {"deny": "Bash"}}'])
+@pytest.mark.parametrize("remembered", [True, False])
+def test_rb_w10_a_file_that_breaks_between_turns_goes_on_denying_and_guarding(
+    world: World, broken: str, remembered: bool
+) -> None:
+    world.write(world.config, GUARDED)
+    first = world.read()
+    world.config.write_text(broken, encoding="utf-8")
+    if not remembered:
+        for copy in (world.data / "last-good").iterdir():
+            copy.unlink()
+
+    found = refreshed(first, world.read)
+
+    assert rules(found.layers) == [("deny", "Bash(rm *)", "person")]
+    assert [each.section for each in found.layers.hooks] == [GUARDED["hooks"]]
+    assert found.changed == remembered
+    assert str(world.config) in " ".join(found.notes)
+    world.write(world.config, {})
+    assert refreshed(found.layers, world.read).layers.rules == ()

@@ -1,0 +1,119 @@
+"""Who may know whom, beyond the layers: doors use the library, the library names no provider, a transport sees what everybody sees."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast import Tool, make_bash, make_glob, make_grep, open_session
+from holdfast.tools.web.fetch import make_web_fetch
+from holdfast.tools.web.search import make_web_search
+from tests.contracts.kit import calls, scripted
+from tests.source_tree import SOURCE, Module, imports, parse_tree
+
+LIBRARY = (
+    "session",
+    "assemble",
+    "opening",
+    "options",
+    "models",
+    "ceilings",
+    "hands",
+    "shelf",
+    "replay",
+    "runtime",
+    "config",
+)
+SEAM = ("registry", "resolve", "catalog", "address", "format", "recorded", "scripted", "http_model", "local")
+"""What the library may know of providers: how one is found by its name, and what is in the box. No provider's own format."""
+ALLOWED = {
+    ("cli/doctor.py", "holdfast.tools.ripgrep"),  # it says whether the search program is there
+    ("cli/memory.py", "holdfast.tools.processes"),  # the mark that programs of a session carry
+}
+PUBLIC = ("session", "ports", "vocab", "wire")
+"""What a transport may know."""
+
+
+def strangers(modules: Sequence[Module]) -> Iterator[str]:
+    """Say every import that goes round the public ways."""
+    for module in modules:
+        unit = module.path.removesuffix(".py").partition("/")[0]
+        for found in imports(module):
+            package, _, rest = found.target.partition(".")
+            part, _, inner = rest.partition(".")
+            if package != "holdfast" or (module.path, found.base) in ALLOWED:
+                continue
+            if unit == "cli" and part in ("session", "tools"):
+                yield f"{module.path}:{found.line}: the command line imports {found.base}"
+            if unit in LIBRARY and part == "providers" and inner.partition(".")[0] not in SEAM:
+                yield f"{module.path}:{found.line}: the library imports {found.base}"
+            if unit in ("session", "runtime") and part == "providers":
+                yield f"{module.path}:{found.line}: a session imports {found.base}"
+            if unit == "transports" and part not in PUBLIC:
+                yield f"{module.path}:{found.line}: a transport imports {found.base}"
+
+
+@pytest.mark.contract("RB-116")
+def test_nobody_goes_round_the_public_ways() -> None:
+    paths = (path for unit in ("cli", "transports", *LIBRARY) for path in SOURCE.glob(f"{unit}*/**/*.py"))
+    files = (*paths, *(SOURCE / f"{unit}.py" for unit in ("transports", *LIBRARY)))
+    texts = {path.relative_to(SOURCE).as_posix(): path.read_text(encoding="utf-8") for path in files if path.is_file()}
+    assert {"cli/root.py", "runtime/runner.py", "transports.py", "assemble.py"} <= texts.keys()
+    assert list(strangers(parse_tree(texts))) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("cli/root.py", "from holdfast.session import Session"),
+        ("cli/root.py", "def f():\n    import holdfast.tools.read"),
+        ("cli/root.py", "from holdfast.tools.ripgrep import find_ripgrep"),
+        ("assemble.py", "from holdfast.providers.anthropic import encode"),
+        ("config/finding.py", "from holdfast.providers import google"),
+        ("runtime/runner.py", "from holdfast.providers.registry import PROVIDERS"),
+        ("transports.py", "from holdfast.runtime.runner import Runner"),
+        ("transports.py", "from holdfast.stores.urls import open_store"),
+    ],
+)
+def test_a_way_round_is_found(path: str, source: str) -> None:
+    assert len(list(strangers(parse_tree({path: source})))) == 1
+
+
+@pytest.mark.contract("RB-117")
+async def test_the_tools_can_be_put_into_a_session_of_ones_own_choosing(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("needle\n")
+    chosen: list[Tool] = [
+        holdfast.read_file,
+        holdfast.write_file,
+        holdfast.edit_file,
+        make_glob(),
+        make_grep(),
+        make_bash(),
+    ]
+    wanted = (
+        ("Read", {"file_path": "a.txt"}),
+        ("Write", {"file_path": "b.txt", "content": "b"}),
+        ("Edit", {"file_path": "a.txt", "old_string": "needle", "new_string": "thread"}),
+        ("Glob", {"pattern": "*.txt"}),
+        ("Grep", {"pattern": "thread"}),
+        ("Bash", {"command": "cat a.txt b.txt"}),
+    )
+    async with open_session(
+        model=scripted(calls(*wanted), "done"),
+        store=None,
+        tools=chosen,
+        only_tools=True,
+        cwd=tmp_path,
+        permission_mode="bypassPermissions",
+    ) as session:
+        assert session.tools == tuple(name for name, _ in wanted)
+        result = await session.result("go")
+    assert sorted((each.tool, each.outcome) for each in result.tools) == sorted((name, "ok") for name, _ in wanted)
+
+
+@pytest.mark.contract("RB-117")
+def test_every_public_name_is_there_and_they_are_few() -> None:
+    assert all(getattr(holdfast, name) is not None for name in holdfast.__all__)
+    assert len(holdfast.__all__) <= 30
+    assert (callable(make_web_fetch), callable(make_web_search)) == (True, True)  # where the docstring says they live
