@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -19,3 +20,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 def anyio_backend() -> str:
     """Run async tests on asyncio, the backend that the terminal and the server use."""
     return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobodys_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let no test see the settings or the keys of whoever runs the tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
+        for name in [name for name in os.environ if name.endswith("_API_KEY")]:
+            patch.delenv(name)
+        yield

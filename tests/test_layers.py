@@ -27,6 +27,7 @@ LAYERS: dict[str, int] = {
     "commanding": 6,
     "offspring": 6,
     "living": 6,
+    "reloading": 6,
     "version": 1,
     "options": 6,
     "hooks": 6,

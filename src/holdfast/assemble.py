@@ -15,8 +15,10 @@ from msgspec.structs import replace as replace_fields
 
 from holdfast import replay, shelf
 from holdfast.ceilings import known_facts, make_policy, suited
+from holdfast.checkpoints.keeping import Keeping
 from holdfast.config.apply import settled
 from holdfast.config.granting import EVERYWHERE, GrantBook
+from holdfast.config.settings import Settings
 from holdfast.hands import Hands, StoredOutputs
 from holdfast.hooks import registered
 from holdfast.instructions.base import BASE
@@ -38,13 +40,13 @@ from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
 from holdfast.ports import EventStore, Model, Trace
 from holdfast.providers.local.profile import profile_of
+from holdfast.reloading import Relisten, Reloading
 from holdfast.runtime.bus import Bus
 from holdfast.runtime.hooks.means import PythonFunction
 from holdfast.runtime.inbox import Inbox
-from holdfast.runtime.keep_files import Keeping
 from holdfast.runtime.lease import beat
 from holdfast.runtime.runner import Runner
-from holdfast.runtime.world import FindModel, KeepRules, World
+from holdfast.runtime.world import FindModel, HearHooks, KeepRules, World
 from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
@@ -85,7 +87,7 @@ class _Block:
         options = self._options
         async with AsyncExitStack() as stack:
             store = await _store(options, stack)
-            options = await settled(options, store)
+            given, options = options, await settled(options, store)
             trace = await _trace(options, store, stack)
             models = Models(options, store)
             stack.push_async_callback(_shielded, models.aclose)
@@ -98,6 +100,7 @@ class _Block:
             stack.push_async_callback(_shielded, living.stop)
             await living.start(options, prepared)
             built = await _built(options, store, trace, prepared, find, facts, stack)
+            built.reloads(given, options)
             runner = built.runner
             tasks = runner.world.tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
@@ -182,6 +185,8 @@ class _Built:
     forks: Forks
     toolset: Toolset
     hands: Hands
+    own_hooks: Sequence[HookSpec]
+    relisten: Relisten
 
     def bound(self, options: Options, known: str, *, resumed: bool) -> "_Built":
         """Let the kit work for the loop. `known` are the instructions that the log has."""
@@ -192,6 +197,13 @@ class _Built:
         if told.sha256 != known:
             self.runner.riders = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
+
+    def reloads(self, given: Options, options: Options) -> None:
+        """Have settings read again that change while the session is open, unless whoever opened it gave their own."""
+        if self.kit is not None and options.layered is not None and not isinstance(given.settings, Settings):
+            self.kit.reload = Reloading(
+                given, options, self.kit, self.runner, self.hands, self.own_hooks, self.relisten, self.kit.add_note
+            )
 
     def belongs_to(self, session: Session) -> None:
         """Tell the tools whose they are."""
@@ -237,8 +249,8 @@ async def _built(
     world.open_child = child_opener(options, store, world, forks, open_with)
     if options.checkpoints and not options.only_tools:
         world.files = Keeping(world, ground.roots)
-    if policy.hooks:
-        world.hear_hooks = _listening(options, policy.hooks, functions, hands, world).hear
+    relisten = functools.partial(_listening, functions=functions, hands=hands, world=world)
+    world.hear_hooks = relisten(options, policy.hooks)
     runner = Runner(
         world,
         lease=prepared.lease,
@@ -252,17 +264,21 @@ async def _built(
     )
     if kit is not None:
         kit.background = hands.running
-    built = _Built(runner, kit, forks, toolset, hands)
+    built = _Built(runner, kit, forks, toolset, hands, own_hooks, relisten)
     return built.bound(options, prepared.state.instructions, resumed=prepared.report is not None)
 
 
 def _listening(
     options: Options,
     specs: Sequence[HookSpec],
+    *,
     functions: Mapping[str, PythonFunction],
     hands: Hands,
     world: World,
-) -> Listening:
+) -> HearHooks | None:
+    """Who hears hooks; nobody when there are none."""
+    if not specs:
+        return None
     return Listening(
         specs=specs,
         functions=functions,
@@ -270,7 +286,7 @@ def _listening(
         environment=hands.programs,
         survey=options.survey,
         run_agent=agent_runner(options, hands, world, open_with),
-    )
+    ).hear
 
 
 def _told(options: Options, prepared: Prepared) -> str:

@@ -38,7 +38,7 @@ class Options:
     model: str | Model | None = None
     """`provider:model`, a model, or the name of a profile of the settings."""
     settings: "Settings | str | Path | None" = None
-    """What fills the fields that say nothing: settings, and then no file is read; or a file over those that are found. None: those alone."""
+    """What fills the fields that say nothing: settings, and then no file is read, or a file over those that are found."""
     layers: "Callable[[Path], Layered] | None" = None
     """Reads the settings files of a folder, in layers, instead of the usual way; then `settings` is not used."""
     find: Callable[[str], Model] | None = None

@@ -164,6 +164,8 @@ class Session(Commanding):
         state = self._world.state
         turn = state.progress.turn
         waiting = state.progress.queue
+        if self.is_restoring:
+            await self.finish_restore()
         if turn is None and not waiting:
             return None
         await self._deliver()

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.assemble import open_session
+from holdfast.checkpoints.keeping import Keeping
 from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.keep_files import Keeping
 from holdfast.session import Session
 from holdfast.workspaces.trees import OWN, Limits
 

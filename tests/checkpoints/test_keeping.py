@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import anyio
 import pytest
 
+from holdfast.checkpoints.keeping import Keeping
 from holdfast.ports import ModelReply, ModelRequest, ToolContext
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.runtime.clock import SystemClock
-from holdfast.runtime.keep_files import Keeping
 from holdfast.session import Session
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.crash_store import WrappedStore

@@ -119,7 +119,7 @@ async def test_the_profiles_of_the_person_are_found_without_saying_so(
     (tmp_path / "settings.json").write_text(json.dumps(content), encoding="utf-8")
     async with open_session(model="mine", store=None) as session:
         assert session.model == "mine:m"
-        assert session._runner.policy.max_session_turns == 50
+        assert session._runner.policy.max_session_turns == 1
     with pytest.raises(UserError, match="no model 'yours"):
         async with open_session(model="yours:m", store=None):
             pytest.fail("must not open")

@@ -1,4 +1,7 @@
-"""Crash, interrupt or steer between any two steps: every await of the driver and of everything beside it."""
+"""Crash, interrupt or steer between any two steps of the driver and of everything beside it: a share of the awaits.
+
+`make torture` tries every one of them.
+"""
 
 from pathlib import Path
 
@@ -15,14 +18,14 @@ every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scena
 @pytest.mark.parametrize("action", ["crash", "interrupt", "steer"])
 @pytest.mark.contract("RV-9")
 def test_a_session_holds_whatever_happens_at_any_await(scenario: Scenario, action: Action, tmp_path: Path) -> None:
-    report = interfere_everywhere(scenario, folder=tmp_path, actions=(action,), share=0.3)
+    report = interfere_everywhere(scenario, folder=tmp_path, actions=(action,), share=0.1)
 
     assert report.problems == (), report.words()
-    assert report.tried > 15
+    assert report.tried > 3
 
 
 @every_scenario
 def test_a_session_holds_when_two_things_happen(scenario: Scenario, tmp_path: Path) -> None:
-    report = interfere_everywhere(scenario, folder=tmp_path, share=0.0, pairs=15)
+    report = interfere_everywhere(scenario, folder=tmp_path, share=0.0, pairs=8)
 
     assert report.problems == (), report.words()

@@ -8,7 +8,7 @@ from tests.torture.forks import Forks
 from tests.torture.kill9 import StoreKind, torment
 from tests.torture.progress import Progress
 
-KILLS = 50
+KILLS = 30
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl"])

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.cli.root import run
+from tests.e2e.warm import COLD, Nest, Running
 
 SOURCE = Path(__file__).parents[2] / "src"
 Line = dict[str, Any]  # Any: what a program reads is JSON
-Process = subprocess.Popen[str]
+Process = subprocess.Popen[str] | Running
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,11 @@ class Ran:
 
 
 class Door:
-    """The command line in a folder."""
+    """The command line in a folder. With a `nest`, its processes begin as copies of one that has loaded everything."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, nest: Nest | None = None) -> None:
         self.folder = folder
+        self._nest = nest
         self.work = folder / "work"
         self.work.mkdir()
 
@@ -75,7 +77,7 @@ class Door:
         """Run a command to its end in a process of its own."""
         process = self.start(*arguments, env=env)
         out, err = process.communicate(text, timeout=50)
-        return Ran(process.returncode, out, err)
+        return Ran(process.wait(), out, err)
 
     def redirected(self, where: str, *arguments: str) -> Ran:
         """Run a command with its streams redirected as a shell does it, such as `> /dev/full`."""
@@ -93,6 +95,9 @@ class Door:
 
     def start(self, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
         """Start a command in a process of its own."""
+        environment = {**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})}
+        if self._nest is not None and not any(name.startswith(COLD) for name in env or {}):
+            return self._nest.start(arguments, folder=self.work, environment=environment)
         return subprocess.Popen(
             [sys.executable, "-W", "error", "-m", "holdfast", *arguments],
             stdin=subprocess.PIPE,
@@ -100,7 +105,7 @@ class Door:
             stderr=subprocess.PIPE,
             text=True,
             cwd=self.work,
-            env={**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})},
+            env=environment,
             preexec_fn=_hear_signals,  # noqa: PLW1509  it only resets signals
         )
 

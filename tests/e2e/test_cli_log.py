@@ -24,8 +24,8 @@ def test_a_log_is_shown_replayed_and_valid(door: Door) -> None:
     state = door.run("log", "replay", "s1").json
     assert [message["role"] for message in state["messages"]] == ["user", "assistant", "tool", "assistant"]
     assert (state["lifecycle"], state["progress"]["seq"]) == ("Closed", len(events))
-    prefix = door.run("log", "replay", "s1", "--at", "4", "--json").json
-    assert (prefix["lifecycle"], prefix["progress"]["seq"], len(prefix["messages"])) == ("Active", 4, 1)
+    prefix = door.run("log", "replay", "s1", "--at", "5", "--json").json
+    assert (prefix["lifecycle"], prefix["progress"]["seq"], len(prefix["messages"])) == ("Active", 5, 1)
     valid = door.run("log", "validate", "s1", "--json")
     assert valid.code == 0
     assert valid.json == {"session": "s1", "valid": True, "events": len(events), "problems": [], "notes": []}

@@ -1,7 +1,6 @@
 """Sessions over several processes: continued, resumed, copied, crashed and finished, and the commands that look after them."""
 
 import json
-import subprocess
 
 import pytest
 
@@ -227,9 +226,7 @@ def _told(ran: Ran) -> tuple[int, str, bool]:
 
 def test_several_sessions_may_start_at_once_on_one_store(door: Door) -> None:
     model = door.script(ONE)
-    processes: list[subprocess.Popen[str]] = [
-        door.start("-p", "hi", "--model", model, "--output-format", "json") for _ in range(6)
-    ]
+    processes = [door.start("-p", "hi", "--model", model, "--output-format", "json") for _ in range(6)]
 
     ended = [(process.communicate(timeout=50), process.returncode) for process in processes]
 

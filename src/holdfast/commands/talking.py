@@ -2,7 +2,9 @@
 
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
 from holdfast.logic.checkpoints import Checkpoint, RestoreReport
+from holdfast.logic.transcript import transcript_of
 from holdfast.vocab.errors import UserError
+from holdfast.vocab.events import TurnStarted
 
 
 @command("help", hint="[COMMAND]", safety="reads")
@@ -101,14 +103,20 @@ async def undo(call: CommandCall) -> CommandResult:
         if wanted == "compact":
             await call.session.undo_compaction()
             return CommandResult(message="The conversation is whole again.")
-        points = await call.session.checkpoints()
-        if not points:
+        turn = await _newest(call)
+        if not turn:
             return CommandResult(message="There is no turn to take back.", success=False)
-        turn = points[-1].turn
-        report = await call.session.rewind(before=turn, files=True)
+        kept = any(point.turn == turn for point in await call.session.checkpoints())
+        report = await call.session.rewind(before=turn, files=kept)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     return _gone_back(turn, report)
+
+
+async def _newest(call: CommandCall) -> str:
+    """The newest turn of the conversation as it is now: one that was gone back from is not taken back again."""
+    path = transcript_of(await call.session.events()).path()
+    return next((record.id for record in reversed(path) if isinstance(record.event, TurnStarted)), "")
 
 
 async def _checkpoints(call: CommandCall) -> CommandResult:
@@ -125,7 +133,7 @@ async def _checkpoints(call: CommandCall) -> CommandResult:
 
 async def _turn(call: CommandCall, word: str) -> Checkpoint:
     """The turn that a person means: its number or its id."""
-    for point in await call.session.checkpoints():
+    for point in reversed(await call.session.checkpoints()):  # a number that was used again means its newest turn
         if word in (point.turn, str(point.number)):
             return point
     raise UserError(f"There is no turn {word!r}. `/rewind list` shows them.")

@@ -31,7 +31,7 @@ async def settled(options: Options, store: EventStore) -> Options:
         return options
     wanted = options.resume or options.session_id
     meta = await store.meta(wanted) if wanted and await shelf.exists(store, wanted) else None
-    options = replace(await anyio.to_thread.run_sync(_with_files, options, meta), settled=True)
+    options = replace(await anyio.to_thread.run_sync(with_files, options, meta), settled=True)
     if options.find is not None:
         return options
     new = meta is None
@@ -96,7 +96,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
     )
 
 
-def _with_files(options: Options, meta: SessionMeta | None) -> Options:
+def with_files(options: Options, meta: SessionMeta | None) -> Options:
     """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own."""
     cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
     project = project_root(cwd)

@@ -1,6 +1,6 @@
 """The kit of an open session: what was found around it, kept fresh, and the commands that make use of it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
@@ -41,6 +41,8 @@ class Kit:
         self._including: Including | None = None
         self._freshening = anyio.Lock()
         self.servers = servers
+        self.reload: Callable[[], Awaitable[None]] | None = None
+        """Reads settings again that were changed."""
         self.background: Callable[[], Sequence[tuple[str, str]]] = tuple
         """What runs in the background: its name, and what it is."""
         self.commands = Commands(offers=frozenset(offers))
@@ -89,6 +91,11 @@ class Kit:
         )
         return (*self._notes, *self._around.notes, *failed)
 
+    def add_note(self, words: str) -> None:
+        """Have the person told something, once."""
+        if words not in self._notes:
+            self._notes = (*self._notes, words)
+
     def server_status(self) -> "Mapping[str, ServerStatus]":
         """How it stands with each MCP server."""
         return self.servers.status if self.servers is not None else {}
@@ -98,6 +105,8 @@ class Kit:
     async def keep_fresh(self) -> None:
         """Look again if anything that was read has changed. A few looks at the file system when nothing has."""
         async with self._freshening:  # whoever asks first goes on first
+            if self.reload is not None:
+                await self.reload()
             if await anyio.to_thread.run_sync(self._around.is_stale):
                 await self.refresh("changed")
 

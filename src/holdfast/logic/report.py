@@ -76,7 +76,9 @@ def _kept(turn: OpenTurn) -> str:
 
 
 def _redone(p: Progress) -> tuple[str, ...]:
-    asked = ("the model call that was open",) if p.asking else ()
+    asked: tuple[str, ...] = ("the model call that was open",) if p.asking else ()
+    if p.restore is not None:
+        asked += ("putting files back",)
     return asked + tuple(_named(call) for call in p.calls if call.phase == "running" and not _lost_for_good(call))
 
 

@@ -14,9 +14,8 @@ from holdfast.logic.transcript import Transcript, transcript_of
 from holdfast.runtime.bus import Subscription
 from holdfast.runtime.following import follow
 from holdfast.runtime.hearing import heard, told
-from holdfast.runtime.keep_files import Keeping
+from holdfast.runtime.kept_files import Files, Ready
 from holdfast.runtime.reading import Reading
-from holdfast.runtime.restore_plan import Ready, plan_restore
 from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import IllegalTransition, UserError
 from holdfast.vocab.event import Draft, OnExceed, Recorded
@@ -183,7 +182,7 @@ class Changing(Reading):
             self._world.files.forget()
 
     async def _restore_to(
-        self, keeping: Keeping, along: tuple[Draft, ...], *, to: str, before: str, undo: str
+        self, keeping: Files, along: tuple[Draft, ...], *, to: str, before: str, undo: str
     ) -> RestoreReport:
         if self._world.state.progress.turn is not None:
             raise IllegalTransition(
@@ -194,7 +193,7 @@ class Changing(Reading):
         records = await self.events()
         point = point_of(records, to=to, before=before, undo=undo)
         rewinds = any(isinstance(draft.event, Rewound) for draft in along)
-        ready = await plan_restore(keeping, records, point, with_conversation=rewinds)
+        ready = await keeping.ready(records, point, with_conversation=rewinds)
         if self._world.state.progress.begun != begun:
             raise IllegalTransition(f"A turn of session {self.id!r} began while its files were looked at. Try again.")
         if not ready.drafts:

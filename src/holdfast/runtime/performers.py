@@ -8,8 +8,7 @@ from holdfast.runtime.ask_model import AskModel
 from holdfast.runtime.children import RunChild
 from holdfast.runtime.compact import Compact
 from holdfast.runtime.inspect_call import InspectCall
-from holdfast.runtime.keep_files import KeepingFirst
-from holdfast.runtime.restore import RestoreFiles
+from holdfast.runtime.kept_files import KeepingFirst, RestoreKept
 from holdfast.runtime.run_hook import RunHook
 from holdfast.runtime.run_tool import RunTool
 from holdfast.runtime.wait import Wait
@@ -30,5 +29,5 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
     HookStarted: RunHook,
-    RestoreStarted: RestoreFiles,
+    RestoreStarted: RestoreKept,
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,15 +13,13 @@ from holdfast.logic.state import State
 from holdfast.ports import Asker, Clock, Confinement, EventStore, Model, Tap, Tool
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inbox import Inbox
+from holdfast.runtime.kept_files import Files
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Draft, Grant, Recorded
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
 from holdfast.vocab.events import ChildFinished, ChildStarted
 from holdfast.vocab.specs import Taint, ToolSpec, Usage
-
-if TYPE_CHECKING:
-    from holdfast.runtime.keep_files import Keeping
 
 Tell = Callable[[Usage, int, tuple[Taint, ...]], None]
 """Takes what a child session has used, spent and met in all, when it is left, however that came about."""
@@ -99,7 +97,7 @@ class World:
     ending: str = "other"
     """Why the session ends, as `SessionEnd` hooks are told."""
     open_child: OpenChild | None = None
-    files: "Keeping | None" = None
+    files: Files | None = None
     """Keeps what files hold before calls change them; None when nothing is kept."""
     idle_timeout_s: float | None = 120.0
     """How long a model may stay silent."""

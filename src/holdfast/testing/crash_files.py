@@ -12,9 +12,9 @@ from weakref import WeakKeyDictionary
 
 import anyio.lowlevel
 
+from holdfast.checkpoints.keeping import Keeping
 from holdfast.options import Options
 from holdfast.ports import ToolContext
-from holdfast.runtime.keep_files import Keeping
 from holdfast.session import Session
 from holdfast.testing.crash_cast import call, rehearsed
 from holdfast.testing.crash_stage import SESSION, Scenario, Stage

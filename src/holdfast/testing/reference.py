@@ -17,6 +17,10 @@ from typing import Final
 
 import msgspec
 
+from holdfast.testing.command_reference import commands_document
+from holdfast.testing.hook_reference import hooks_document
+from holdfast.testing.instructions_reference import instructions_document
+from holdfast.testing.settings_reference import schema_document, settings_document
 from holdfast.testing.tool_reference import tools_document
 from holdfast.vocab import deltas, errors, event, events, messages, specs
 from holdfast.wire import schema
@@ -58,6 +62,11 @@ def events_document() -> str:
 REFERENCES: Final[tuple[Reference, ...]] = (
     Reference(file="events.md", render=events_document),
     Reference(file="tools.md", render=tools_document),
+    Reference(file="settings.md", render=settings_document),
+    Reference(file="settings.schema.json", render=schema_document),
+    Reference(file="instructions.md", render=instructions_document),
+    Reference(file="commands.md", render=commands_document),
+    Reference(file="hooks.md", render=hooks_document),
 )
 
 

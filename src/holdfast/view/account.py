@@ -91,6 +91,30 @@ class About:
     model: str
     mode: str
     seq: int
+    commands: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    plugins: tuple[tuple[str, str], ...] = ()
+    """Names, and folders."""
+    servers: tuple[tuple[str, str], ...] = ()
+    """Names, and how it stands with each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """A command that is over and that spoke to no model of the session."""
+
+    name: str
+    message: str
+    success: bool
+    content: Mapping[str, object]
+    """What it says to programs."""
+    key: str
+    """A word that no other command of the session has."""
+    seq: int
+    took_us: int = 0
+    cost: int = 0
+    """Micro-cents; a skill in a session of its own has some."""
 
 
 @dataclass(frozen=True, kw_only=True)

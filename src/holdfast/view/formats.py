@@ -1,13 +1,17 @@
 """What a run without a person prints: one class for each `--output-format`."""
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from holdfast.runtime.bus import Item
-from holdfast.view.account import About, Ended
-from holdfast.view.result_object import result_object
-from holdfast.wire.stream import line
+from holdfast.view.account import About, Answered, Ended
+from holdfast.view.result_object import command_object, result_object
+from holdfast.view.words import plain
+from holdfast.wire.stream import PREFIX, line
+
+COMMAND_RESULT: Final = f"{PREFIX}command_result"
+"""The type of the native line that says what came of a command."""
 
 
 class Format(Protocol):
@@ -24,6 +28,9 @@ class Format(Protocol):
 
     def result(self, ended: Ended) -> list[bytes]:
         """What is printed for a turn that is over."""
+
+    def command(self, answered: Answered) -> list[bytes]:
+        """What is printed for a command that spoke to no model."""
 
 
 class _Silent:
@@ -45,6 +52,10 @@ class _Silent:
         """Nothing."""
         return []
 
+    def command(self, answered: Answered) -> list[bytes]:
+        """Nothing."""
+        return []
+
 
 class PlainText(_Silent):
     """The final text of each turn."""
@@ -52,6 +63,11 @@ class PlainText(_Silent):
     def result(self, ended: Ended) -> list[bytes]:
         """The text, when there is any."""
         return [ended.text.encode("utf-8", "replace")] if ended.text else []
+
+    def command(self, answered: Answered) -> list[bytes]:
+        """Its message, with nothing in it that a terminal obeys: much of it is strangers' words. What went wrong is a complaint."""
+        text = plain(answered.message)
+        return [text.encode("utf-8", "replace")] if text and answered.success else []
 
 
 class ResultObjects(_Silent):
@@ -64,6 +80,10 @@ class ResultObjects(_Silent):
         """The object."""
         return [msgspec.json.encode(result_object(self._session, ended))]
 
+    def command(self, answered: Answered) -> list[bytes]:
+        """The object."""
+        return [msgspec.json.encode(command_object(self._session, answered))]
+
 
 class NativeStream(_Silent):
     """Every event, delta and notice."""
@@ -74,3 +94,14 @@ class NativeStream(_Silent):
     async def show(self, item: Item) -> list[bytes]:
         """The line of an item."""
         return [line(self._session, item)]
+
+    def command(self, answered: Answered) -> list[bytes]:
+        """A line of its own, which is no event: nothing of it is in the log."""
+        content = {
+            "command": answered.name,
+            "success": answered.success,
+            "message": answered.message,
+            "data": answered.content,
+        }
+        told = {"type": COMMAND_RESULT, "session": self._session, "after": answered.seq, "data": content}
+        return [msgspec.json.encode(told)]

@@ -8,7 +8,7 @@ import msgspec
 from holdfast.logic.fits import unfenced
 from holdfast.logic.pricing import DOLLAR
 from holdfast.logic.results import Denial, TurnResult
-from holdfast.view.account import Ended, Spent
+from holdfast.view.account import Answered, Ended, Spent
 from holdfast.vocab.specs import ModelFacts, Usage
 
 _NAMES: Final = uuid.UUID("0b5b5f0e-3f0a-5e0c-9d5e-8a4d6a1c7f21")
@@ -48,6 +48,30 @@ def result_object(session: str, ended: Ended) -> dict[str, object]:
     if over == "success" and account.structured:
         found["structured_output"] = arguments(unfenced(ended.text))
     return found
+
+
+def command_object(session: str, answered: Answered) -> dict[str, object]:
+    """A command that spoke to no model, in the shape of a turn: what it said is the result."""
+    over = "success" if answered.success else "error_during_execution"
+    return {
+        "type": "result",
+        "subtype": over,
+        "is_error": not answered.success,
+        "duration_ms": answered.took_us // 1000,
+        "duration_api_ms": 0,
+        "num_turns": 0,
+        "result": answered.message,
+        "stop_reason": None,
+        "session_id": session,
+        "total_cost_usd": usd(answered.cost),
+        "usage": usage_object(Usage()),
+        "modelUsage": {},
+        "permission_denials": [],
+        "errors": [] if answered.success else [answered.message],
+        "command": answered.name,
+        "command_data": dict(answered.content),
+        "uuid": stable_uuid(session, answered.key, "command"),
+    }
 
 
 def subtype(result: TurnResult) -> str:

@@ -11,9 +11,17 @@ from holdfast.runtime.ask_budget import BUDGET
 from holdfast.runtime.bus import Item
 from holdfast.runtime.texts import whole_text
 from holdfast.version import VERSION
-from holdfast.view.account import About, Ended
+from holdfast.view.account import About, Answered, Ended
 from holdfast.view.partial import Partials
-from holdfast.view.result_object import arguments, result_object, stable_uuid, stop_reason, usage_object, usd
+from holdfast.view.result_object import (
+    arguments,
+    command_object,
+    result_object,
+    stable_uuid,
+    stop_reason,
+    usage_object,
+    usd,
+)
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import (
@@ -74,15 +82,15 @@ class StreamJson:
             "subtype": "init",
             "cwd": about.cwd,
             "tools": list(about.tools),
-            "mcp_servers": [],
+            "mcp_servers": [{"name": name, "status": status} for name, status in about.servers],
             "model": about.model,
             "permissionMode": about.mode,
-            "slash_commands": [],
+            "slash_commands": list(about.commands),
             "apiKeySource": "none",
             "output_style": "default",
-            "agents": [],
-            "skills": [],
-            "plugins": [],
+            "agents": list(about.agents),
+            "skills": list(about.skills),
+            "plugins": [{"name": name, "path": path} for name, path in about.plugins],
             "capabilities": [],
             "version": VERSION,
         }
@@ -104,6 +112,10 @@ class StreamJson:
     def result(self, ended: Ended) -> list[bytes]:
         """The line that ends a turn."""
         return [msgspec.json.encode(result_object(self._session, ended))]
+
+    def command(self, answered: Answered) -> list[bytes]:
+        """The line that ends a command."""
+        return [msgspec.json.encode(command_object(self._session, answered))]
 
     async def _event(self, record: Recorded) -> list[bytes]:
         event = record.event

@@ -18,14 +18,14 @@ import anyio.to_thread
 
 from holdfast.logic.checkpoint_plan import inside
 from holdfast.logic.checkpoint_tree import Entry, Tree, pack, parents, unpack_tree
+from holdfast.logic.checkpoints import Point
 from holdfast.logic.parts import digest
-from holdfast.runtime.barrier import Fault
-from holdfast.runtime.world import Outcome, Performer, World
+from holdfast.runtime.kept_files import Ready
+from holdfast.runtime.world import Performer, World
 from holdfast.stores.trace_files import trace_folder
 from holdfast.vocab.errors import BlobMissing, LogDamaged
 from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.event_files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
-from holdfast.vocab.events import ChildStarted
 from holdfast.vocab.specs import ToolSpec
 from holdfast.workspaces.ignored import ignored
 from holdfast.workspaces.trees import Limits, TooMuch, Walk, look_at
@@ -124,6 +124,18 @@ class Keeping:
         async with self._lock:
             self._watched = False
             return tuple([await self._take(root, "") for root in self.roots])
+
+    async def ready(self, records: Sequence[Recorded], point: Point, *, with_conversation: bool) -> Ready:
+        """Look at the files and say what has to be done so that they are as they were at `point`."""
+        from holdfast.checkpoints.planning import plan_restore  # noqa: PLC0415 - it builds on this
+
+        return await plan_restore(self, records, point, with_conversation=with_conversation)
+
+    def restore(self, record: Recorded) -> Performer:
+        """What carries a restore out."""
+        from holdfast.checkpoints.restoring import RestoreFiles  # noqa: PLC0415 - likewise
+
+        return RestoreFiles(record, self)
 
     def written(self, blobs: Iterable[str]) -> None:
         """Know that the caller wrote these down."""
@@ -236,28 +248,6 @@ class Keeping:
         drafts = [Draft(event=event, cause=cause) for event in events]
         await self.world.inbox.deliver(*drafts, blobs=blobs, goes_on=bool(cause))  # looking alone sets nothing going
         self._stored.update(blobs)
-
-
-class KeepingFirst:
-    """A performer whose child session may change any file: the folders are kept before it begins."""
-
-    def __init__(self, inner: Performer, record: Recorded, world: World) -> None:
-        self._inner, self._record, self._world = inner, record, world
-
-    async def run(self) -> Outcome:
-        """Keep, then do it."""
-        event = self._record.event
-        if self._world.files is not None and isinstance(event, ChildStarted):
-            await self._world.files.keep_trees(event.call, self._record.id)
-        return await self._inner.run()
-
-    def stopped(self) -> Outcome:
-        """As the performer says."""
-        return self._inner.stopped()
-
-    def failed(self, fault: Fault) -> Outcome:
-        """As the performer says."""
-        return self._inner.failed(fault)
 
 
 def kept_event(entry: Entry) -> FileKept | None:

@@ -10,6 +10,7 @@ from typing import Final
 
 import anyio.to_thread
 
+from holdfast.checkpoints.keeping import Keeping, Look, kept_event
 from holdfast.logic.checkpoint_plan import (
     Change,
     Plan,
@@ -24,7 +25,7 @@ from holdfast.logic.checkpoint_plan import (
 from holdfast.logic.checkpoint_tree import Coverage, Entry, Tree, pack, unpack_tree
 from holdfast.logic.checkpoints import Point, RestoreReport, unwatched
 from holdfast.logic.parts import digest
-from holdfast.runtime.keep_files import Keeping, Look, kept_event
+from holdfast.runtime.kept_files import Ready
 from holdfast.vocab.errors import BlobMissing, LogDamaged, UserError
 from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.event_files import FileProblem, RestoreStarted
@@ -33,16 +34,6 @@ from holdfast.workspaces.trees import look_at
 
 SHOWN: Final = 1000
 """Paths that a report names."""
-
-
-@dataclass(kw_only=True)
-class Ready:
-    """A restore that only needs to be written down."""
-
-    report: RestoreReport
-    drafts: tuple[Draft, ...] = ()
-    """Empty when every file is as it should be."""
-    blobs: Mapping[str, bytes] = field(default_factory=dict)
 
 
 async def plan_restore(

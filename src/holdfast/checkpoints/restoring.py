@@ -13,11 +13,11 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from holdfast.checkpoints.keeping import Keeping
 from holdfast.logic.checkpoint_plan import Change, Plan, unpack_plan
 from holdfast.logic.words import counted
 from holdfast.runtime.barrier import Fault
-from holdfast.runtime.keep_files import Keeping
-from holdfast.runtime.world import Outcome, World
+from holdfast.runtime.world import Outcome
 from holdfast.vocab.errors import BlobMissing
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_files import FileProblem, RestoreFinished, RestoreStarted
@@ -38,13 +38,12 @@ NAMED: Final = 20
 class RestoreFiles:
     """One restore."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, keeping: Keeping) -> None:
         assert isinstance(record.event, RestoreStarted)
         self._started = record.event
         self._id = record.id
-        self._world = world
-        keeping = world.files or Keeping(world, (world.cwd,))
-        self._roots: Sequence[bytes] = keeping.roots
+        self._world = keeping.world
+        self._roots: Sequence[bytes] = keeping.roots or Keeping(self._world, (self._world.cwd,)).roots
         """The session's folders as they are now: what the plan says of folders counts for nothing."""
         self._problems: list[FileProblem] = []
         self._sync = True

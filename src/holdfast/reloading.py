@@ -1,0 +1,72 @@
+"""Settings that are changed while a session is open hold from its next turn on."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import anyio.to_thread
+from msgspec.structs import replace
+
+from holdfast.config.apply import with_files
+from holdfast.config.reload import changed
+from holdfast.hands import Hands
+from holdfast.kit.finding import with_kit
+from holdfast.kit.kit import Kit
+from holdfast.logic.hooks.spec import HookSpec
+from holdfast.options import Options
+from holdfast.runtime.runner import Runner
+from holdfast.runtime.world import HearHooks
+from holdfast.surroundings import looks
+from holdfast.vocab.errors import UserError
+
+Relisten = Callable[[Options, Sequence[HookSpec]], HearHooks | None]
+
+
+@dataclass
+class Reloading:
+    """Reads the settings of an open session again when a file has changed: rules, hooks, and the strictest mode."""
+
+    given: Options
+    """As whoever opened the session said it, before any file was read."""
+    now: Options
+    kit: Kit
+    runner: Runner
+    hands: Hands
+    own_hooks: Sequence[HookSpec]
+    relisten: Relisten
+    tell: Callable[[str], None] = lambda words: None
+
+    async def __call__(self) -> None:
+        """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
+        layered = self.now.layered
+        if layered is None or not await anyio.to_thread.run_sync(changed, layered):
+            return
+        meta = self.runner.world.state.meta
+        try:
+            fresh = await anyio.to_thread.run_sync(partial(with_files, self.given, meta))
+        except UserError as exc:
+            self.tell(f"{exc} Until then the settings stay as they were.")
+            return
+        self.now = fresh
+        self._apply(with_kit(fresh, self.kit))
+        await self._speak(layered.settings.language)
+
+    def _apply(self, options: Options) -> None:
+        runner, world = self.runner, self.runner.world
+        hooks = (*options.hook_specs, *self.own_hooks)
+        runner.policy = replace(
+            runner.policy,
+            rules=tuple(options.rules),
+            hooks=hooks,
+            strictest_mode=options.strictest_mode,
+            bypass_forbidden=options.bypass_forbidden,
+        )
+        self.hands.rules = options.rules
+        world.look = looks(world.tools, runner.policy.ground, options.rules)
+        world.hear_hooks = self.relisten(options, hooks)
+
+    async def _speak(self, before: str) -> None:
+        assert self.now.layered is not None
+        language = self.now.layered.settings.language
+        if language != before:
+            await self.kit.speak(language)

@@ -1,0 +1,105 @@
+"""What the loop asks of whoever keeps files: to keep them in time, and to put them back."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+import anyio
+
+from holdfast.logic.checkpoints import Point, RestoreReport
+from holdfast.runtime.barrier import Fault
+from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event_files import FileProblem, RestoreFinished
+from holdfast.vocab.events import ChildStarted
+from holdfast.vocab.specs import ToolSpec
+
+if TYPE_CHECKING:
+    from holdfast.runtime.world import Outcome, Performer, World
+
+
+@dataclass(kw_only=True)
+class Ready:
+    """A restore that only needs to be written down."""
+
+    report: RestoreReport
+    drafts: tuple[Draft, ...] = ()
+    """Empty when every file is as it should be."""
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Files(Protocol):
+    """Keeps what files hold before calls change them, and puts it back."""
+
+    @property
+    def roots(self) -> tuple[bytes, ...]:
+        """The folders that are kept; none when nothing is."""
+
+    @property
+    def restoring(self) -> anyio.Lock:
+        """Held by whoever puts files back."""
+
+    async def before(self, spec: ToolSpec, call: str, places: Iterable[str], cause: str) -> None:
+        """Keep what a call of a tool may change."""
+
+    async def keep_trees(self, call: str, cause: str) -> None:
+        """Keep everything, once a turn."""
+
+    async def ready(self, records: Sequence[Recorded], point: Point, *, with_conversation: bool) -> Ready:
+        """Look at the files and say what has to be done so that they are as they were at `point`."""
+
+    def restore(self, record: Recorded) -> "Performer":
+        """What carries a restore out."""
+
+    def written(self, blobs: Iterable[str]) -> None:
+        """Know that these are in the store."""
+
+    def forget(self) -> None:
+        """Rely on nothing that was kept so far."""
+
+
+class KeepingFirst:
+    """A performer whose child session may change any file: the folders are kept before it begins."""
+
+    def __init__(self, inner: "Performer", record: Recorded, world: "World") -> None:
+        self._inner, self._record, self._world = inner, record, world
+
+    async def run(self) -> "Outcome":
+        """Keep, then do it."""
+        event = self._record.event
+        if self._world.files is not None and isinstance(event, ChildStarted):
+            await self._world.files.keep_trees(event.call, self._record.id)
+        return await self._inner.run()
+
+    def stopped(self) -> "Outcome":
+        """As the performer says."""
+        return self._inner.stopped()
+
+    def failed(self, fault: Fault) -> "Outcome":
+        """As the performer says."""
+        return self._inner.failed(fault)
+
+
+class RestoreKept:
+    """Performs `RestoreStarted`: whoever keeps the files puts them back."""
+
+    def __init__(self, record: Recorded, world: "World") -> None:
+        self._inner = world.files.restore(record) if world.files is not None else None
+        self._id = record.id
+
+    async def run(self) -> "Outcome":
+        """Put the files back."""
+        return await self._inner.run() if self._inner is not None else self._nobody()
+
+    def stopped(self) -> "Outcome":
+        """As whoever does it says."""
+        return self._inner.stopped() if self._inner is not None else self._nobody()
+
+    def failed(self, fault: Fault) -> "Outcome":
+        """As whoever does it says."""
+        return self._inner.failed(fault) if self._inner is not None else self._nobody()
+
+    def _nobody(self) -> "Outcome":
+        from holdfast.runtime.world import Outcome  # noqa: PLC0415 - it knows this module
+
+        problem = FileProblem(path="", problem="this session keeps no files")
+        return Outcome((Draft(event=RestoreFinished(problems=(problem,)), cause=self._id),))

@@ -1,0 +1,69 @@
+"""Every setting, command, hook event and part of the instructions is in a generated reference."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.config.key_table import KEYS
+from holdfast.instructions import KINDS
+from holdfast.kit.sources import BUILT_IN
+from holdfast.kit.tools import tool_name
+from holdfast.logic.hooks.events import EVENTS
+from holdfast.logic.hooks.inputs import FIELDS
+from holdfast.testing.command_reference import DATA, commands_document
+from holdfast.testing.hook_reference import WHEN, hooks_document
+from holdfast.testing.reference import REFERENCES, stale
+
+DOCS = Path(__file__).parents[1] / "docs"
+NAMES = {each.file for each in REFERENCES}
+
+
+def test_no_reference_is_stale() -> None:
+    assert stale(DOCS) == (), "Run: make docs"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["events.md", "tools.md", "settings.md", "settings.schema.json", "instructions.md", "commands.md", "hooks.md"],
+)
+def test_the_document_is_one_that_is_written_by_make_docs(name: str) -> None:
+    assert name in NAMES
+
+
+def test_every_setting_is_in_its_document() -> None:
+    text = (DOCS / "settings.md").read_text(encoding="utf-8")
+
+    assert [key.name for key in KEYS if f"`{key.name}`" not in text] == []
+
+
+def test_every_part_of_the_instructions_is_in_its_document() -> None:
+    text = (DOCS / "instructions.md").read_text(encoding="utf-8")
+
+    assert [kind.name for kind in KINDS if f"| `{kind.name}` |" not in text] == []
+
+
+def test_every_command_is_in_its_document_with_who_may_use_it_and_what_it_gives_to_programs() -> None:
+    text = commands_document()
+    specs = [command.spec for command in BUILT_IN.commands()]
+
+    assert {spec.name for spec in specs} == set(DATA), "say in command_reference.DATA which keys its result has"
+    for spec in specs:
+        (row,) = [line for line in text.splitlines() if line.startswith((f"| `/{spec.name}`", f"| `/{spec.name} "))]
+        assert spec.description in row
+        assert ("models" in row.split(" | ")[2]) == spec.model_invocable
+        assert all(f"`{key}`" in row for key in DATA[spec.name])
+        assert (f"`{tool_name(spec.name)}`" in text) == spec.model_invocable
+
+
+def test_every_hook_event_is_in_its_document_with_its_moment_and_its_fields() -> None:
+    text = hooks_document()
+    heard = [event for event in EVENTS.values() if event.moment]
+
+    assert {event.name for event in heard} == set(WHEN) == set(FIELDS)
+    for event in heard:
+        about, fields = (line for line in text.splitlines() if line.startswith(f"| `{event.name}` |"))
+        assert WHEN[event.name] in about
+        assert all(f"`{field}`" in fields for field in FIELDS[event.name])
+        assert (about.split("|")[6].strip() == "refuses") == (event.on_failure == "block")
+    unheard = text[text.index(heard[-1].name) : text.index("no moment yet")].replace("`", "").split()
+    assert all(name in unheard for name, event in EVENTS.items() if not event.moment)
