@@ -84,6 +84,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         mode=options.permission_mode or "default",
         project=root,
         name=options.name,
+        agent=options.agent,
         parent=options.parent,
         version=VERSION,
         taint=options.taint,

@@ -58,6 +58,8 @@ class Options:
     fork: bool = False
     """With `resume`: go on in a copy."""
     name: str = ""
+    agent: str = ""
+    """The name of the agent that a new session is; what that means for tools and instructions is for whoever opens it to say."""
     permission_mode: Mode | None = None
     rules: Sequence[Rule] = ()
     system_prompt: str | None = None

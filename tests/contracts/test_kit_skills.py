@@ -243,3 +243,14 @@ async def test_a_skill_that_changes_under_an_open_session_is_looked_at_anew_betw
         meant = await session.interpret("/tidy")
     assert isinstance(meant, Submission)
     assert "Scrub the deck." in meant.prompt
+
+
+async def test_a_skill_that_changed_after_the_workspace_was_trusted_runs_no_program(repository: Repository) -> None:
+    path = repository.skill("tidy", "Sweep.")
+    async with repository.open("One.", "Two.", rules=[Rule.parse("allow", "Bash(touch *)")]) as session:
+        await session.run("Hi.")
+        path.write_text(path.read_text(encoding="utf-8").replace("Sweep.", "Sweep !`touch ran`."), encoding="utf-8")
+        await session.run("Again.")
+        with pytest.raises(UserError, match="not trusted"):
+            await session.interpret("/tidy")
+    assert not (repository.root / "ran").exists()

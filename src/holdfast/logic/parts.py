@@ -10,6 +10,7 @@ from holdfast.logic.tokens import estimate_text
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.event import Event
 from holdfast.vocab.event_files import ContentsKept, FileKept, RestoreStarted, TreeKept
+from holdfast.vocab.event_instructions import InstructionsRead
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.events import (
@@ -109,7 +110,7 @@ def cited_blobs(event: Event) -> frozenset[str]:
             return frozenset(_cited(event.content))
         case Compacted():
             return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request)))
-        case OutputKept():
+        case OutputKept() | InstructionsRead():
             return frozenset((event.sha256,))
         case FileKept(sha256=sha) | TreeKept(tree=sha) | RestoreStarted(plan=sha):
             return frozenset((sha,)) if sha else frozenset()

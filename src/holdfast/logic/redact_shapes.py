@@ -4,6 +4,7 @@ A shape's pattern is only tried on a text that holds one of its gates, which cos
 what has to go; without it, the whole match. What stands next to a telling name is judged by `looks_random`.
 """
 
+import functools
 import math
 import re
 from collections import Counter
@@ -16,9 +17,19 @@ class Shape(NamedTuple):
 
     why: str
     gates: tuple[str, ...]
-    pattern: re.Pattern[str]
+    expression: str
     is_real: Callable[[str], bool] | None = None
     """Looks closer at what the pattern found."""
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The expression, compiled when the first text holds a gate: most never are, and a program starts without them."""
+        return _compiled(self.expression)
+
+
+@functools.cache
+def _compiled(expression: str) -> re.Pattern[str]:
+    return re.compile(expression)
 
 
 def is_placeholder(value: str) -> bool:
@@ -83,7 +94,7 @@ _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 def _tokens(why: str, gates: str, rest: str, is_real: Callable[[str], bool] | None = None) -> tuple[Shape, ...]:
     """A shape for each of the `gates`, which begin the secret. A pattern that begins with fixed text is found ten times as fast."""
     patterns = {gate: rf"{re.escape(gate)}(?<![A-Za-z0-9]{re.escape(gate)})(?:{rest})" for gate in gates.split()}
-    return tuple(Shape(why, (gate,), re.compile(pattern), is_real) for gate, pattern in patterns.items())
+    return tuple(Shape(why, (gate,), pattern, is_real) for gate, pattern in patterns.items())
 
 
 _URL_PASSWORD: Final = r"(?P<secret>[^\s/?#\"'<>\\`]{1,400})@(?=[\w\[.-])"
@@ -125,14 +136,14 @@ TOKENS: Final[tuple[Shape, ...]] = (
 PLACES: Final[tuple[Shape, ...]] = (
     *_tokens("a cloud account key", "AccountKey= SharedAccessKey= sig=", r"(?P<secret>[A-Za-z0-9+/=%]{20,})"),
     *_tokens("a Slack webhook", "hooks.slack.com/", r"(?P<secret>[a-z]+/[A-Za-z0-9/_-]{16,})"),
-    Shape("a URL with a password", ("://",), re.compile(f"://{_URL_PASSWORD}"), _is_user_info),
+    Shape("a URL with a password", ("://",), f"://{_URL_PASSWORD}", _is_user_info),
     Shape(
         "a database URL with a password",
         ("://",),
-        re.compile(f"://(?:{'|'.join(f'(?<={re.escape(one)}://)' for one in _DB_SCHEMES.split())}){_DB_PASSWORD}"),
+        f"://(?:{'|'.join(f'(?<={re.escape(one)}://)' for one in _DB_SCHEMES.split())}){_DB_PASSWORD}",
         _is_user_info,
     ),
-    Shape("a Telegram token", (":AA",), re.compile(r"(?<![0-9])\d{8,10}:AA[A-Za-z0-9_-]{32,}")),
+    Shape("a Telegram token", (":AA",), r"(?<![0-9])\d{8,10}:AA[A-Za-z0-9_-]{32,}"),
 )
 """Secrets that are told by where they stand. None of them has a space in it."""
 
@@ -144,9 +155,7 @@ _KEY_LINE: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 BLOCK: Final = Shape(
     "a private key",
     ("-----BEGIN",),
-    re.compile(
-        rf"-----BEGIN {_KEY_LINE}(?:(?s:.{{0,20000}}?)-----END {_KEY_LINE}|(?:\s|\\[nr])*(?:[A-Za-z0-9+/=:,.\s-]|\\[nr]){{16,}})"
-    ),
+    rf"-----BEGIN {_KEY_LINE}(?:(?s:.{{0,20000}}?)-----END {_KEY_LINE}|(?:\s|\\[nr])*(?:[A-Za-z0-9+/=:,.\s-]|\\[nr]){{16,}})",
 )
 OPEN_BLOCK: Final = re.compile(rf"-----BEGIN(?: {_KEY_LINE}|[A-Z0-9 ]{{0,60}}-{{0,5}}\Z)")
 """A private key that has begun, or may be about to."""
@@ -156,27 +165,25 @@ HEADERS: Final[tuple[Shape, ...]] = (
     Shape(
         "an Authorization header",
         ("authorization",),
-        re.compile(
-            rf"(?i)authorization{_SIGN}(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+(?P<secret>[^\s\"'`\\,]{{8,}})"
-        ),
+        rf"(?i)authorization{_SIGN}(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+(?P<secret>[^\s\"'`\\,]{{8,}})",
         _is_credential,
     ),
     Shape(
         "an Authorization header",
         ("authorization",),
-        re.compile(rf"(?i)authorization{_SIGN}(?P<secret>[^\s\"'`\\,]{{8,}})"),
+        rf"(?i)authorization{_SIGN}(?P<secret>[^\s\"'`\\,]{{8,}})",
         looks_random,
     ),
     Shape(
         "a bearer token",
         ("bearer",),
-        re.compile(r"(?i)\bbearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=-]{16,})"),
+        r"(?i)\bbearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
         _has_digit,
     ),
     Shape(
         "a cookie",
         ("cookie",),
-        re.compile(rf"(?i)cookie{_SIGN}(?P<secret>[^\r\n\"'`\\]{{12,}})"),
+        rf"(?i)cookie{_SIGN}(?P<secret>[^\r\n\"'`\\]{{12,}})",
         _is_cookie,
     ),
 )

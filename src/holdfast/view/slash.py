@@ -107,10 +107,14 @@ def _ran(name: str, result: CommandResult, *, leaves: bool = False) -> Ran:
 
 async def _written(session: Session, target: str, result: CommandResult) -> CommandResult:
     folder = (await session.store.meta(session.id)).cwd
-    path = Path(folder) / Path(target).expanduser()
+    path = _path(folder, target)
     try:
         kind, size = await write_out(session, path)
     except HoldfastError as exc:
         return replace(result, message=str(exc), success=False)
     written = {"file": str(path), "format": kind, "bytes": size}
     return replace(result, message=f"{path}: {size:,} bytes of {kind}", data={**result.data, **written})
+
+
+def _path(folder: str, target: str) -> Path:
+    return Path(folder, os.path.expanduser(target))

@@ -11,8 +11,9 @@ from holdfast.kit.mentions import mentioned
 from holdfast.logic.parts import LONG
 from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
-from holdfast.view.account import USAGE
+from holdfast.view.account import FAILED, USAGE
 from holdfast.view.slash import Ran, answers_itself, is_slash, understand
+from holdfast.vocab.errors import HoldfastError
 from holdfast.vocab.events import InputReceived
 from holdfast.vocab.messages import Text
 
@@ -73,8 +74,16 @@ def is_command(prompt: Prompt) -> bool:
 async def take(session: Session, prompt: Prompt, *, input_id: str | None) -> Taken | Ran:
     """What is to be sent for `prompt`, or what came of the command that it is.
 
-    An input that was sent before under its id is sent as it was then: nothing is looked up or run a second time.
+    An input that was sent before under its id is sent as it was then: nothing is looked up or run a second time. Raises nothing for
+    what goes wrong: that is what came of it.
     """
+    try:
+        return await _taken(session, prompt, input_id)
+    except HoldfastError as exc:
+        return Ran(name="", result=CommandResult(message=str(exc), success=False), code=FAILED)
+
+
+async def _taken(session: Session, prompt: Prompt, input_id: str | None) -> Taken | Ran:
     typed = text_of(prompt)
     before = await _sent_before(session, input_id) if input_id is not None else None
     if before is not None:

@@ -1,5 +1,6 @@
 """One run of a session without a person: input is delivered, what happens is printed, and the end becomes an exit code."""
 
+import dataclasses
 from collections.abc import Iterable
 
 import anyio
@@ -12,7 +13,7 @@ from holdfast.runtime.following import follow
 from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
 from holdfast.view import account as codes
-from holdfast.view.account import About, Account, Ended, denial_in_words, exit_code, records_of_turn
+from holdfast.view.account import About, Account, Answered, Ended, denial_in_words, exit_code, records_of_turn
 from holdfast.view.desk import Desk
 from holdfast.view.formats import Format, NativeStream, PlainText, ResultObjects
 from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
@@ -20,8 +21,11 @@ from holdfast.view.job import Complain, Job, check_model, model_name
 from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
 from holdfast.view.pipes import Outlet, read_lines
 from holdfast.view.rule_notes import rule_notes
+from holdfast.view.slash import Ran, answers_itself
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
+from holdfast.view.taking import Order, Taken, is_command, take, text_of
+from holdfast.view.words import note, plain, told
 from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, TurnPaused, UserError
 from holdfast.vocab.event import Recorded, TurnOutcome
 from holdfast.vocab.events import InputReceived, TurnStarted
@@ -48,6 +52,9 @@ class Talk:
         self._shown = session.seq
         self._all_shown = False
         self._moved = anyio.Event()
+        self._order = Order()
+        self._input = anyio.CancelScope()
+        """Cancelled when no more input is to be taken."""
         self._current = Account()
         self._accounts: dict[str, Account] = {}
 
@@ -63,7 +70,7 @@ class Talk:
             check_model(options, session.model)
             for words in unknown_models(session.model_facts):
                 self._complain(words)
-        for words in session.warnings:
+        for words in (*session.warnings, *told(session.kit.notes if session.kit is not None else ())):
             self._complain(words)
         about = await self._about()
         for words in rule_notes(options.rules, about.tools):
@@ -92,6 +99,7 @@ class Talk:
     # --- input -------------------------------------------------------------------------------------------------------
 
     async def _converse(self, descriptor: int, stopping: Stopping) -> None:
+        self._input = stopping.input
         async with anyio.create_task_group() as turns:
             if self._job.finish:
                 turns.start_soon(self._finish, stopping)
@@ -121,7 +129,7 @@ class Talk:
             case Say() if self._job.finish:
                 self._complain("--finish takes no prompt; what was said is not used.")
                 self._trouble = codes.USAGE
-            case Say(delivery="steer") if self._session.is_running:
+            case Say(delivery="steer") if self._session.is_running and not is_command(spoken.parts):
                 await self._session.steer(spoken.parts)
             case Say():
                 turns.start_soon(self._say, spoken.parts, spoken.input_id)
@@ -149,26 +157,61 @@ class Talk:
             await self._outlet.put(self._format.answered(request, problem))
 
     async def _say(self, prompt: Prompt, input_id: str | None) -> None:
-        """Send one prompt and print the result of its turn, or the recorded one when it was answered before."""
-        session, clock = self._session, self._job.options.clock
+        """Deal with one input, in its turn: send it and print the result, or carry out the command that it is."""
         place = len(self._codes)
         self._codes.append(codes.DONE)
+        async with self._order.turn(command=is_command(prompt)) as waited:
+            if waited and self._input.cancel_called:
+                self._complain(f"{note(text_of(prompt))!r} is not used: no more input is taken.")
+                return
+            began, cost = self._job.options.clock.now(), self._session.cost
+            taken = await take(self._session, prompt, input_id=input_id)
+            if isinstance(taken, Ran):
+                self._codes[place] = taken.code
+                await self._answer(taken, began, cost)
+                return
+            for words in taken.notes:
+                self._complain(note(words))
+            self._codes[place] = await self._send(taken, input_id)
+
+    async def _send(self, taken: Taken, input_id: str | None) -> int:
+        """Send one prompt and print the result of its turn, or the recorded one when it was answered before."""
+        session, clock = self._session, self._job.options.clock
         name = input_id or f"{clock.nonce()}{clock.nonce()}"
         recorded = self._is_over(name)
         try:
-            result = await session.result(prompt, input_id=name)
+            result = await session.result(taken.prompt, input_id=name, display=taken.typed, raw=taken.raw)
         except TurnError as exc:
             result = self._unfinished(exc) or _unanswered(str(exc), "interrupted")
         except (InputConflict, UserError) as exc:
             self._complain(str(exc))
-            self._codes[place] = codes.USAGE
-            return
+            return codes.USAGE
         except HoldfastError as exc:
             result = _unanswered(str(exc), "failed")
         if recorded:
             await self._show_again(name, result.turn)
-        self._codes[place] = exit_code(result)
         await self._end(result)
+        return exit_code(result)
+
+    async def _answer(self, ran: Ran, began: int, cost: int) -> None:
+        """Print what came of a command, after everything that happened because of it."""
+        session, clock = self._session, self._job.options.clock
+        await self._caught_up(session.seq)
+        answered = Answered(
+            name=ran.name,
+            message=ran.result.message,
+            success=ran.result.success,
+            content=ran.result.data,
+            key=f"{clock.nonce()}{clock.nonce()}",
+            seq=session.seq,
+            took_us=max(0, clock.now() - began),
+            cost=session.cost - cost,
+        )
+        await self._outlet.put(self._format.command(answered))
+        if not answered.success:
+            self._complain(plain(answered.message))
+        if ran.leaves:
+            self._input.cancel()
 
     async def _finish(self, stopping: Stopping) -> None:
         """Finish what was open and print the result; no more input is needed then."""
@@ -222,13 +265,23 @@ class Talk:
                 return StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
 
     async def _about(self) -> About:
-        session, options = self._session, self._job.options
-        return About(
+        session, options, kit = self._session, self._job.options, self._session.kit
+        about = About(
             cwd=(await session.store.meta(session.id)).cwd,
             tools=session.tools,
             model=model_name(options) or session.model,
             mode=options.permission_mode or session.permission_mode,
             seq=session.seq,
+        )
+        if kit is None:
+            return about
+        return dataclasses.replace(
+            about,
+            commands=tuple(spec.name for spec in session.list_commands()),
+            skills=tuple(each.name for each in kit.found.skills),
+            agents=tuple(each.name for each in kit.found.usable_agents),
+            plugins=tuple((each.name, str(each.folder)) for each in kit.plugins),
+            servers=tuple((name, status.state) for name, status in kit.server_status().items()),
         )
 
     async def _show(self) -> None:
@@ -313,6 +366,8 @@ class Talk:
         if self._job.finish:
             report = self._session.report
             return bool(self._session.pending_inputs or (report is not None and report.open_turn))
+        if self._job.prompt is not None and not self._job.lines and answers_itself(self._session, self._job.prompt):
+            return False
         return self._job.input_id is None or not self._is_over(self._job.input_id)
 
     def _call(self, call: str) -> ToolCall | None:
