@@ -8,13 +8,27 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Final
 
-from benchmarks import append, first_delta, listing, memory, opening, requests, search, size, startup, streaming, turn
+from benchmarks import (
+    append,
+    first_delta,
+    kit,
+    listing,
+    memory,
+    opening,
+    requests,
+    search,
+    size,
+    startup,
+    streaming,
+    turn,
+)
 from benchmarks.frame import Bench, Benchmark, Row
 from benchmarks.peers import Peers
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {
     "startup": startup.measure,
     "append": append.measure,
+    "kit": kit.measure,
     "opening": opening.measure,
     "listing": listing.measure,
     "turn": turn.measure,

@@ -19,6 +19,18 @@ ROOT = Path(__file__).parents[1]
             "04_rules_and_hooks.py",
             ["denied by the rule", "not to main", "Bash: notes", "Some of that was not"],
         ),
+        (
+            "05_a_repository_of_ones_own.py",
+            [
+                "Commands found here: changelog, greet",
+                "/greet you: Hello, you!",
+                "/changelog the new sails: The changelog has the new sails.",
+                "# Changes\n- New sails.",
+                "/undo: The conversation goes on from there. 1 file written, 0 removed (the start of turn 2).\n# Changes\n",
+                "Instructions:",
+                "AGENTS.md",
+            ],
+        ),
         ("03_resume_after_crash.py", ["died: -9", "outcome unknown: charge", "charged once", "charged: ['1200']"]),
     ],
 )
@@ -47,4 +59,5 @@ def test_every_example_is_run_here() -> None:
         "02_tools.py",
         "03_resume_after_crash.py",
         "04_rules_and_hooks.py",
+        "05_a_repository_of_ones_own.py",
     }

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from holdfast.commands.spec import CommandCall, CommandResult, CommandSpec, Submission
-from holdfast.extensions.skills import Skill
 from holdfast.kit.forking import Forks
 from holdfast.kit.kit import Kit
 from holdfast.logic.hooks.spec import HookSpec
@@ -19,6 +18,7 @@ from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import Taint, Usage
 
 if TYPE_CHECKING:
+    from holdfast.extensions.skills import Skill
     from holdfast.session import Session
 
 
@@ -62,7 +62,7 @@ class Commanding(Queueing):
         if drafts:
             await self._deliver(*drafts, goes_on=False)
 
-    async def fork_skill(self, skill: Skill, prompt: str, display: str) -> str:
+    async def fork_skill(self, skill: "Skill", prompt: str, display: str) -> str:
         """Let a child session follow a skill, on its own, and return what it reports. The conversation hears of it afterwards.
 
         Raise `UserError` when the child could not finish.

@@ -16,6 +16,7 @@ from holdfast.options import DEFAULT, Options, default_store_url
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.stores.urls import open_store
 from holdfast.view.account import INTERRUPTED
+from holdfast.view.as_agent import as_agent
 from holdfast.view.desk import Desk
 from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.pipes import Outlet
@@ -92,6 +93,7 @@ async def _run(job: Job, out: BinaryIO, descriptor: int, complain: Complain, sto
     async with _opened_store(job.options) as store:
         desk = Desk() if job.lines else None
         found = await settled(await _found(job, store, complain), store)
+        found = await as_agent(found, store, model_given=job.options.model is not None)
         options = replace(found, store=store, asker=desk.ask if desk else None)
         if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
             check_model(options)

@@ -58,7 +58,7 @@ class Living:
                 if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
                     await self._put_away(session)
                 elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.kit is not None:
-                    await session.kit.refresh("compacted")
+                    await session.kit.renew()
         except IllegalTransition:  # it was closed between two looks
             return
         finally:

@@ -25,7 +25,7 @@ from holdfast.runtime.bus import Item
 from holdfast.runtime.hooks.means import marks
 from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
-from holdfast.tools.processes import stop_call, stop_group
+from holdfast.tools.processes import stop_call, stop_calls, stop_group
 from holdfast.version import VERSION
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
 from holdfast.vocab.event import Draft, Recorded
@@ -161,8 +161,7 @@ async def _take_over(
     for process in state.progress.left:
         await stop_group(process.group, process.boot, process.started, process.call)
     for hook in state.progress.hooks.open:
-        for mark in marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS):
-            await stop_call(mark)
+        await stop_calls(tuple(marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS)))
     model = _resumed_model(options, state)
     absent = (*await _attach(options.machine, state), *await _missing_model(options, model, find))
     folder = state.meta.cwd

@@ -107,3 +107,20 @@ def test_what_is_shown_of_settings_has_no_secret() -> None:
     assert plain not in str(
         masked((), {"provider": {"api_key": plain}, "transports": {"t": {"options": {"env": plain}}}})
     )
+
+
+def test_what_a_program_is_started_with_and_what_nobody_knows_is_shown_without_secrets_too() -> None:
+    started = {"command": "serve", "args": ["--port", "80", "--api-key", "plain", "-v"], "url": "https://x"}
+    hook = [{"hooks": [{"type": "http", "url": "https://x", "headers": {"X-Team": "plain"}}]}]
+
+    assert masked(("mcpServers", "s"), started) == {**started, "args": ["--port", "80", "--api-key", HIDDEN, "-v"]}
+    assert masked(("hooks", "PreToolUse"), hook) == [
+        {"hooks": [{"type": "http", "url": "https://x", "headers": {"X-Team": HIDDEN}}]}
+    ]
+    assert masked(("providers", "p", "options"), {"user": "plain"}) == {"user": HIDDEN}
+    assert masked(("nobodys",), {"apiKey": "plain", "deep": [{"password": "plain"}], "size": 3}) == {
+        "apiKey": HIDDEN,
+        "deep": [{"password": HIDDEN}],
+        "size": 3,
+    }
+    assert masked(("transports", "t", "token"), "plain") == HIDDEN

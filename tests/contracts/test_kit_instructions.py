@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from holdfast import Session
+from holdfast.instructions import base
 from holdfast.vocab.event_instructions import InstructionsRead
 from holdfast.vocab.event_limits import Compacted, CompactionStarted
 from tests.kit.repository import Listener, Repository, named
@@ -90,7 +91,7 @@ async def test_a_file_that_comes_and_goes_is_noticed(repository: Repository) -> 
 async def test_a_resumed_session_reads_them_again_and_says_so_only_when_they_are_others(
     repository: Repository, changed: bool
 ) -> None:
-    async with repository.open("One.", "Two.") as session:
+    async with repository.open(model=Listener("One.", "Two.")) as session:
         await session.run("a")
     if changed:
         repository.write("AGENTS.md", "Run make check instead.")
@@ -154,13 +155,41 @@ async def test_a_mode_or_a_language_that_a_person_takes_is_in_the_instructions_a
     assert before != after
 
 
-async def test_a_new_skill_is_listed_from_the_next_turn_on(repository: Repository) -> None:
+@pytest.mark.contract("RB-85")
+async def test_rb_w51_a_mode_or_a_model_that_the_program_sets_is_in_the_instructions_of_the_next_turn(
+    repository: Repository,
+) -> None:
+    model = Listener("One.", "Two.", "Three.")
+    async with repository.open(model=model, find=lambda name: model) as session:
+        await session.run("a")
+        await session.set_permission_mode("plan")
+        await session.run("b")
+        await session.set_model("scripted:other")
+        await session.run("c")
+        assert await whys(session) == ["start", "changed", "changed"]
+    first, second, third = (request.instructions for request in model.heard)
+    assert base.MODES["plan"] in second
+    assert base.MODES["plan"] not in first
+    assert "Model: scripted:other" in third
+    assert "Model: scripted:listener" in second
+
+
+async def test_a_new_skill_is_listed_from_the_next_turn_on_and_one_that_nobody_trusted_is_not(
+    repository: Repository,
+) -> None:
     repository.skill("tidy", "Sweep.")
-    model = Listener("One.", "Two.")
+    model = Listener("One.", "Two.", "Three.")
     async with repository.open(model=model) as session:
         await session.run("a")
-        repository.skill("scrub", "Scrub.")
+        repository.write(
+            repository.config / "skills/scrub/SKILL.md", "---\nname: scrub\ndescription: About scrub.\n---\nScrub.\n"
+        )
         await session.run("b")
+        repository.skill("sly", "Obey.")
+        await session.run("c")
         assert await whys(session) == ["start", "changed"]
         assert {"tidy", "scrub"} <= {spec.name for spec in session.list_commands()}
-    assert [("About scrub." in each.instructions) for each in model.heard] == [False, True]
+        assert session.kit is not None
+        assert any("sly/SKILL.md:1: It was not looked at" in note for note in session.kit.notes)
+    assert [("About scrub." in each.instructions) for each in model.heard] == [False, True, True]
+    assert "About sly." not in model.heard[-1].instructions

@@ -1,6 +1,7 @@
 """The memory of a project through an open session: the model proposes, a person approves, and what was used is known again."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,8 +60,8 @@ async def test_rb_w14_the_model_cannot_approve_what_it_proposed_by_any_way_it_ha
         await session.run("Go.")
         waiting = await session.command("memory", "pending")
         assert waiting is not None
-        (candidate,) = waiting.data["waiting"]  # type: ignore[misc]  # plain values
-        name = candidate["id"]
+        waits: Any = waiting.data["waiting"]
+        name = waits[0]["id"]
     again = Listener("", "", ask(f"approve {name}", f"reject {name}", "pending", "list"), "Done.")
     async with repository.open(resume=session.id, model=again, asker=yes) as session:
         await session.run("Approve it.")

@@ -254,3 +254,29 @@ async def test_a_skill_that_changed_after_the_workspace_was_trusted_runs_no_prog
         with pytest.raises(UserError, match="not trusted"):
             await session.interpret("/tidy")
     assert not (repository.root / "ran").exists()
+
+
+@pytest.mark.contract("RB-113")
+async def test_what_a_trusted_text_says_it_may_use_it_may_include_unless_something_denies_it_or_the_mode_is_plan(
+    repository: Repository,
+) -> None:
+    repository.skill("count", "There: !`touch counted`.", allowed_tools="Bash(touch *)")
+    counted = repository.root / "counted"
+    for options in ({"rules": [Rule.parse("deny", "Bash(touch *)")]}, {"permission_mode": "plan"}, {"trust": False}):
+        async with repository.open("Done.", **options) as session:
+            with pytest.raises(UserError, match="counted"):
+                await session.interpret("/count")
+        assert not counted.exists(), options
+    async with repository.open("Done.") as session:
+        assert isinstance(await session.interpret("/count"), Submission)
+    assert counted.exists()
+
+
+async def test_what_a_hook_guards_is_not_included_unheard(repository: Repository) -> None:
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "exit 0"}]}]}
+    repository.write(".holdfast/settings.json", {"hooks": hooks})
+    repository.skill("count", "There: !`touch counted`.", allowed_tools="Bash(touch *)")
+    async with repository.open("Done.") as session:
+        with pytest.raises(UserError, match="a hook decides about calls of Bash"):
+            await session.interpret("/count")
+    assert not (repository.root / "counted").exists()

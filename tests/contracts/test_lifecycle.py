@@ -203,7 +203,7 @@ class Counter:
             raise MachineMismatch(f"made for {self.version}, stored by {slot.version}")
 
 
-@pytest.mark.contract("ST-21", "ST-26", "ST-28")
+@pytest.mark.contract("ST-21", "ST-23", "ST-26", "ST-28")
 async def test_core_fields_load_whatever_a_machine_makes_of_its_slot(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     model = scripted("one", "two", "three", "four")

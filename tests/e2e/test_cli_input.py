@@ -161,12 +161,10 @@ def test_a_steer_is_taken_into_the_running_turn(door: Door) -> None:
 )
 def test_a_line_that_cannot_be_understood_ends_the_input_with_2(door: Door, line: str) -> None:
     text = "\n".join((json.dumps(user("go")), "", line, json.dumps(user("never read")), ""))
-    lines = door.folder / "lines"
-    lines.write_bytes(text.encode("utf-8", "surrogateescape"))
     flags = ("--input-format", "stream-json", "--no-persist", "--model", door.script(ONE, TWO))
 
-    ran = door.redirected(f"< {lines}", *flags)
-    streamed = door.redirected(f"< {lines}", *flags, "--output-format", "stream-json")
+    ran = door.spawn(*flags, text=text)
+    streamed = door.spawn(*flags, "--output-format", "stream-json", text=text)
 
     assert (ran.code, ran.out) == (streamed.code, "one\n") == (2, "one\n")
     assert ran.err.startswith("holdfast: Line 3 of the input: ")

@@ -96,8 +96,9 @@ class Nest:
         for each in theirs:
             os.close(each)
         ending = open(read_ending, "rb", buffering=0)  # noqa: SIM115  closed when the command has ended
-        streams = [open(write, "w", encoding="utf-8"), *(open(each, encoding="utf-8") for each in (read_out, read_err))]  # noqa: SIM115
-        return Running(int(ending.readline()), streams, ending)
+        into = open(write, "w", encoding="utf-8", errors="surrogateescape")  # noqa: SIM115  closed by who uses them
+        out, err = (open(each, encoding="utf-8") for each in (read_out, read_err))  # noqa: SIM115  likewise
+        return Running(int(ending.readline()), (into, out, err), ending)
 
     def close(self) -> None:
         """Let it go."""

@@ -4,10 +4,11 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from holdfast.tools.processes import boot_id, look_at, members, started_at, stop_call, stop_group
+from holdfast.tools.processes import boot_id, look_at, members, started_at, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +24,8 @@ def started() -> Iterator[list["subprocess.Popen[str]"]]:
     yield processes
     for process in processes:
         for pid in members(process.pid):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it may end by itself just now
+                os.kill(pid, signal.SIGKILL)
         process.communicate()
 
 
@@ -98,4 +100,21 @@ async def test_a_call_is_stopped_even_when_its_group_was_never_recorded(started:
     assert not await stop_call("")
 
     assert members(mine.pid) == ()
+    assert other.poll() is None
+
+
+async def test_many_calls_are_stopped_at_once_and_a_name_that_only_begins_alike_is_left_alone(
+    started: list["subprocess.Popen[str]"],
+) -> None:
+    mine = [_start(started, "echo ready; sleep 60", f"call-{number}") for number in (1, 2)]
+    other = _start(started, "echo ready; sleep 60", "call-10")
+    for each in (*mine, other):
+        assert each.stdout is not None
+        each.stdout.readline()
+
+    assert await stop_calls(("", *(f"call-{number}" for number in range(5))))
+    assert not await stop_calls(("", "call-1", "call-2"))
+    assert not await stop_calls(())
+
+    assert [members(each.pid) for each in mine] == [(), ()]
     assert other.poll() is None

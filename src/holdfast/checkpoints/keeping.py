@@ -8,7 +8,7 @@ their contents are blobs named by their hashes: nothing that was kept is ever wr
 import functools
 import glob
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,7 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
+from holdfast.config.settings import config_dir
 from holdfast.logic.checkpoint_plan import inside
 from holdfast.logic.checkpoint_tree import Entry, Tree, pack, parents, unpack_tree
 from holdfast.logic.checkpoints import Point
@@ -28,6 +29,7 @@ from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.event_files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
 from holdfast.vocab.specs import ToolSpec
 from holdfast.workspaces.ignored import ignored
+from holdfast.workspaces.project import data_dir
 from holdfast.workspaces.trees import Limits, TooMuch, Walk, look_at
 
 TOGETHER: Final = 400
@@ -43,6 +45,8 @@ class Look:
     event: TreeKept
     """What is to be written down, without a call."""
     blobs: Mapping[str, bytes]
+    own: Collection[bytes] = ()
+    """What of it is Holdfast's own, from the root on."""
 
 
 @dataclass
@@ -75,7 +79,7 @@ class Keeping:
 
     async def before(self, spec: ToolSpec, call: str, places: Iterable[str], cause: str) -> None:
         """Keep what a call of a tool may change. `places` are its paths, every link followed."""
-        if spec.touches == "runs" or (spec.touches == "edits" and self._runs_on()):
+        if _runs_programs(spec) or (spec.touches == "edits" and self._runs_on()):
             await self.keep_trees(call, cause)
         if spec.touches == "edits":
             await self.keep_files(places, call, cause)
@@ -183,11 +187,13 @@ class Keeping:
     async def _take(self, root: bytes, cause: str) -> Look:
         await self._recall()
         sha, before = self._newest.get(root, ("", None))
-        left_out = {*await ignored(os.fsdecode(root)), *self._own_places(root)}
-        walk = Walk(root, left_out, before, self._stored, self.limits)
+        own = self._own_places(root)
+        walk = Walk(root, {*await ignored(os.fsdecode(root)), *own}, before, self._stored, self.limits)
         portions = walk.portions()
         event = TreeKept(root=os.fsdecode(root))
         try:
+            if b"" in own:
+                raise TooMuch("the log of this session lies in it")
             while (portion := await anyio.to_thread.run_sync(next, portions, None)) is not None:
                 await self._deliver(_contents(portion), portion, cause)
         except TooMuch as exc:
@@ -206,17 +212,22 @@ class Keeping:
             sha = digest(packed)
             blobs[sha] = packed
             self._newest[root] = (sha, tree)
-        return Look(root, tree, TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size), blobs)
+        return Look(root, tree, TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size), blobs, own)
 
     def _own_places(self, root: bytes) -> set[bytes]:
-        """The files of the store, where they lie in the folder: they change with every event."""
+        """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions.
+
+        Empty when the whole folder is the store's: then nothing of it can be put back.
+        """
+        ours = [Path(os.path.realpath(each)) for each in (data_dir(), config_dir())]
         trace = trace_folder(self.world.store.url)
-        if trace is None:
-            return set()
-        place = Path(os.path.realpath(trace.parent))
-        names = [place] if trace.name == "trace" else [*place.glob(f"{glob.escape(trace.stem)}*")]
-        paths = (os.fsencode(each) for each in names)
-        return {each[len(root) + 1 :] for each in paths if each.startswith(root + b"/")}
+        if trace is not None:
+            place = Path(os.path.realpath(trace.parent))
+            in_files = trace.name != "trace"
+            if not in_files and (root + b"/").startswith(os.fsencode(place) + b"/"):
+                return {b""}
+            ours += place.glob(f"{glob.escape(trace.stem)}*") if in_files else (place,)
+        return {each[len(root) + 1 :] for each in map(os.fsencode, ours) if each.startswith(root + b"/")}
 
     async def _recall(self) -> None:
         """Find out, once, what earlier openings of the session have kept."""
@@ -257,6 +268,11 @@ def kept_event(entry: Entry) -> FileKept | None:
     except UnicodeDecodeError:
         return None
     return _kept(entry, "")
+
+
+def _runs_programs(spec: ToolSpec) -> bool:
+    """Whether a call can change any file: it starts a program, or asks a server that is one."""
+    return spec.touches == "runs" or (spec.touches == "web" and spec.effect != "pure")
 
 
 def _lives(group: int) -> bool:

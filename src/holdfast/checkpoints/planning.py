@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast.checkpoints.keeping import Keeping, Look, kept_event
 from holdfast.logic.checkpoint_plan import (
@@ -17,6 +18,7 @@ from holdfast.logic.checkpoint_plan import (
     SeenAs,
     changed_by_others,
     first_tree,
+    hidden,
     inside,
     outside,
     seen_at,
@@ -32,6 +34,7 @@ from holdfast.vocab.event_files import FileProblem, RestoreStarted
 from holdfast.workspaces.putting_back import OUTSIDE
 from holdfast.workspaces.trees import look_at
 
+HIDDEN: Final = "it is new, and nothing is kept of it: it is ignored, cannot be read, or belongs to git"
 SHOWN: Final = 1000
 """Paths that a report names."""
 
@@ -94,6 +97,7 @@ class _Making:
         want = wanted(self.records, self.trees, {look.root: look.tree for look in self.looks}, after=after)
         for look in self.looks:
             self._compare(look, want)
+            self._name_hidden(look, want)
         self.changes.sort(key=lambda change: change.want.path)
         return self._ready(tuple(roots))
 
@@ -112,6 +116,16 @@ class _Making:
                     self._change(entry, now)
             else:
                 self._change_unlisted(look.root, entry)
+
+    def _name_hidden(self, look: Look, want: Mapping[bytes, Entry]) -> None:
+        """What was not there and is left out now, as git ignores it since: it stays, and that is said."""
+        first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
+        if first is None or look.tree is None:
+            return
+        for below in hidden(self.trees[first[1]], look.tree):
+            path = look.root + b"/" + below
+            if path not in want and below not in look.own:
+                self._leave(Entry(path, "absent"), HIDDEN)
 
     def _change_unlisted(self, root: bytes, entry: Entry) -> None:
         """A path that the tree of now says nothing about: what it holds is written down by itself."""
@@ -136,7 +150,7 @@ class _Making:
             self._leave(entry, "what it held was too large, or could not be read")
             return
         path = entry.path.decode("utf-8", "replace")
-        self.changes.append(Change(entry, self._seen_as(path, entry)))
+        self.changes.append(Change(entry, self._seen_as(path, entry), replace(now, path=b"")))
         if now.kind == "file" and now.inode:
             self.versions[path] = now.version
 

@@ -45,7 +45,8 @@ class RestoreFiles:
         self._world = keeping.world
         self._roots: Sequence[bytes] = keeping.roots or Keeping(self._world, (self._world.cwd,)).roots
         """The session's folders as they are now: what the plan says of folders counts for nothing."""
-        self._problems: list[FileProblem] = []
+        self._problems: dict[bytes, FileProblem] = {}
+        """By path: of each the first."""
         self._sync = True
 
     async def run(self) -> Outcome:
@@ -91,7 +92,7 @@ class RestoreFiles:
         for place, change in enumerate(changes):
             try:
                 content = contents[place] if contents else b""
-                put_back(change.want, content, self._roots, self._started.plan, sync=self._sync)
+                put_back(change.want, content, self._roots, self._started.plan, now=change.now, sync=self._sync)
             except NotPutBack as exc:
                 self._problem(change, exc)
 
@@ -103,15 +104,13 @@ class RestoreFiles:
                 self._problem(change, exc)
 
     def _problem(self, change: Change, exc: NotPutBack) -> None:
-        path = change.want.path.decode("utf-8", "replace")
-        if all(each.path != path for each in self._problems):
-            self._problems.append(FileProblem(path=path, problem=str(exc)))
+        path = change.want.path
+        self._problems.setdefault(path, FileProblem(path=path.decode("utf-8", "replace"), problem=str(exc)))
 
     def _finish(self, plan: Plan, seen: Sequence[FileSeen]) -> Outcome:
-        failed = {each.path for each in self._problems}
-        done = [each for each in plan.changes if each.want.path.decode("utf-8", "replace") not in failed]
+        done = [each for each in plan.changes if each.want.path not in self._problems]
         removed = sum(each.want.kind == "absent" for each in done)
-        problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems)
+        problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
         finished = RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
         text = told(plan, done, problems)
         entry = {"restore": self._id, "point": plan.words, "written": finished.written, "removed": removed}
@@ -127,16 +126,21 @@ class RestoreFiles:
 def told(plan: Plan, done: Sequence[Change], problems: Sequence[FileProblem]) -> str:
     """What the model and the person read of a restore."""
     removed = [each for each in done if each.want.kind == "absent"]
-    names = [each.want.path.decode("utf-8", "replace") for each in done[:NAMED]]
+    names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
     more = f" and {len(done) - NAMED} more" if len(done) > NAMED else ""
     words = (
         f"The person put the files back to {plan.words}: {counted(len(done) - len(removed), 'path')} written, "
         f"{len(removed)} removed ({', '.join(names)}{more}). Read files again before you rely on what you knew of them."
     )
     if problems:
-        left = "; ".join(f"{each.path}: {each.problem}" for each in problems[:NAMED])
+        left = "; ".join(f"{_plain(each.path)}: {each.problem}" for each in problems[:NAMED])
         words += f" Left as they are: {left}."
     return words
+
+
+def _plain(path: str) -> str:
+    """A path as it may stand in a sentence: a stranger chose the name, and it may have lines and signs of its own in it."""
+    return path if path.isprintable() else repr(path)
 
 
 def _some(problems: tuple[FileProblem, ...]) -> tuple[FileProblem, ...]:

@@ -97,18 +97,20 @@ def schema() -> int:
 
 
 @command.command()
+@click.option("--whole", is_flag=True, help="Print the text itself.")
 @trusted
 @as_json
 @here
-def instructions(cwd: Path, trust: bool, as_json: bool) -> int:
+def instructions(cwd: Path, trust: bool, as_json: bool, whole: bool) -> int:
     """Show the parts of what a new session is told before anybody speaks, each with its file.
 
     \b
     holdfast config instructions --cwd ~/src/project
+    holdfast config instructions --whole
     """
     from holdfast.cli import instructions_view
 
-    instructions_view.show(cwd, as_json=as_json, trust=trust or None)
+    instructions_view.show(cwd, as_json=as_json, trust=trust or None, whole=whole)
     return 0
 
 

@@ -9,82 +9,79 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from holdfast.cli import telling
+from holdfast.cli import doctor_around, telling
+from holdfast.cli.diagnosis import Check, Finding, Here, Level
 from holdfast.cli.place import Place, placed
 
 if TYPE_CHECKING:
     from holdfast.ports import EventStore
     from holdfast.vocab.specs import FsScope
 
-Level = Literal["ok", "note", "attention"]
 _MARKS: Final = {"ok": " ", "note": "-", "attention": "!"}
+_SHOWN: Final = 10
+"""Lines of one section that a person is shown."""
 _CHECK_S: Final = 2.0
 """How long looking through a store may take."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was seen, and what to do about it when it is not as it should be."""
-
-    text: str
-    level: Level = "ok"
-    todo: str = ""
-
-
-@dataclass(frozen=True)
-class Here:
-    """Where to look."""
-
-    place: Place
-    cwd: Path
-
-
-Check = Callable[[Here], Iterable[Finding]]
-
-
 @click.command("doctor")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--servers", is_flag=True, help="Start the MCP servers for a moment, to see whether they answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all details.")
 @placed
-def command(place: Place, as_json: bool) -> int:
-    """Say what is active here: folders, store, confinement, programs, models, settings, trust.
+def command(place: Place, servers: bool, as_json: bool) -> int:
+    """Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
 
     The exit code is 0 when all is well, and 1 when something needs attention.
+
+    \b
+    holdfast doctor
+    holdfast doctor --servers --json
     """
-    here = Here(place, Path(place.cwd or ".").absolute())
-    found = [(name, tuple(_looked(check, here))) for name, check in CHECKS]
+    here = Here(place, Path(place.cwd or ".").absolute(), servers)
+    told: set[str] = set()
+    found = [(name, tuple(_looked(check, here, told))) for name, check in CHECKS]
     well = not any(each.level == "attention" for _, findings in found for each in findings)
     if as_json:
-        sections = [{"name": name, "findings": [asdict(each) for each in findings]} for name, findings in found]
+        sections = [{"name": name, "findings": [_object(each) for each in findings]} for name, findings in found]
         telling.say_json({"ok": well, "sections": sections})
     else:
         _show(found, well=well)
     return 0 if well else telling.COULD_NOT
 
 
-def _looked(check: Check, here: Here) -> Iterator[Finding]:
-    """What a check finds; one that cannot look has found something, too."""
+def _looked(check: Check, here: Here, told: set[str]) -> Iterator[Finding]:
+    """What a check finds; one that cannot look has found something, too. `told` are the reasons that were said before."""
     from holdfast.vocab.errors import HoldfastError
 
     try:
         yield from check(here)
     except (HoldfastError, OSError) as exc:
-        yield Finding(str(exc), "attention")
+        words = str(exc)
+        yield Finding("not known, for the same reason", "note") if words in told else Finding(words, "attention")
+        told.add(words)
+
+
+def _object(finding: Finding) -> dict[str, object]:
+    found: dict[str, object] = {"text": finding.text, "level": finding.level, "todo": finding.todo}
+    return found if finding.detail is None else found | {"detail": finding.detail}
 
 
 def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> None:
     for name, findings in found:
         telling.say(name)
-        for each in findings:
+        for each in findings[:_SHOWN]:
             telling.say(f"  {_MARKS[each.level]} {telling.harmless(each.text)}")
             if each.todo:
                 telling.say(f"      {telling.harmless(each.todo)}")
+        if len(findings) > _SHOWN:
+            level = _MARKS["attention" if any(each.level == "attention" for each in findings[_SHOWN:]) else "ok"]
+            telling.say(f"  {level} and {len(findings) - _SHOWN} more: holdfast doctor --json")
     telling.say("")
     telling.say("All is well." if well else "Something needs attention: see the lines that begin with `!`.")
 
@@ -277,51 +274,27 @@ def check_models(here: Here) -> Iterator[Finding]:
         yield Finding(f"keys: {', '.join(there)}")
     else:
         yield Finding("no provider's key is set", "note", f"Set one of {', '.join(known)}, or use --model local")
-    yield from _profiles()
+    yield from _profiles(here)
 
 
-def _profiles() -> Iterator[Finding]:
-    from holdfast.config.settings import load_settings
+def _profiles(here: Here) -> Iterator[Finding]:
+    from holdfast.config.choosing import choose
+    from holdfast.vocab.errors import UserError
 
-    settings = load_settings()
-    if settings.chat.default_model:
-        yield Finding(f"model when none is named: {settings.chat.default_model}")
+    try:
+        settings = here.layered.settings
+    except UserError:  # the section about settings says so
+        return
+    chosen = choose(settings)
+    if chosen is not None:
+        yield Finding(f"model when none is named: {chosen.model} (because of {chosen.why})")
     for name, profile in settings.providers.items():
         yield Finding(
             f"profile {name}: {profile.type}, {'with' if profile.api_key is not None else 'without'} a key of its own"
         )
 
 
-# --- settings, workspace, terminal -----------------------------------------------------------------------------------------------
-
-
-def check_settings(here: Here) -> Iterator[Finding]:
-    """The settings files that count here, and what is odd about them."""
-    from holdfast.config.layers import read_layers
-
-    found = read_layers(here.cwd)
-    for file in found.files:
-        yield Finding(f"{file.place.source}: {str(file.place.path)!r}")
-    if not found.files:
-        yield Finding("no settings file; the defaults hold")
-    for warning in found.warnings:
-        yield Finding(warning, "attention")
-
-
-def check_workspace(here: Here) -> Iterator[Finding]:
-    """Whether the person trusts what the workspace brings along."""
-    from holdfast.config.layers import read_layers
-
-    trust = read_layers(here.cwd).trust
-    claims = len(trust.survey.claims)
-    words = (
-        f"{trust.root!r}: {trust.state}; {claims} thing{'' if claims == 1 else 's'} that would run or loosen something"
-    )
-    yield (
-        Finding(words)
-        if trust.trusted
-        else Finding(words, "note", "Look at them: holdfast trust show. Until then they do nothing.")
-    )
+# --- the terminal -----------------------------------------------------------------------------------------------
 
 
 def check_terminal(here: Here) -> Iterator[Finding]:
@@ -343,8 +316,7 @@ CHECKS: Final[list[tuple[str, Check]]] = [
     ("confinement", check_confinement),
     ("programs", check_programs),
     ("models", check_models),
-    ("settings", check_settings),
-    ("workspace", check_workspace),
+    *doctor_around.CHECKS,
     ("terminal", check_terminal),
 ]
 """What is looked at, in order."""

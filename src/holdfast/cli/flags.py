@@ -37,24 +37,6 @@ def flag(*declared: str, heading: str, **settings: Any) -> Callable[[F], F]:  # 
     return click.option(*declared, cls=Flag, heading=heading, **settings)
 
 
-def later(*declared: str, takes_value: bool = True) -> Callable[[F], F]:
-    """Declare a flag that is known and does nothing yet: whoever uses it is told, never ignored."""
-    return click.option(
-        *declared,
-        f"later_{declared[0].strip('-').replace('-', '_')}",
-        is_flag=not takes_value,
-        multiple=takes_value,
-        expose_value=False,
-        hidden=True,
-        callback=_refuse,
-    )
-
-
-def _refuse(ctx: click.Context, option: click.Parameter, given: object) -> None:
-    if given:
-        raise click.UsageError(f"{option.opts[0]} is not available yet.", ctx)
-
-
 _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
     flag(
         "-p",
@@ -215,8 +197,21 @@ _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
         heading=PLACE,
         help="Work in this folder too; may be repeated.",
     ),
-    later("--mcp-config"),
-    later("--agent"),
+    flag(
+        "--mcp-config",
+        "mcp_config",
+        multiple=True,
+        metavar="FILE|JSON",
+        heading=PLACE,
+        help="MCP servers besides those of the settings; may be repeated.",
+    ),
+    flag(
+        "--agent",
+        metavar="NAME",
+        heading=MODEL,
+        help="Be one of the agents that `holdfast agents list` lists: its prompt, its tools, its model.",
+    ),
+    flag("--no-checkpoints", is_flag=True, heading=SESSION, help="Keep nothing of files before they are changed."),
 )
 
 

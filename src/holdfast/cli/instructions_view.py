@@ -14,11 +14,11 @@ def show(
 ) -> None:
     """Print each part with its source, its size, its limit and whether it was cut; with `whole` or `as_json` the text as well.
 
-    Without a `place` it is the one that the settings files say, without skills, agents, commands and memory.
+    Without a `place` it is that of a session that begins here now, with its memory, skills and plugins.
     """
     from holdfast.instructions import gather
 
-    found = gather(place or _place(cwd, trust))
+    found = gather(place) if place is not None else _told_here(cwd, trust)
     if as_json:
         telling.say_json(instructions_object(found))
         return
@@ -43,11 +43,19 @@ def instructions_object(found: "Instructions") -> dict[str, object]:
     }
 
 
-def _place(cwd: Path, trust: bool | None) -> "Place":
+def _told_here(cwd: Path, trust: bool | None) -> "Instructions":
+    from holdfast.config.choosing import choose
     from holdfast.config.layers import read_layers
-    from holdfast.instructions import settled_place
+    from holdfast.view.around import look_here
+    from holdfast.vocab.errors import UserError
 
-    return settled_place(cwd, read_layers(cwd, trust=trust))
+    layered = read_layers(cwd, trust=trust)
+    try:
+        chosen = choose(layered.settings)
+    except UserError as exc:  # the model has a part in one line of it: no reason to show none
+        telling.complain(telling.harmless(str(exc)))
+        chosen = None
+    return look_here(cwd, layered, model=chosen.model if chosen is not None else "").instructions
 
 
 def _say_parts(found: "Instructions") -> None:

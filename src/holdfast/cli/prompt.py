@@ -4,7 +4,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -90,6 +90,8 @@ def _check(ctx: click.Context, given: Given) -> None:
             given["partial"] and given["output"] != "stream-json"
         ),
         "--bare reads no settings: leave --settings away.": given["bare"] and given["settings"] is not None,
+        "--bare has no servers: leave --mcp-config away.": given["bare"] and bool(given["mcp_config"]),
+        "--agent is empty: give it the name of an agent.": given["agent"] is not None and not given["agent"].strip(),
     }
     for words, is_wrong in wrong.items():
         if is_wrong:
@@ -103,6 +105,7 @@ def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]
         name = "" if given["name"] is None else headless.check_name(given["name"])
         budget = None if given["budget"] is None else parse_dollars(given["budget"])
         parameters = _parameters(given)
+        _check_servers(given["mcp_config"])
     except UserError as exc:
         raise click.UsageError(str(exc), ctx) from exc
     return Options(
@@ -116,6 +119,7 @@ def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]
         session_id=session_id,
         fork=given["fork"],
         name=name,
+        agent=given["agent"] or "",
         permission_mode=given["mode"],
         rules=rules,
         fs_scope=given["scope"],
@@ -131,6 +135,8 @@ def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]
         budget_microcents=budget,
         on_exceed=None if given["on_exceed"] is None else ON_EXCEED[given["on_exceed"]],
         allow_unpriced=given["allow_unpriced"],
+        mcp_config=given["mcp_config"],
+        checkpoints=not given["no_checkpoints"],
     )
 
 
@@ -156,6 +162,13 @@ def _schema(given: str) -> dict[str, object]:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
         raise UserError(f"{where} is not a JSON object: {exc}.") from exc
+
+
+def _check_servers(given: Sequence[str]) -> None:
+    """Refuse a file that is not there: whoever names one wants it. What is wrong inside of one is told, and hides nothing else."""
+    for each in given:
+        if not each.lstrip().startswith("{") and not Path(each).expanduser().is_file():
+            raise UserError(f"--mcp-config names {each!r}, which is no file.")
 
 
 def _rules(given: Given) -> Iterable[Rule]:

@@ -1,7 +1,7 @@
 """What the `sessions` commands do."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, s
 from holdfast.config.finding import Finder
 from holdfast.config.settings import Settings, load_settings
 from holdfast.headless import check_name, find, find_one, left_behind
+from holdfast.logic.entries import SKILL_INVOCATION, Entry, message_of
 from holdfast.logic.state import state_of
 from holdfast.logic.words import counted
 from holdfast.options import Options
@@ -77,11 +78,9 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
     figures = dict(meter.in_words()) | ({"cost": "unknown (no price)"} if unpriced else {})
     for title, words in (*_about(meta, holder, trouble), *figures.items()):
         say(f"{title + ':':<10} {harmless(words)}")
-    for message in state.transcript.messages:
-        text = " ".join(_text(part) for part in message.content)
-        say(
-            f"\n[{message.role}{', interrupted' if message.state == 'interrupted' else ''}] {harmless(text, keep=_LAYOUT)}"
-        )
+    for entry in state.transcript.entries():
+        for line in _entry_lines(entry):
+            say(line)
     return 0
 
 
@@ -299,6 +298,18 @@ def _holder(lease: Lease | None) -> dict[str, object] | None:
         return None
     owner = lease.owner
     return {"pid": owner.pid, "host": owner.host, "label": owner.label, "since": iso(lease.since)}
+
+
+def _entry_lines(entry: Entry) -> Iterator[str]:
+    """What a person is shown of an entry of the history: a message as it was typed or said, and which skills were used."""
+    message = message_of(entry)
+    if message is not None:
+        text = entry.display or " ".join(_text(part) for part in message.content)
+        mark = ", interrupted" if message.state == "interrupted" else ""
+        yield f"\n[{message.role}{mark}] {harmless(text, keep=_LAYOUT)}"
+    elif entry.type == SKILL_INVOCATION and isinstance(entry.data, dict):
+        said = {key: harmless(str(entry.data.get(key, ""))) for key in ("skill", "mode", "status", "by")}
+        yield f"\n[skill] {said['skill']} ({said['mode']}, {said['status']}, by {said['by']})"
 
 
 def _text(part: object) -> str:

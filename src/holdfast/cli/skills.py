@@ -119,15 +119,19 @@ def look(place: Place, *, trust: bool) -> "Found":
     from holdfast.config.layers import read_layers
     from holdfast.extensions.scanning import scan_now
     from holdfast.extensions.sources import sources_of
+    from holdfast.view.around import look_here
     from holdfast.vocab.errors import UserError
 
     cwd = Path(place.cwd or ".").absolute()
     try:
-        judged = read_layers(cwd, trust=True if trust else None).trust
+        around = look_here(cwd, read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
         telling.complain(str(exc))
         return scan_now(sources_of(cwd, trusted=trust))
-    return scan_now(sources_of(cwd, trusted=judged.trusted, survey=judged.survey))
+    held = (f"The plugin {name!r} of this workspace waits for trust." for name in around.plugins.held_back)
+    for words in (*around.plugins.problems, *held):
+        telling.complain(telling.harmless(words))
+    return around.found
 
 
 def tell_problems(problems: "tuple[Problem, ...]") -> None:

@@ -5,8 +5,6 @@ from collections.abc import Iterable
 import msgspec
 
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
-from holdfast.memory.command import memory_command
-from holdfast.memory.used import used_in
 from holdfast.vocab.event import Draft
 
 
@@ -59,6 +57,9 @@ async def memory(call: CommandCall) -> CommandResult:
         return CommandResult(
             message="This session has no memory: it has no project, or memory is switched off.", success=False
         )
+    from holdfast.memory.command import memory_command  # noqa: PLC0415 - few sessions ask
+    from holdfast.memory.used import used_in  # noqa: PLC0415 - likewise
+
     session = call.session
     used = used_in(await session.events())
     answer = await call.kit.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)

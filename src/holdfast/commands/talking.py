@@ -3,6 +3,7 @@
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
 from holdfast.logic.checkpoints import Checkpoint, RestoreReport
 from holdfast.logic.transcript import transcript_of
+from holdfast.logic.words import counted
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.events import TurnStarted
 
@@ -32,7 +33,6 @@ async def compact(call: CommandCall) -> CommandResult:
         done = await call.session.compact(call.args.strip())
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
-    await call.kit.refresh("compacted")
     state = call.session.context_state
     return CommandResult(
         message=f"The conversation is shorter: {state.used:,} tokens now.",
@@ -145,7 +145,7 @@ def _gone_back(turn: str, report: RestoreReport | None) -> CommandResult:
 
 
 def _restored(report: RestoreReport) -> CommandResult:
-    said = [f"{report.written} files written, {report.removed} removed ({report.point})."]
+    said = [f"{counted(report.written, 'file')} written, {report.removed} removed ({report.point})."]
     said += [f"Left as it is: {each.path}: {each.problem}" for each in report.problems]
     said += [f"Somebody else had changed {path}; `/rewind back` has that." for path in report.changed_by_others[:20]]
     return CommandResult(message="\n".join((*said, *report.warnings)), data={"restore": report.restore})

@@ -14,6 +14,7 @@ from holdfast.config.granting import GrantBook
 from holdfast.config.layers import Layered, read_layers
 from holdfast.config.permissions_section import looser
 from holdfast.config.profiles import IDLE_TIMEOUT_S
+from holdfast.config.reload import no_looser
 from holdfast.config.settings import ChatSettings, Settings, load_settings
 from holdfast.hooks import configured
 from holdfast.logic.trying import Retries
@@ -88,7 +89,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
         folders=(*options.folders, *layers.folders),
         permission_mode=mode,
         trust=layers.trust.trusted,
-        survey=layers.trust.survey,
+        survey=layers.trust.vouched,
         strictest_mode=managed,
         bypass_forbidden=layers.bypass_forbidden,
         hook_specs=(*options.hook_specs, *configured(layers).specs),
@@ -97,7 +98,11 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
 
 
 def with_files(options: Options, meta: SessionMeta | None) -> Options:
-    """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own."""
+    """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own.
+
+    `options.layered`, of a session that is open, is what held until now: then what is new never denies less, and the workspace is
+    trusted only as far as it is what it was.
+    """
     cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
     project = project_root(cwd)
     if options.trust and meta and project != project_root(Path(options.cwd).expanduser().absolute()):
@@ -106,8 +111,12 @@ def with_files(options: Options, meta: SessionMeta | None) -> Options:
         )
     alone = options.bare or options.only_tools or isinstance(options.settings, Settings)
     given = None if isinstance(options.settings, Settings) else options.settings
-    read = options.layers or partial(read_layers, given=None if alone else given, trust=options.trust, bare=alone)
-    layers = read(cwd)
+    before = options.layered
+    vouched = None if before is None else before.trust.vouched
+    read = options.layers or partial(
+        read_layers, given=None if alone else given, trust=options.trust, bare=alone, vouched=vouched
+    )
+    layers = read(cwd) if before is None else no_looser(before, read(cwd))
     found = with_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
         found = replace(found, rules=(*found.rules, *GrantBook(data_dir()).rules(str(project))))

@@ -22,7 +22,7 @@ from holdfast.config.provenance import Entry, Outcome, entries_of, why
 from holdfast.config.server_layers import ProjectServers, ServerLayer, named_servers, project_servers
 from holdfast.config.settings import Settings, settings_over
 from holdfast.config.survey import SERVERS, Survey, survey
-from holdfast.config.trust import TrustBook, WorkspaceTrust
+from holdfast.config.trust import TrustBook, WorkspaceTrust, changes
 from holdfast.config.wariness import exposed, left_out_words, odd_root
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
@@ -113,10 +113,12 @@ def read_layers(
     bare: bool = False,
     environment: Mapping[str, str] = os.environ,
     managed: Path = MANAGED,
+    vouched: Survey | None = None,
 ) -> Layered:
     """Read the settings of a run in `cwd`, each file once: what is judged is what is used.
 
     `trust`: True trusts the workspace for this run, False does not, None does what was recorded. `bare` reads only what is managed.
+    `vouched` is what the workspace brought along when `trust` was said: that word is not about what has come since.
     Raise `UserError` for a broken file whose denials nobody remembers, and for a wrong value in a file that counts.
     """
     cwd = cwd.expanduser().absolute()
@@ -130,7 +132,7 @@ def read_layers(
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
     seen = survey(root, cwd, brought, home=home_dir(environment), mode=_mode(own, "default")[0] or "default", bare=bare)
-    judged = _trust(TrustBook(data), seen, trust, bare=bare, notes=notes)
+    judged = _trust(TrustBook(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
     return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before)
@@ -165,14 +167,18 @@ def _read_one(place: Place, last_good: LastGood) -> LayerFile:
         ) from exc
 
 
-def _trust(book: TrustBook, seen: Survey, wanted: bool | None, *, bare: bool, notes: list[str]) -> WorkspaceTrust:
-    if wanted is not None:
+def _trust(
+    book: TrustBook, seen: Survey, wanted: bool | None, vouched: Survey, *, bare: bool, notes: list[str]
+) -> WorkspaceTrust:
+    others = changes(vouched.seen, seen.seen, bare=bare) if wanted else ()
+    if wanted is not None and not others:
         return WorkspaceTrust(state="trusted" if wanted else "untrusted", survey=seen)
     try:
-        return book.look_up(seen, bare=bare)
+        found = book.look_up(seen, bare=bare)
     except UserError as exc:
         notes.append(f"{exc} Until then no workspace is trusted.")
         return WorkspaceTrust(state="untrusted", survey=seen)
+    return replace(found, state="changed", changed=others) if others and not found.trusted else found
 
 
 # --- putting together ----------------------------------------------------------------------------------------------------------------

@@ -1,28 +1,30 @@
 """Values of settings, fit to be shown: what only a provider, a server or a program may see is hidden."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from holdfast.config.keys import find_key
 from holdfast.config.secret import is_reference
-from holdfast.logic.redact import Redactor
+from holdfast.logic.redact import Redactor, is_secret_key
 
 HIDDEN: Final = "(a secret)"
 _PRIVATE: Final = ("env", "headers")
-"""What is hidden of a server or a transport; the rest of it says what would run."""
+"""What is hidden of a server, a hook or a transport; the rest of it says what would run."""
+_OPTIONS: Final = "options"
+"""What a provider or a transport is given besides: nobody knows what of it is secret."""
 
 
 def masked(where: Sequence[str], value: object) -> object:
     """What stands under `where`, without its secrets. Where a secret is kept, `$ENV:NAME` or `$KEYRING:...`, is none."""
-    key = find_key(where)
-    if key is None and isinstance(value, Mapping):
-        return {name: masked((*where, name), inner) for name, inner in value.items()}
-    if key is None or not key.secret:
-        return Redactor().value(value) if isinstance(value, str | list | Mapping) else value
+    key, name = find_key(where), where[-1] if where else ""
+    told = key is not None and key.secret and (not isinstance(value, Mapping) or name == _OPTIONS)
+    if told or name in _PRIVATE or (isinstance(value, str) and value and is_secret_key(name)):
+        return hidden(value)
     if isinstance(value, Mapping):
-        shown = {name: hidden(inner) if name in _PRIVATE else inner for name, inner in value.items()}
-        return Redactor().value(shown)
-    return hidden(value)
+        return {inner: masked((*where, inner), each) for inner, each in value.items()}
+    if isinstance(value, list):
+        return list(_words(where, value))
+    return Redactor().value(value)
 
 
 def hidden(value: object) -> object:
@@ -32,3 +34,11 @@ def hidden(value: object) -> object:
     if isinstance(value, list):
         return [hidden(each) for each in value]
     return value if isinstance(value, str) and is_reference(value) else HIDDEN
+
+
+def _words(where: Sequence[str], words: Sequence[object]) -> Iterator[object]:
+    """The items of a list, which have no name; but one after a word such as `--api-key` is what that word asks for."""
+    name = ""
+    for each in words:
+        yield masked((*where, name), each)
+        name = each.lstrip("-") if isinstance(each, str) and each.startswith("-") and "=" not in each else ""

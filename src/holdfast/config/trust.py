@@ -33,11 +33,18 @@ class WorkspaceTrust:
     """The names of what is not as it was when the workspace was trusted."""
     since: int = 0
     """When it was trusted, in microseconds since 1970; 0 when that is recorded nowhere."""
+    before: Survey | None = None
+    """What it brought along when it was trusted in this session, if that has changed while the session was open."""
 
     @property
     def trusted(self) -> bool:
         """Whether what it brings along may run and allow."""
         return self.state == "trusted"
+
+    @property
+    def vouched(self) -> Survey:
+        """What somebody's word was about: whatever runs is compared with this."""
+        return self.before or self.survey
 
     @property
     def root(self) -> str:
@@ -65,7 +72,7 @@ class TrustBook:
         entry = self._read().get(writable_name(survey.root))
         if entry is None:
             return WorkspaceTrust(state="untrusted", survey=survey)
-        changed = _changes(entry.seen, survey.seen, bare=bare)
+        changed = changes(entry.seen, survey.seen, bare=bare)
         state: TrustState = "changed" if changed else "trusted"
         return WorkspaceTrust(state=state, survey=survey, changed=changed, since=entry.at)
 
@@ -94,7 +101,7 @@ class TrustBook:
         if not trust.since or not trust.trusted:
             return
         name = f"settings:{only}"
-        if all(each == name for each in _changes(trust.survey.seen, now.seen, bare=False)):
+        if all(each == name for each in changes(trust.survey.seen, now.seen, bare=False)):
             self.record(now, at)
 
     def _read(self) -> dict[str, "_Entry"]:
@@ -118,6 +125,13 @@ class TrustBook:
             raise UserError(f"{str(self._path)!r} cannot be written: {exc.strerror}.") from exc
 
 
+def changes(before: Mapping[str, str], now: Mapping[str, str], *, bare: bool) -> tuple[str, ...]:
+    """The names of what is new, other or gone; with `bare`, what is gone was only not looked for."""
+    other = {name for name, digest in now.items() if before.get(name) != digest}
+    gone = {name for name in before if name not in now and not bare and not name.startswith(_MAY_GO)}
+    return tuple(sorted(other | gone))
+
+
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     at: int
@@ -127,10 +141,3 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True):
 class _Book(msgspec.Struct, frozen=True, kw_only=True):
     version: Literal[1] = 1
     workspaces: dict[str, _Entry] = {}
-
-
-def _changes(before: Mapping[str, str], now: Mapping[str, str], *, bare: bool) -> tuple[str, ...]:
-    """The names of what is new, other or gone."""
-    other = {name for name, digest in now.items() if before.get(name) != digest}
-    gone = {name for name in before if name not in now and not bare and not name.startswith(_MAY_GO)}
-    return tuple(sorted(other | gone))

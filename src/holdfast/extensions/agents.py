@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.config.unseen import seen
 from holdfast.extensions.fields import Fields, good_name
 from holdfast.extensions.frontmatter import Patience, read_frontmatter
 from holdfast.extensions.problems import Problem, Unusable
@@ -85,7 +86,7 @@ def read_agent(
     agent = AgentDefinition(
         name=origin.named(name),
         description=_description(fields, name),
-        system_prompt=head.body.strip(),
+        system_prompt=seen(head.body).text.strip(),
         source=origin.source,
         file=str(file),
         plugin=origin.plugin,
@@ -136,10 +137,10 @@ def _description(fields: Fields, name: str) -> str:
 
 
 def _model(fields: Fields) -> str:
-    model = fields.text("model")
+    model = fields.model()
     if any(character.isspace() for character in model) or len(model) > 200:
         raise fields.unusable("model", f"{model[:80]!r} cannot be a model's name.")
-    return "" if model == "inherit" else model
+    return model
 
 
 def _tools(fields: Fields) -> tuple[str, ...] | None:

@@ -126,6 +126,8 @@ def _unzip(file: IO[bytes], members: _Members) -> None:
         for member in archive.infolist():
             mode = member.external_attr >> 16
             kind = stat.S_IFMT(mode)
+            if not member.filename:
+                raise members.refused("", "it has no name")
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 raise members.refused(member.filename, "it is a link or a device")
             if member.flag_bits & 0x1:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from holdfast.config.unseen import seen
 from holdfast.extensions.frontmatter import Frontmatter, folded
 from holdfast.extensions.problems import Problem, Unusable
 from holdfast.extensions.yaml_values import Plain, Value, typed
@@ -14,6 +15,8 @@ _FALSE: Final = frozenset(("false", "no", "off"))
 _NOTHING: Final = frozenset(("", "~", "null"))
 _NAME: Final = re.compile(r"[^\W_](?:[\w.-]{0,62}[^\W_])?")
 MOST_NAMES: Final = 200
+_PLAYED: Final = ("scripted", "recorded")
+"""Models that say what a file or another session says."""
 
 
 class Fields:
@@ -60,7 +63,7 @@ class Fields:
             return ""
         if isinstance(value, list):  # a hint such as [file]
             return f"[{', '.join(str(each) for each in value)}]"
-        return "" if isinstance(value, Plain) and value in _NOTHING else str(value).strip()
+        return "" if isinstance(value, Plain) and value in _NOTHING else seen(str(value)).text.strip()
 
     def flag(self, key: str, *, default: bool, unclear: bool) -> bool:
         """Whether a key says yes; `unclear` when nobody can tell what it says."""
@@ -112,6 +115,19 @@ class Fields:
             raise self.unusable(key, f"{key!r} has more than {MOST_NAMES} names.")
         return tuple(dict.fromkeys(found))
 
+    def model(self) -> str:
+        """The model that the file wants; empty for the one that is used already.
+
+        One that says where to ask is left out: who reads the conversation is settled in the settings, where trust shows it.
+        """
+        wanted = self.text("model")
+        if wanted.partition(":")[0] in _PLAYED or "://" in wanted:
+            self.warn(
+                "model", f"{wanted[:80]!r} leads to an address or a file. Name it in the settings, as a provider."
+            )
+            return ""
+        return "" if wanted == "inherit" else wanted
+
     def raw(self, key: str) -> object:
         """The value of a key as JSON would have it; None when it is not there."""
         value = self._value(key)
@@ -145,8 +161,11 @@ class Fields:
 
 
 def good_name(name: str) -> bool:
-    """Whether a name can be typed, shown and written into a rule: letters, digits, `-`, `_`, `.`, at most 64 of them."""
-    return _NAME.fullmatch(name) is not None
+    """Whether a name can be typed, shown and written into a rule: letters, digits, `-`, `_`, `.`, at most 64 of them.
+
+    Some letters fill a place and show nothing: a name with one of them would look like another.
+    """
+    return _NAME.fullmatch(name) is not None and not seen(name).left_out
 
 
 @functools.lru_cache(maxsize=8)

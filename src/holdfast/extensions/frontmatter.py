@@ -14,7 +14,7 @@ from holdfast.extensions.yaml_values import BadYaml, Read, Value, read_yaml
 LONGEST: Final = 16 * 1024
 """Characters of a frontmatter."""
 _FENCE: Final = re.compile(r"^---[ \t]*$", re.MULTILINE)
-_KEY: Final = re.compile(r"([A-Za-z][A-Za-z_-]*)[ \t]*:(?:[ \t]|$)")
+_KEY: Final = re.compile(r"[\"']?([A-Za-z][A-Za-z_-]*)[\"']?[ \t]*:(?:[ \t]|$)")
 _PROSE: Final = re.compile(r"(description|when_to_use|when-to-use|argument-hint)[ \t]*:[ \t]+([^\s\"'|>#].*)")
 KNOWN: Final = frozenset(
     (

@@ -1,13 +1,14 @@
 """What a plugin would add to a session, in words that a person can say yes or no to."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from holdfast.extensions.plugin import Plugin
+from holdfast.logic.parts import clean
 
 _MOST: Final = 500
 _DEEPEST: Final = 4
@@ -39,26 +40,41 @@ def what_it_brings(plugin: Plugin) -> Brings:
     """Look through a plugin's folder; nothing of it runs."""
     top = f"{plugin.folder}{os.sep}"
     return Brings(
-        hooks=tuple(line for section in plugin.hooks_raw for line in _hooks(section))[:_MOST],
-        servers=tuple(f"{name}: {' '.join(_texts(server))}" for name, server in plugin.mcp_servers_raw.items())[:_MOST],
-        commands=tuple(f"/{plugin.name}:{name}" for name in _names(plugin.commands_dirs)),
-        skills=tuple(f"{plugin.name}:{name}" for name in _skills(plugin)),
-        agents=tuple(_names(plugin.agents_dirs)),
-        rules=tuple(f"{rule.decision} {rule}" for rule in plugin.deny_rules)[:_MOST],
+        hooks=_some(line for section in plugin.hooks_raw for line in _hooks(section)),
+        servers=_some(f"{name}: {' '.join(_texts(server))}" for name, server in plugin.mcp_servers_raw.items()),
+        commands=tuple(clean(f"/{plugin.name}:{name}") for name in _names(plugin.commands_dirs)),
+        skills=tuple(clean(f"{plugin.name}:{name}") for name in _skills(plugin)),
+        agents=tuple(map(clean, _names(plugin.agents_dirs))),
+        rules=_some(f"{rule.decision} {rule}" for rule in plugin.deny_rules),
         instructions=plugin.instructions,
-        problems=tuple(each.replace(top, "") for each in (*plugin.problems, *plugin.notes)),
+        problems=tuple(clean(each.replace(top, "")) for each in (*plugin.problems, *plugin.notes)),
     )
+
+
+def _some(lines: Iterable[str]) -> tuple[str, ...]:
+    """As many lines as anybody reads, and how many there are besides."""
+    found = tuple(lines)
+    return found if len(found) <= _MOST else (*found[:_MOST], f"(and {len(found) - _MOST:,} more)")
 
 
 def _hooks(section: Mapping[str, object]) -> Iterator[str]:
     inner = section.get("hooks")
-    for event, groups in (inner if isinstance(inner, dict) else section).items():
-        for group in groups if isinstance(groups, list) else ():
-            handlers = group.get("hooks", ()) if isinstance(group, dict) else ()
-            for handler in handlers if isinstance(handlers, list) else ():
-                said = handler if isinstance(handler, dict) else {"": handler}
-                words = " ".join(_texts([said[key] for key in said if key not in ("type", "timeout")]))
-                yield f"{event}: {words}"
+    for event, value in (inner if isinstance(inner, dict) else section).items():
+        for words in _handlers(value):
+            yield f"{event}: {' '.join(words)}"
+
+
+def _handlers(value: object) -> Iterator[list[str]]:
+    """The words of each handler, in whatever shape it stands: what the session would run must not be left out here."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _handlers(each)
+    elif isinstance(value, dict) and "hooks" in value:
+        for words in _handlers(value["hooks"]):
+            yield [*words, *_texts({"env": value.get("env")})]
+    elif value is not None:
+        said = value if isinstance(value, dict) else {"": value}
+        yield [*_texts({key: said[key] for key in said if key not in ("type", "timeout")})]
 
 
 def _names(places: tuple[Path, ...]) -> Iterator[str]:
@@ -93,9 +109,11 @@ def _skills(plugin: Plugin) -> Iterator[str]:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, in order."""
+    """Every text in a JSON value, in order; variables with their names."""
     if isinstance(value, dict):
-        value = list(value.values())
+        env = value.get("env")
+        named = [f"{name}={said}" for name, said in env.items()] if isinstance(env, dict) else [env]
+        value = [*(inner for key, inner in value.items() if key != "env"), *named]
     if isinstance(value, list):
         for each in value:
             yield from _texts(each)

@@ -13,6 +13,7 @@ import anyio
 import anyio.abc
 
 from holdfast.extensions.install_sources import GitSource
+from holdfast.extensions.plugin_tree import Limits
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import without_keys
 from holdfast.workspaces.git import git_environment
@@ -21,16 +22,20 @@ DEADLINE_S: Final = 120.0
 """How long one git command may take."""
 MOST_BYTES: Final = 512 * 1024 * 1024
 """Bytes that one file that git writes may have."""
+CHECKOUT: Final = Limits(files=100_000, total=2 * 1024**3)
+"""How much one commit may be: more than a marketplace, since a plugin may be one folder of many."""
 _MOST_WORDS: Final = 64 * 1024
 _KEPT: Final = ("GIT_SSL_CAINFO", "GIT_SSL_CAPATH")
 """Variables of git that say whom to trust, and run nothing."""
 
 
-async def fetch_commit(source: GitSource, target: Path, *, local: bool = True, deadline_s: float = DEADLINE_S) -> str:
+async def fetch_commit(
+    source: GitSource, target: Path, *, local: bool = True, deadline_s: float = DEADLINE_S, limits: Limits = CHECKOUT
+) -> str:
     """Put the files of a repository into the new folder `target`; return the commit that they are of.
 
-    `local`: a repository of this machine is meant, or may be. Raise `UserError` when it cannot be fetched or is not the commit that was
-    pinned.
+    `local`: a repository of this machine is meant, or may be. Raise `UserError` when it cannot be fetched, is not the commit that was
+    pinned, or would be more files and bytes than `limits` allow.
     """
     await anyio.Path(target).mkdir(mode=0o700)
     protocols = "https:http:ssh:file" if local else "https:http:ssh"
@@ -38,6 +43,8 @@ async def fetch_commit(source: GitSource, target: Path, *, local: bool = True, d
     wanted = source.sha or source.ref or "HEAD"
     flags = ["--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance"]
     await _git(["fetch", *flags, "--", source.url, wanted], target, protocols, deadline_s)
+    listing = _Listing(source.url, limits)
+    await _git(["ls-tree", "-r", "-l", "-z", "FETCH_HEAD"], target, protocols, deadline_s, listing=listing)
     await _git(
         ["checkout", "--quiet", "--detach", "--no-recurse-submodules", "FETCH_HEAD"], target, protocols, deadline_s
     )
@@ -47,7 +54,35 @@ async def fetch_commit(source: GitSource, target: Path, *, local: bool = True, d
     return commit
 
 
-async def _git(arguments: list[str], folder: Path, protocols: str, deadline_s: float) -> str:
+class _Listing:
+    """Counts what git lists of a commit: a repository of some kilobytes can be a checkout without end."""
+
+    def __init__(self, url: str, limits: Limits) -> None:
+        self._url, self._limits = url, limits
+        self._rest = b""
+        self._files = self._size = 0
+
+    def take(self, piece: bytes) -> None:
+        """Take the next piece of the list."""
+        *lines, self._rest = (self._rest + piece).split(b"\0")
+        for line in lines:
+            size = line.partition(b"\t")[0].split(b" ")[-1]
+            self._files += 1
+            self._size += int(size) if size.isdigit() else 0
+
+    @property
+    def problem(self) -> str:
+        """Why nobody needs to see more of it; empty as long as it is not too much."""
+        most = self._limits
+        if self._files <= most.files and self._size <= most.total and len(self._rest) <= _MOST_WORDS:
+            return ""
+        words = f"{most.files:,} files or {most.total // 1024**2:,} MiB"
+        return f"{self._url!r} has more than {words} in this commit. It is refused."
+
+
+async def _git(
+    arguments: list[str], folder: Path, protocols: str, deadline_s: float, *, listing: _Listing | None = None
+) -> str:
     command = [_program(), "--no-pager", "-c", "core.symlinks=true", *arguments]
     out, err = bytearray(), bytearray()
     try:
@@ -61,13 +96,18 @@ async def _git(arguments: list[str], folder: Path, protocols: str, deadline_s: f
             ) as process:
                 _bound(process.pid)
                 async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(_read, process.stdout, out)
+                    if listing is None:
+                        tasks.start_soon(_read, process.stdout, out)
+                    else:
+                        tasks.start_soon(_count, process, listing)
                     tasks.start_soon(_read, process.stderr, err)
                     code = await process.wait()
     except TimeoutError:
         raise UserError(f"git {arguments[0]} took longer than {deadline_s:g} s. {_asked(arguments)}") from None
     except OSError as exc:
         raise UserError(f"git cannot be started: {exc}.") from exc
+    if listing is not None and listing.problem:
+        raise UserError(listing.problem)
     if code:
         words = err.decode("utf-8", "replace").strip().splitlines()
         raise UserError(
@@ -103,6 +143,16 @@ def _bound(pid: int) -> None:
     if hasattr(resource, "prlimit"):
         with suppress(OSError):  # it may be over already
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
+
+
+async def _count(process: "anyio.abc.Process", listing: _Listing) -> None:
+    """Let a list be counted, and end the process when it is too much."""
+    assert process.stdout is not None
+    async for piece in process.stdout:
+        listing.take(piece)
+        if listing.problem:
+            process.kill()
+            return
 
 
 async def _read(stream: "anyio.abc.ByteReceiveStream | None", into: bytearray) -> None:

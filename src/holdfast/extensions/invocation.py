@@ -9,6 +9,7 @@ from typing import Final, Literal
 import anyio.to_thread
 
 from holdfast.config.json_text import read_regular
+from holdfast.config.unseen import seen
 from holdfast.extensions.frontmatter import read_frontmatter
 from holdfast.extensions.inclusions import FileInclusion, Inclusion, Piece, ShellInclusion, pieces
 from holdfast.extensions.skill_rules import LARGEST
@@ -77,7 +78,7 @@ async def render(skill: Skill, arguments: str, surroundings: Surroundings) -> Re
 
 
 def read_body(skill: Skill) -> str:
-    """The text of a skill, without its frontmatter. Raise `UserError` when it is gone, or another than the one that was trusted."""
+    """The text of a skill as people see it, without its frontmatter. Raise `UserError` when it is gone, or not what was trusted."""
     try:
         content, _ = read_regular(Path(skill.file), LARGEST)
     except OSError as exc:
@@ -86,7 +87,7 @@ def read_body(skill: Skill) -> str:
         raise UserError(
             f"{skill.file!r} is not as it was when this session looked at it. Look at the change, then start again."
         )
-    return read_frontmatter(content, skill.file).body
+    return seen(read_frontmatter(content, skill.file).body).text
 
 
 def compose(skill: Skill, body: str, arguments: str, surroundings: Surroundings) -> Rendered:

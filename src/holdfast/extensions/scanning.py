@@ -17,7 +17,7 @@ from holdfast.config.private_file import writable_name
 from holdfast.extensions.agents import AgentDefinition, read_agent
 from holdfast.extensions.builtin_agents import BUILT_IN
 from holdfast.extensions.frontmatter import Patience
-from holdfast.extensions.markdown_commands import command_name, markdown_files
+from holdfast.extensions.markdown_commands import ENDING, command_name, markdown_files
 from holdfast.extensions.problems import Problem, Unusable
 from holdfast.extensions.skill_rules import LARGEST
 from holdfast.extensions.skills import SKILL_FILES, Origin, Skill, digest, read_command, read_skill
@@ -207,6 +207,8 @@ class _Look:
         if allowance.bytes <= 0:
             raise Unusable(str(file), 1, f"There are more than {MOST_BYTES:,} bytes before this file. It is left out.")
         real = self._contained(str(file), folder)
+        if folder.within is not None and not real.endswith(ENDING):
+            raise Unusable(str(file), 1, "A link leads to something that is no Markdown file. Such files are not read.")
         content, _ = read_regular(Path(real), LARGEST)
         allowance.bytes -= len(content)
         origin = folder.origin

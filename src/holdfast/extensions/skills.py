@@ -212,8 +212,7 @@ class _Wanted:
         if hooks is not None and not isinstance(hooks, Mapping):
             raise fields.unusable("hooks", "'hooks' must be a mapping of events, as in the settings.")
         self.hooks = dict(hooks) if hooks else None
-        model = fields.text("model")
-        self.model = "" if model == "inherit" else model
+        self.model = fields.model()
         self.keys = tuple(key for key in ("allowed-tools", "hooks", "model") if key in fields)
 
 

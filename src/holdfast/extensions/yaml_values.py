@@ -10,6 +10,8 @@ from typing import Final, TypeAlias
 
 DEEPEST: Final = 12
 MOST_VALUES: Final = 2_000
+MOST_OPEN: Final = 200
+"""Brackets that may be open at once, those in texts too; of what is no text, far fewer are read."""
 
 Value: TypeAlias = str | list["Value"] | dict[str, "Value"]
 
@@ -37,6 +39,7 @@ def read_yaml(text: str, *, flow: bool = True) -> Read:
 
     Without `flow`, lists and mappings in brackets are refused too.
     """
+    _check_brackets(text)
     from ruamel.yaml import YAML  # noqa: PLC0415 - 50 ms, and few files need it
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - likewise
 
@@ -153,6 +156,16 @@ class _Tree:
             self._lines[str(key)] = line
 
 
+def _check_brackets(text: str) -> None:
+    """Refuse rows of open brackets before the parser sees them: it takes seconds for what is then refused as too deep."""
+    depth = 0
+    for found in _BRACKETS.finditer(text):
+        depth = depth + 1 if found[0] in "[{" else max(0, depth - 1)
+        if depth > MOST_OPEN:
+            raise BadYaml(text.count("\n", 0, found.start()) + 1, f"Values are nested more than {DEEPEST} deep.")
+
+
+_BRACKETS: Final = re.compile(r"[\[\]{}]")
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
 

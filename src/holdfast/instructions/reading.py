@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from holdfast.config.unseen import seen
 from holdfast.instructions.place import KIB, Place
 
 FILE_LIMIT: Final = 64 * KIB
@@ -22,10 +23,6 @@ MOST_OF_ONE: Final = 10
 """Problems of one file that are named: those of the others must be seen too."""
 Stamp: TypeAlias = tuple[int, int, int, int] | None
 """Device, number, size and time of change; None when nothing was there."""
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
-)
-"""What people do not see and models do."""
 _PLAIN_NOTE: Final = re.compile(r"(?:/[A-Za-z0-9][\w -]*)+\.md")
 _SYSTEM_FOLDERS: Final = frozenset(("Library", "AppData", "snap"))
 """Folders without a dot in which programs keep what is private."""
@@ -191,11 +188,10 @@ class Reading:
                 line = content[: exc.start].count(b"\n") + 1
                 self.complain(f"{shown}:{line}: It is not UTF-8 text; what cannot be read is replaced by marks.")
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-        if unseen := _UNSEEN.search(text):
-            line = text.count("\n", 0, unseen.start()) + 1
-            text, count = _UNSEEN.subn("", text)
-            self.complain(f"{shown}:{line}: {count} characters that nobody sees are left out.")
-        return text
+        visible = seen(text)
+        if visible.left_out:
+            self.complain(f"{shown}:{visible.line}: {visible.left_out} characters that nobody sees are left out.")
+        return visible.text
 
     def _excluded(self, path: Path) -> bool:
         return any(fnmatch.fnmatchcase(str(path), pattern) for pattern in self.place.excluded)

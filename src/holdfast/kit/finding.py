@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
 from holdfast.hands import StoredOutputs
 from holdfast.kit.kit import Kit
-from holdfast.kit.looking import Around, look_around, plugin_hooks, plugin_rules
 from holdfast.logic.acts import Ground
 from holdfast.logic.variables import filled_in
 from holdfast.opening import Prepared
@@ -20,6 +19,7 @@ from holdfast.vocab.specs import ModelFacts
 from holdfast.workspaces.project import data_dir
 
 if TYPE_CHECKING:
+    from holdfast.kit.looking import Around
     from holdfast.mcp.servers import Servers
 
 
@@ -36,7 +36,7 @@ async def find_kit(
         return None
     added = filled_in(options.append_system_prompt, prepared.variables)
     look = partial(
-        look_around,
+        _look,
         replace(options, append_system_prompt=added),
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
@@ -56,8 +56,8 @@ def with_kit(options: Options, kit: Kit | None) -> Options:
     skills = (rule for each in kit.found.for_model if each.trusted for rule in _may_use(each.name))
     return replace(
         options,
-        rules=(*options.rules, *plugin_rules(kit.plugins), *skills),
-        hook_specs=(*options.hook_specs, *plugin_hooks(kit.plugins)),
+        rules=(*options.rules, *kit.plugin_rules(), *skills),
+        hook_specs=(*options.hook_specs, *kit.plugin_hooks()),
         compact_instructions=options.compact_instructions or kit.instructions.compact_instructions,
     )
 
@@ -67,6 +67,12 @@ def forking(kit: Kit | None) -> frozenset[str]:
     return frozenset(each.name for each in kit.found.for_model if each.fork) if kit is not None else frozenset()
 
 
+def _look(options: Options, **about: Any) -> "Around":  # Any: the keywords of `look_around`, which checks them
+    from holdfast.kit.looking import look_around  # noqa: PLC0415 - much to load; here it loads beside the loop
+
+    return look_around(options, **about)
+
+
 def _may_use(skill: str) -> tuple[Rule, ...]:
     return tuple(
         Rule(decision="allow", tool="Skill", pattern=pattern, source="default") for pattern in (skill, f"{skill} *")
@@ -74,7 +80,7 @@ def _may_use(skill: str) -> tuple[Rule, ...]:
 
 
 async def _servers(
-    options: Options, around: Around, ground: Ground, outputs: StoredOutputs, stack: AsyncExitStack
+    options: Options, around: "Around", ground: Ground, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
     if options.layered is None:

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.extensions.skills import Skill
 from holdfast.logic.state import State
 from holdfast.vocab.events import ChildStarted
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import ToolSpec
 
 if TYPE_CHECKING:
+    from holdfast.extensions.skills import Skill
     from holdfast.kit.kit import Kit
 
 
@@ -43,7 +43,7 @@ class Forks:
 
     state: State
     kit: "Kit | None" = None
-    given: dict[str, tuple[Skill, str]] = field(default_factory=dict)
+    given: "dict[str, tuple[Skill, str]]" = field(default_factory=dict)
     """Skills that a person started, with their text, by the child's id."""
 
     async def of(self, started: ChildStarted) -> ForkPlan:
@@ -59,7 +59,7 @@ class Forks:
         return _plan(skill, text)
 
 
-def _plan(skill: Skill, text: str) -> ForkPlan:
+def _plan(skill: "Skill", text: str) -> ForkPlan:
     return ForkPlan(prompt=text, model=skill.model, allowed=skill.allowed_tools, denied=skill.disallowed_tools)
 
 

@@ -1,6 +1,6 @@
 """What the text of a skill or a command has put in: judged by the policy like any call, then run behind the same walls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -36,8 +36,11 @@ class Including:
         self._world = world
         self._facts: dict[Inclusion, CallFacts | None] = {}
 
-    async def judge(self, inclusion: Inclusion) -> Judged:
-        """What the policy says. A hook that decides about such calls has not been heard, so nothing that one guards is run."""
+    async def judge(self, inclusion: Inclusion, *, grants: Sequence[str] = ()) -> Judged:
+        """What the policy says. A hook that decides about such calls has not been heard, so nothing that one guards is run.
+
+        `grants` are the rules of what the text itself may use without asking, but for plan mode; what denies or asks goes before them.
+        """
         name, args = inclusion.call
         tool = self._world.tools.get(name)
         if tool is None:
@@ -45,6 +48,7 @@ class Including:
         world, policy, progress = self._world, self._world.policy(), self._world.state.progress
         if due(policy, "PreToolUse", f"inclusion-{inclusion.line}", word=name) is not None:
             return Judged(decision="ask", reason=f"a hook decides about calls of {name}")
+        allowed = (*progress.consent.rules, *(grants if progress.mode != "plan" else ()))
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
         verdict = weigh(
@@ -53,7 +57,7 @@ class Including:
             policy.rules,
             mode=progress.mode,
             scope=progress.scope,
-            granted=[replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules],
+            granted=[replace(Rule.parse("allow", text), source="session") for text in allowed],
             taint=progress.consent.taint,
         )
         return Judged(decision=verdict.decision, reason=verdict.detail)

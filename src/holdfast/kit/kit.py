@@ -10,21 +10,23 @@ import anyio.to_thread
 
 from holdfast.commands.registry import Commands
 from holdfast.commands.spec import CommandModule
-from holdfast.extensions.invocation import Surroundings, expand, injected, render
-from holdfast.extensions.scanning import Found
-from holdfast.extensions.skills import Skill
-from holdfast.instructions.gathering import Instructions, Why
-from holdfast.kit.including import Including
-from holdfast.kit.looking import Around, look_again
+from holdfast.logic.hooks.reading import read_hooks
+from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.tokens import estimate_text
-from holdfast.memory.answer import MemoryAnswer
-from holdfast.memory.memory import Memory
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.event import Draft
+from holdfast.vocab.rules import Rule
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a session that looks at nothing loads none of it
     from holdfast.extensions.plugin import Plugin
+    from holdfast.extensions.scanning import Found
+    from holdfast.extensions.skills import Skill
+    from holdfast.instructions.gathering import Instructions, Why
+    from holdfast.kit.including import Including
+    from holdfast.kit.looking import Around
     from holdfast.mcp.servers import Servers, ServerStatus
+    from holdfast.memory.answer import MemoryAnswer
+    from holdfast.memory.memory import Memory
 
 P = ParamSpec("P")
 
@@ -33,7 +35,12 @@ class Kit:
     """What a session found around it. Made before its loop; bound to it with `bind`."""
 
     def __init__(
-        self, around: Around, *, servers: "Servers | None" = None, notes: Sequence[str] = (), offers: Sequence[str] = ()
+        self,
+        around: "Around",
+        *,
+        servers: "Servers | None" = None,
+        notes: Sequence[str] = (),
+        offers: Sequence[str] = (),
     ) -> None:
         self._around = around
         self._notes = tuple(notes)
@@ -49,6 +56,8 @@ class Kit:
 
     def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
         """Work for the session that `runner` drives, with the commands of `modules`."""
+        from holdfast.kit.including import Including  # noqa: PLC0415 - it needs what a look around has loaded
+
         self._runner = runner
         self._including = Including(runner.world)
         for module in modules:
@@ -57,17 +66,17 @@ class Kit:
     # --- what there is -----------------------------------------------------------------------------------------------------------
 
     @property
-    def found(self) -> Found:
+    def found(self) -> "Found":
         """Skills, agents and commands of one's own."""
         return self._around.found
 
     @property
-    def instructions(self) -> Instructions:
+    def instructions(self) -> "Instructions":
         """What the session is told before anybody speaks."""
         return self._around.instructions
 
     @property
-    def memory(self) -> Memory | None:
+    def memory(self) -> "Memory | None":
         """What is remembered about the project; None when that is switched off."""
         return self._around.memory
 
@@ -75,6 +84,19 @@ class Kit:
     def plugins(self) -> "tuple[Plugin, ...]":
         """The plugins that are on."""
         return self._around.plugins.plugins
+
+    def plugin_rules(self) -> tuple[Rule, ...]:
+        """What plugins deny, and what they want a person to be asked for."""
+        return tuple(rule for plugin in self.plugins for rule in plugin.deny_rules)
+
+    def plugin_hooks(self) -> tuple[HookSpec, ...]:
+        """The hooks that plugins bring. They run in the plugin's own folder's name."""
+        return tuple(
+            spec
+            for plugin in self.plugins
+            for section in plugin.hooks_raw
+            for spec in read_hooks(section, source="plugin", root=str(plugin.folder)).specs
+        )
 
     @property
     def language(self) -> str:
@@ -107,15 +129,23 @@ class Kit:
         async with self._freshening:  # whoever asks first goes on first
             if self.reload is not None:
                 await self.reload()
-            if await anyio.to_thread.run_sync(self._around.is_stale):
+            if self._is_outdated() or await anyio.to_thread.run_sync(self._around.is_stale):
                 await self.refresh("changed")
 
-    async def refresh(self, why: Why) -> bool:
+    async def renew(self) -> None:
+        """Put the instructions together again because a compaction made room; a turn that begins meanwhile waits for them."""
+        async with self._freshening:
+            await self.refresh("compacted")
+
+    async def refresh(self, why: "Why") -> bool:
         """Put the instructions together again; say whether they are others now. The model has them from the next request on."""
         runner = self._bound()
-        mode = runner.world.state.progress.mode
+        from holdfast.kit.looking import look_again  # noqa: PLC0415 - loaded by now
+
+        progress = runner.world.state.progress
         before = self.instructions.sha256
-        self._around = await anyio.to_thread.run_sync(partial(look_again, self._around, mode=mode))
+        look = partial(look_again, self._around, mode=progress.mode, model=progress.model)
+        self._around = await anyio.to_thread.run_sync(look)
         now = self.instructions
         if now.sha256 == before and why != "compacted":
             return False
@@ -131,27 +161,35 @@ class Kit:
 
     # --- using it ----------------------------------------------------------------------------------------------------------------
 
-    async def said_by(self, skill: Skill, arguments: str) -> tuple[str, str]:
+    async def said_by(self, skill: "Skill", arguments: str) -> tuple[str, str]:
         """The text of a skill or command with everything that it includes, and what a person types for it.
 
         Raise `UserError` when it cannot be had: then nothing of it was run, or the rest of it was not.
         """
+        from holdfast.extensions.invocation import Surroundings, expand, injected, render  # noqa: PLC0415 - loaded by now
+
         world = self._bound().world
         assert self._including is not None
         about = Surroundings(session_id=world.session, project_dir=str(self._around.sources.root))
         rendered = await render(skill, arguments, about)
-        text = await expand(rendered, self._including.bring, judge=self._including.judge)
+        judge = partial(self._including.judge, grants=skill.grants)
+        text = await expand(rendered, self._including.bring, judge=judge)
         return (text if skill.fork else injected(rendered, text)), rendered.display
 
     async def remember(
-        self, answer: Callable[Concatenate[Memory, P], MemoryAnswer], *args: P.args, **kwargs: P.kwargs
-    ) -> MemoryAnswer:
+        self, answer: "Callable[Concatenate[Memory, P], MemoryAnswer]", *args: P.args, **kwargs: P.kwargs
+    ) -> "MemoryAnswer":
         """Ask the memory something, beside the loop."""
         assert self.memory is not None
         asked = await anyio.to_thread.run_sync(partial(answer, self.memory, *args, **kwargs))
         if any(event.act in ("saved", "approved") for event in asked.events):
             await self.refresh("changed")
         return asked
+
+    def _is_outdated(self) -> bool:
+        """Whether the instructions tell of another mode or model than the session has now."""
+        progress, place = self._bound().world.state.progress, self._around.place
+        return (place.mode, place.model) != (progress.mode, progress.model)
 
     def _bound(self) -> Runner:
         assert self._runner is not None, "a kit is used after `bind`"

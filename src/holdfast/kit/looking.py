@@ -4,22 +4,33 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from holdfast.config.settings import Settings
-from holdfast.extensions.plugin import Plugin
-from holdfast.extensions.plugin_loading import Loaded
-from holdfast.extensions.plugin_place import PluginPlace
 from holdfast.extensions.scanning import Found, scan_now
 from holdfast.extensions.sources import PluginFolders, Sources, plugin_folders, sources_of
 from holdfast.instructions.gathering import Instructions, gather
 from holdfast.instructions.place import Listed, Place, find_place
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.logic.hooks.spec import HookSpec
 from holdfast.memory.memory import Memory
 from holdfast.options import Options
-from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import Mode
 from holdfast.workspaces.project import data_dir
+
+if TYPE_CHECKING:
+    from holdfast.extensions.plugin import Plugin
+    from holdfast.extensions.plugin_loading import Loaded
+
+_ABOUT_PLUGINS: Final = (b"Plugins", b"Marketplaces", b"\\u")
+"""One of these stands in every file that says something about plugins: the last where a key is written in another way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoPlugins:
+    """What `Loaded` is where no settings speak of plugins; most people's do not, and then nothing of plugins is loaded."""
+
+    plugins: "tuple[Plugin, ...]" = ()
+    problems: tuple[str, ...] = ()
+    held_back: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +39,7 @@ class Around:
 
     sources: Sources
     found: Found = field(default_factory=Found)
-    plugins: Loaded = field(default_factory=Loaded)
+    plugins: "Loaded | NoPlugins" = field(default_factory=NoPlugins)
     memory: Memory | None = None
     place: Place
     instructions: Instructions
@@ -83,10 +94,10 @@ def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: 
     )
 
 
-def look_again(before: Around, *, mode: Mode) -> Around:
+def look_again(before: Around, *, mode: Mode, model: str) -> Around:
     """Look once more at what may have changed, in the same place."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
-    place = listed(replace(before.place, mode=mode), found, before.memory, handing=before.handing)
+    place = listed(replace(before.place, mode=mode, model=model), found, before.memory, handing=before.handing)
     return replace(before, found=found, place=place, instructions=gather(place))
 
 
@@ -104,29 +115,20 @@ def listed(place: Place, found: Found, memory: Memory | None, *, handing: bool) 
     )
 
 
-def plugin_hooks(plugins: Iterable[Plugin]) -> tuple[HookSpec, ...]:
-    """The hooks that plugins bring. They run in the plugin's own folder's name."""
-    return tuple(
-        spec
-        for plugin in plugins
-        for section in plugin.hooks_raw
-        for spec in read_hooks(section, source="plugin", root=str(plugin.folder)).specs
-    )
+def _plugins(options: Options, folder: Path) -> "Loaded | NoPlugins":
+    layered = options.layered
+    said = [file.text.content for file in layered.files if file.text is not None] if layered is not None else []
+    if layered is None or not any(words in content for content in said for words in _ABOUT_PLUGINS):
+        return NoPlugins()
+    from holdfast.extensions.plugin_place import PluginPlace  # noqa: PLC0415 - only for those who have plugins
+
+    return PluginPlace.of(layered, folder).load()
 
 
-def plugin_rules(plugins: Iterable[Plugin]) -> tuple[Rule, ...]:
-    """What plugins deny, and what they want a person to be asked for."""
-    return tuple(rule for plugin in plugins for rule in plugin.deny_rules)
-
-
-def _plugins(options: Options, folder: Path) -> Loaded:
-    return PluginPlace.of(options.layered, folder).load() if options.layered is not None else Loaded()
-
-
-def _folders(plugin: Plugin) -> PluginFolders:
+def _folders(plugin: "Plugin") -> PluginFolders:
     return plugin_folders(plugin, str(data_dir() / "plugins" / "data" / plugin.id))
 
 
-def _appended(options: Options, plugins: Iterable[Plugin]) -> str:
+def _appended(options: Options, plugins: "Iterable[Plugin]") -> str:
     told = (plugin.instructions for plugin in plugins)
     return "\n\n".join(filter(None, (*told, options.append_system_prompt)))

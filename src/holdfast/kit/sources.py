@@ -2,13 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from holdfast.commands import around, steering, talking
 from holdfast.commands.registry import Fixed, Looked
 from holdfast.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
-from holdfast.extensions.skills import Skill
 from holdfast.kit.kit import Kit
 from holdfast.vocab.errors import UserError
+
+if TYPE_CHECKING:
+    from holdfast.extensions.skills import Skill
 
 BUILT_IN = Fixed("built-in", (*talking.COMMANDS, *steering.COMMANDS, *around.COMMANDS))
 """The commands that every session has."""
@@ -38,13 +41,13 @@ def _found(kit: Kit) -> Iterator[Command]:
             yield Command(spec=spec, expand=partial(_said, skill))
 
 
-async def _said(skill: Skill, call: CommandCall) -> Submission:
+async def _said(skill: "Skill", call: CommandCall) -> Submission:
     prompt, display = await call.kit.said_by(skill, call.args.strip())
     await call.session.note_skill(skill.name, display, mode="inject", by="user")
     return Submission(prompt=prompt, display=display, skill=skill.name)
 
 
-async def _forked(skill: Skill, call: CommandCall) -> CommandResult:
+async def _forked(skill: "Skill", call: CommandCall) -> CommandResult:
     """Run a skill in a child session of its own, whatever the model thinks of it."""
     try:
         prompt, display = await call.kit.said_by(skill, call.args.strip())

@@ -6,7 +6,7 @@ included: the first of them that says what the path held says what it held at th
 """
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -27,6 +27,8 @@ class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
     want: Entry
     """With its whole path."""
     seen: SeenAs = ""
+    now: Entry | None = None
+    """What the path held when the plan was made, and was kept; without its name. Anything else there is not replaced."""
 
 
 class Plan(msgspec.Struct, frozen=True, array_like=True):
@@ -92,6 +94,12 @@ def outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) 
         and not any(inside(record.event.path.encode(), root) for root in roots)
     }
     return tuple(sorted(named))
+
+
+def hidden(base: Tree, now: Tree) -> Iterator[bytes]:
+    """What `now` leaves out although it is there, and `base` would have listed if it had been: it is new, and nobody keeps it."""
+    covered, listed = Coverage(base.left_out), {each.path for each in base.entries}
+    return (path for path in now.left_out if path not in listed and covered.covers(path))
 
 
 def inside(path: bytes, root: bytes) -> bool:

@@ -3,14 +3,14 @@
 Every turn is one, whether it changed files or not: its start, and its end. So is the moment before each restore.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import Recorded
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_files import (
     CheckpointsPurged,
     FileKept,
@@ -19,6 +19,7 @@ from holdfast.vocab.event_files import (
     RestoreStarted,
     TreeKept,
 )
+from holdfast.vocab.event_tools import HookStarted
 from holdfast.vocab.events import InputReceived, InputTaken, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import Text, TextRef
 
@@ -120,9 +121,19 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
 
 def unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
     """Why what programs did after a point cannot be undone, once for each reason."""
-    events = (record.event for record in records if record.seq > after)
+    events = [record.event for record in records if record.seq > after]
     problems = (event.problem for event in events if isinstance(event, TreeKept) and event.call and event.problem)
-    return tuple(dict.fromkeys(problems))
+    return tuple(dict.fromkeys((*problems, *_by_hooks(events))))
+
+
+def _by_hooks(events: Iterable[Event]) -> Iterator[str]:
+    """A word about hooks that ran before anything was kept whole: what they did to files is not known."""
+    for event in events:
+        if isinstance(event, TreeKept) and event.tree:
+            return
+        if isinstance(event, HookStarted) and event.handlers:
+            yield f"{event.event} hooks ran while nothing watched the files: what they changed, and no tool did, stays"
+            return
 
 
 def _named(point: Checkpoint, path: str) -> bool:

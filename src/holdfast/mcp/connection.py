@@ -65,6 +65,8 @@ class Connection:
         self._listed = -math.inf
         self._scope: anyio.CancelScope | None = None
         """Around what a close need not wait for."""
+        self._reading: anyio.CancelScope | None = None
+        """Around the reading of lists anew, for which it need not wait either."""
         self._news = anyio.Event()
         self._status = Status(state="starting")
 
@@ -85,9 +87,13 @@ class Connection:
 
     async def run(self) -> None:
         """Stay connected until `close`, or until it makes no sense any more. Whatever goes wrong is its status."""
-        if fault := await self._means.guard(self._run):
-            self._link = None
-            self._become(Status(state="failed", why=self._told(fault)))
+        try:
+            if fault := await self._means.guard(self._run):
+                self._link = None
+                self._become(Status(state="failed", why=self._told(fault)))
+        finally:
+            if self._status.state in ("starting", "connected"):  # it was cancelled: nobody is to wait for more of it
+                self._become(Status(state="closed"))
 
     async def _run(self) -> None:
         status = Status(state="starting")
@@ -116,6 +122,8 @@ class Connection:
         self._wake.set()
         if self._link is None and self._scope is not None:
             self._scope.cancel()
+        if self._reading is not None:
+            self._reading.cancel()
 
     async def moved(self) -> None:
         """Wait until it stands otherwise with it than now."""
@@ -247,7 +255,8 @@ class Connection:
                 self._wake = anyio.Event()
                 if self._stale and not self._is_over(link):
                     self._stale = False
-                    await self._relist(link)
+                    with anyio.CancelScope() as self._reading:
+                        await self._relist(link)
             tasks.cancel_scope.cancel()
 
     def _is_over(self, link: Link) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, Self
 import anyio
 import httpx2
 import mcp_types as types
+import msgspec
 from mcp.client.session import (
     ClientRequestContext,
     ClientSession,
@@ -57,6 +58,8 @@ FAILURES: Final[tuple[type[Exception], ...]] = (
 )
 """What the bytes of a stranger, or a network, can make the official client raise."""
 MOST_PAGES: Final = 100
+LARGEST_LIST: Final = 32 * 1024 * 1024
+"""Bytes of all pages of a list."""
 _CHANGES: Final[Mapping[type, Listed]] = {
     types.ToolListChangedNotification: "tools",
     types.ResourceListChangedNotification: "resources",
@@ -135,17 +138,28 @@ class Link:
         self, word: str, request: Callable[..., "types.Request[Any, Any]"], seconds: float
     ) -> Sequence[object]:
         found: list[object] = []
+        size = 0
         cursor: str | None = None
         seen: set[str] = set()
         for _ in range(MOST_PAGES):
             params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
             answer = await self.ask(request(params=params), seconds=seconds)
             page, cursor = answer.get(word), answer.get("nextCursor")
+            size += _size_of(page)
+            if size > LARGEST_LIST:
+                raise MCPError(types.INVALID_REQUEST, f"they are more than {LARGEST_LIST // 1024**2} MiB")
             found += page if isinstance(page, list) else [page]
             if not isinstance(cursor, str) or cursor in seen or len(found) > MOST:
                 break
             seen.add(cursor)
         return found
+
+
+def _size_of(page: object) -> int:
+    try:
+        return len(msgspec.json.encode(page))
+    except (TypeError, ValueError, RecursionError):  # then it cannot be taken anyway, and is left out with a reason
+        return 0
 
 
 @asynccontextmanager

@@ -15,7 +15,14 @@ import anyio
 import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+from mcp_types import (
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    jsonrpc_message_adapter,
+)
 
 from holdfast.mcp.means import Noise, Programs
 
@@ -23,6 +30,8 @@ LARGEST: Final = 32 * 1024 * 1024
 """Bytes of one message."""
 MOST_NONSENSE: Final = 1_000
 """Lines that are no messages, after which a server is given up."""
+MOST_ASKED: Final = 1_000
+"""Requests of a server that wait for their answers, after which it is given up: it asks and does not listen."""
 _PIECE: Final = 65_536
 _FLUSH_S: Final = 0.5
 
@@ -61,7 +70,7 @@ class _Pipes:
         for pipe in (self._stdin, self._stdout, self._stderr):
             os.set_blocking(pipe.fileno(), False)
         self._noise = noise
-        self._strange = 0
+        self._strange = self._asked = 0
         self._arrived, self.incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         self.outgoing, self._leaving = anyio.create_memory_object_stream[SessionMessage](0)
         self.flushed = anyio.Event()
@@ -77,6 +86,9 @@ class _Pipes:
                     for each in rest:
                         await self._hand_on(bytes(line))
                         line = bytearray(each)
+                    if self._asked > MOST_ASKED:
+                        self._noise.babble(b"(requests without end, whose answers it does not read)")
+                        return
                     if len(line) > LARGEST or self._strange > MOST_NONSENSE:
                         self._noise.babble(bytes(line[:400]) or b"(too many such lines)")
                         return
@@ -93,6 +105,7 @@ class _Pipes:
                 async for each in self._leaving:
                     text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                     await _put(self._stdin, text.encode("utf-8", "replace") + b"\n")
+                    self._asked -= isinstance(each.message, JSONRPCResponse | JSONRPCError)
         except OSError:
             await self._arrived.aclose()  # it may live on, but nobody can talk to it any more
         finally:
@@ -123,6 +136,7 @@ class _Pipes:
                 return
             error = ErrorData(code=PARSE_ERROR, message="the answer is no message of the protocol")
             message = SessionMessage(JSONRPCError(jsonrpc="2.0", id=answered, error=error))
+        self._asked += isinstance(message.message, JSONRPCRequest)
         await self._arrived.send(message)
 
 

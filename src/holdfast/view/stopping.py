@@ -22,6 +22,8 @@ class Stopping:
 
     def __init__(self, drain_s: float, complain: Complain) -> None:
         self.interrupted = False
+        self.now = anyio.Event()
+        """Set when whatever goes on is to stop at once."""
         self.input = anyio.CancelScope()
         """Cancelled when no more input is to be taken."""
         self._drain_s = drain_s
@@ -41,8 +43,9 @@ class Stopping:
                 self._receive(number, tasks)
 
     async def interrupt(self, reason: str, by: By = "system") -> None:
-        """Stop the running turn, or the one that is about to start; go on until cancelled."""
+        """Stop the running turn or command, or the one that is about to start; go on until cancelled."""
         self.interrupted = True
+        self.now.set()
         self.input.cancel()
         with contextlib.suppress(HoldfastError):  # it is closed, or has failed: there is nothing left to stop
             while self._session is not None:

@@ -11,7 +11,7 @@ from holdfast.kit.mentions import mentioned
 from holdfast.logic.parts import LONG
 from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
-from holdfast.view.account import FAILED, USAGE
+from holdfast.view.account import FAILED, INTERRUPTED, USAGE
 from holdfast.view.slash import Ran, answers_itself, is_slash, understand
 from holdfast.vocab.errors import HoldfastError
 from holdfast.vocab.events import InputReceived
@@ -81,6 +81,23 @@ async def take(session: Session, prompt: Prompt, *, input_id: str | None) -> Tak
         return await _taken(session, prompt, input_id)
     except HoldfastError as exc:
         return Ran(name="", result=CommandResult(message=str(exc), success=False), code=FAILED)
+
+
+async def take_unless(stopped: anyio.Event, session: Session, prompt: Prompt, *, input_id: str | None) -> Taken | Ran:
+    """Like `take`, but give up as soon as `stopped` is set: a command of its own is no turn that an interrupt would end."""
+    taken: Taken | Ran = Ran(
+        name="", result=CommandResult(message="It was interrupted.", success=False), code=INTERRUPTED
+    )
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_cancel_when, stopped, tasks.cancel_scope)
+        taken = await take(session, prompt, input_id=input_id)
+        tasks.cancel_scope.cancel()
+    return taken
+
+
+async def _cancel_when(stopped: anyio.Event, scope: anyio.CancelScope) -> None:
+    await stopped.wait()
+    scope.cancel()
 
 
 async def _taken(session: Session, prompt: Prompt, input_id: str | None) -> Taken | Ran:

@@ -24,7 +24,7 @@ from holdfast.view.rule_notes import rule_notes
 from holdfast.view.slash import Ran, answers_itself
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
-from holdfast.view.taking import Order, Taken, is_command, take, text_of
+from holdfast.view.taking import Order, Taken, is_command, take_unless, text_of
 from holdfast.view.words import note, plain, told
 from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, TurnPaused, UserError
 from holdfast.vocab.event import Recorded, TurnOutcome
@@ -55,6 +55,8 @@ class Talk:
         self._order = Order()
         self._input = anyio.CancelScope()
         """Cancelled when no more input is to be taken."""
+        self._stop = anyio.Event()
+        """Set when whatever goes on is to stop at once."""
         self._current = Account()
         self._accounts: dict[str, Account] = {}
 
@@ -70,7 +72,8 @@ class Talk:
             check_model(options, session.model)
             for words in unknown_models(session.model_facts):
                 self._complain(words)
-        for words in (*session.warnings, *told(session.kit.notes if session.kit is not None else ())):
+        notes = session.kit.notes if session.kit is not None else ()
+        for words in (*session.warnings, *told(notes, trusted=options.trust is not False)):
             self._complain(words)
         about = await self._about()
         for words in rule_notes(options.rules, about.tools):
@@ -99,7 +102,7 @@ class Talk:
     # --- input -------------------------------------------------------------------------------------------------------
 
     async def _converse(self, descriptor: int, stopping: Stopping) -> None:
-        self._input = stopping.input
+        self._input, self._stop = stopping.input, stopping.now
         async with anyio.create_task_group() as turns:
             if self._job.finish:
                 turns.start_soon(self._finish, stopping)
@@ -165,7 +168,7 @@ class Talk:
                 self._complain(f"{note(text_of(prompt))!r} is not used: no more input is taken.")
                 return
             began, cost = self._job.options.clock.now(), self._session.cost
-            taken = await take(self._session, prompt, input_id=input_id)
+            taken = await take_unless(self._stop, self._session, prompt, input_id=input_id)
             if isinstance(taken, Ran):
                 self._codes[place] = taken.code
                 await self._answer(taken, began, cost)

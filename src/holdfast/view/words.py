@@ -10,6 +10,7 @@ MOST_NOTES: Final = 10
 """Notes that a person is told at the beginning of a run."""
 LONGEST: Final = 240
 """Characters of a note."""
+_WAITS: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
 _OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -24,9 +25,12 @@ def note(text: str) -> str:
     return whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
 
 
-def told(notes: Sequence[str]) -> Iterator[str]:
-    """The first of `notes`, and where the rest can be seen."""
-    different = tuple(dict.fromkeys(notes))
+def told(notes: Sequence[str], *, trusted: bool = True) -> Iterator[str]:
+    """The first of `notes`, and where the rest can be seen.
+
+    What only waits for trust is left out where the workspace is not trusted: one line says that of everything at once.
+    """
+    different = [each for each in dict.fromkeys(notes) if trusted or not _WAITS.search(each)]
     yield from map(note, different[:MOST_NOTES])
     if len(different) > MOST_NOTES:
         yield f"and {len(different) - MOST_NOTES} more: holdfast doctor"

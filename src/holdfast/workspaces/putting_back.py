@@ -22,6 +22,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 T = TypeVar("T")
 OUTSIDE: Final = "it lies outside the folders of this session"
+CHANGED: Final = "somebody changed it after its content was kept; put the files back again to have it kept and replaced"
 
 
 class NotPutBack(Exception):
@@ -43,11 +44,14 @@ class Spot:
             return None
 
 
-def put_back(want: Entry, content: bytes, roots: Sequence[bytes], mark: str, *, sync: bool = True) -> bool:
+def put_back(
+    want: Entry, content: bytes, roots: Sequence[bytes], mark: str, *, now: Entry | None = None, sync: bool = True
+) -> bool:
     """Make the path of `want` hold what it says; say whether anything had to be done. Raise `NotPutBack`, and nothing is done.
 
     `content` is a file's, and `mark` names the plan. A folder is made; its mode is given by `settle_mode` once its files are in
-    it. A folder is removed only when nothing is in it. Without `sync` it is durable only after `os.sync`.
+    it. A folder is removed only when nothing is in it. Without `sync` it is durable only after `os.sync`. With `now`, what the path held
+    when the plan was made, nothing else is replaced: between the plan and its end lies a crash, and perhaps a day's work of somebody.
     """
     root = next((each for each in roots if inside(want.path, each)), None)
     if root is None:
@@ -57,7 +61,7 @@ def put_back(want: Entry, content: bytes, roots: Sequence[bytes], mark: str, *, 
     try:
         with _reach(root, want.path, make=want.kind != "absent") as spot:
             temporary = _temporary(mark, want.path)
-            done = _writable(spot.folder, lambda: _change(spot, want, content, temporary, sync=sync))
+            done = _writable(spot.folder, lambda: _change(spot, want, content, temporary, now, sync=sync))
             if done and sync:
                 _sync(spot.folder)
             return done
@@ -95,7 +99,7 @@ def version_at(path: bytes) -> str:
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}" if stat.S_ISREG(found.st_mode) else ""
 
 
-def _change(spot: Spot, want: Entry, content: bytes, temporary: bytes, *, sync: bool) -> bool:
+def _change(spot: Spot, want: Entry, content: bytes, temporary: bytes, now: Entry | None, *, sync: bool) -> bool:
     with suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=spot.folder)  # a run that was cut off left it
     found = spot.facts()
@@ -103,6 +107,8 @@ def _change(spot: Spot, want: Entry, content: bytes, temporary: bytes, *, sync: 
         raise NotPutBack("there is a device, a pipe or a socket now")
     if _is(spot, want, found):
         return False
+    if found is not None and now is not None and not (_untouched(now, found) or _is(spot, now, found)):
+        raise NotPutBack(CHANGED)
     match want.kind:
         case "absent":
             _remove(spot, found)
@@ -136,6 +142,12 @@ def _is(spot: Spot, want: Entry, found: os.stat_result | None) -> bool:
                 and found.st_mode & FILE_MODE == want.mode
                 and _hash(spot, found) == want.sha256
             )
+
+
+def _untouched(now: Entry, found: os.stat_result) -> bool:
+    """Whether a file looks as it did when it was kept: then it need not be read."""
+    facts = (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+    return now.kind == "file" and stat.S_ISREG(found.st_mode) and now.ctime > 0 and now.facts == facts
 
 
 def _hash(spot: Spot, found: os.stat_result) -> bytes:

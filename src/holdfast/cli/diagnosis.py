@@ -1,0 +1,65 @@
+"""What the checks of `holdfast doctor` look at, and what they say."""
+
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from holdfast.cli.place import Place
+
+if TYPE_CHECKING:
+    from holdfast.config.layers import Layered
+    from holdfast.kit.looking import Around
+
+Level = Literal["ok", "note", "attention"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was seen, and what to do about it when it is not as it should be."""
+
+    text: str
+    level: Level = "ok"
+    todo: str = ""
+    detail: object = None
+    """More of it, for programs."""
+
+
+@dataclass(frozen=True)
+class Here:
+    """Where to look."""
+
+    place: Place
+    cwd: Path
+    servers: bool = False
+    """Whether servers may be started to see whether they answer."""
+
+    @functools.cached_property
+    def layered(self) -> "Layered":
+        """What the settings files here come to. Raise `UserError` when that cannot be known."""
+        from holdfast.config.layers import read_layers
+
+        return read_layers(self.cwd)
+
+    @functools.cached_property
+    def model(self) -> str:
+        """The model that answers when none is named; empty when nothing says one."""
+        from holdfast.config.choosing import choose
+        from holdfast.vocab.errors import UserError
+
+        try:
+            chosen = choose(self.layered.settings)
+        except UserError:
+            return ""
+        return chosen.model if chosen is not None else ""
+
+    @functools.cached_property
+    def around(self) -> "Around":
+        """What a session here would find. Raise `UserError` when that cannot be known."""
+        from holdfast.view.around import look_here
+
+        return look_here(self.cwd, self.layered, model=self.model)
+
+
+Check = Callable[[Here], Iterable[Finding]]

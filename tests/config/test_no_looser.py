@@ -1,0 +1,140 @@
+"""Whoever changes settings while a session is open, be it the model, never frees that session of anything."""
+
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from holdfast.config.apply import with_files
+from holdfast.config.layers import Layered, read_layers
+from holdfast.config.reload import no_looser
+from holdfast.config.survey import drifted
+from holdfast.config.trust import TrustBook
+from holdfast.options import Options
+from holdfast.vocab.specs import SessionMeta
+from tests.config.world import World, rules
+
+DENIES = {"permissions": {"deny": ["Bash(curl *)"], "ask": ["Bash(git push *)"], "allow": ["Bash(make *)"]}}
+GUARD = {"PreToolUse": [{"hooks": [{"type": "command", "command": "sh guard.sh"}]}]}
+LOOKS_ON = {"SessionEnd": [{"hooks": [{"type": "command", "command": "bye"}]}]}
+
+
+def again(world: World, before: Layered, *, trust: bool | None = None) -> Layered:
+    """What a session makes of its settings between two turns."""
+    found = read_layers(
+        world.project,
+        trust=trust,
+        environment=world.environment,
+        managed=world.managed,
+        vouched=before.trust.vouched,
+    )
+    return no_looser(before, found)
+
+
+def guards(found: Layered) -> list[tuple[str, list[str]]]:
+    """The hooks of each file, in short."""
+    return [(layer.source, sorted(layer.section)) for layer in found.hooks]
+
+
+@pytest.mark.parametrize("emptied", ["{}", None], ids=["emptied", "removed"])
+@pytest.mark.parametrize("whose", ["person", "project"])
+def test_rb_w9_a_file_that_is_emptied_while_a_session_is_open_goes_on_denying(
+    world: World, emptied: str | None, whose: str
+) -> None:
+    path = world.config if whose == "person" else world.project / ".holdfast/settings.json"
+    world.write(path, {**DENIES, "hooks": {**GUARD, **LOOKS_ON}})
+    before = world.read(trust=True)
+    path.unlink() if emptied is None else path.write_text(emptied, encoding="utf-8")
+
+    found = again(world, again(world, before, trust=True), trust=True)
+
+    assert rules(found) == [("deny", "Bash(curl *)", whose), ("ask", "Bash(git push *)", whose)]
+    assert guards(found) == [(whose, ["PreToolUse"])]
+    assert [words for words in found.warnings if "Bash(curl *)" in words and "new session" in words]
+    assert rules(world.read(trust=True)) == []
+
+
+def test_what_is_denied_and_guarded_besides_holds_at_once_and_what_stays_is_there_once(world: World) -> None:
+    world.write(world.config, {**DENIES, "hooks": GUARD})
+    before = world.read()
+    world.write(
+        world.config, {"permissions": {**DENIES["permissions"], "deny": ["Bash(curl *)", "Read(x)"]}, "hooks": GUARD}
+    )
+
+    found = again(world, before)
+
+    assert found.rules == world.read().rules
+    assert found.hooks == world.read().hooks
+    assert found.warnings == ()
+
+
+def test_trust_for_one_run_is_not_about_settings_that_come_while_it_runs(world: World) -> None:
+    before = world.read(trust=True)
+    world.write(".holdfast/settings.json", {**DENIES, "hooks": GUARD, "env": {"A": "b"}})
+
+    once = again(world, before, trust=True)
+    twice = again(world, once, trust=True)
+
+    for found in (once, twice):
+        assert found.trust.state == "changed"
+        assert rules(found) == [("deny", "Bash(curl *)", "project"), ("ask", "Bash(git push *)", "project")]
+        assert (found.hooks, dict(found.env)) == ((), {})
+        assert "has changed since it was trusted" in found.notice
+
+
+def test_a_guard_whose_script_is_changed_while_a_session_is_open_is_not_run_and_not_gone(world: World) -> None:
+    world.write("guard.sh", "exit 2")
+    world.write(".holdfast/settings.json", {"hooks": GUARD})
+    world.trust()
+    for trust in (True, None):
+        before = world.read(trust=trust)
+        world.write("guard.sh", "exit 0")
+        world.write(".mcp.json", {})
+
+        found = again(world, before, trust=trust)
+
+        assert not found.trust.trusted
+        assert guards(found) == [("project", ["PreToolUse"])]
+        assert drifted(found.trust.vouched) == ("guard.sh",)
+        world.write("guard.sh", "exit 2")
+        (world.project / ".mcp.json").unlink()
+
+
+def test_the_persons_word_in_another_window_holds_for_an_open_session_too(world: World) -> None:
+    before = world.read(trust=True)
+    world.write(".holdfast/settings.json", DENIES)
+    waiting = again(world, before, trust=True)
+    world.trust()
+
+    found = again(world, waiting, trust=True)
+
+    assert not waiting.trust.trusted
+    assert found.trust.trusted
+    assert ("allow", "Bash(make *)", "project") in rules(found)
+    assert found.trust.vouched.seen == world.read().trust.survey.seen
+
+
+def test_what_the_machines_file_settles_stays_settled(world: World) -> None:
+    world.write(world.managed, {"permissions": {"defaultMode": "plan", "disableBypassPermissionsMode": "disable"}})
+    before = world.read()
+    world.managed.unlink()
+
+    found = again(world, before)
+
+    assert (found.mode, found.mode_source, found.origins["mode"]) == ("plan", "managed", str(world.managed))
+    assert found.bypass_forbidden == str(world.managed)
+
+
+def test_an_open_session_gives_what_held_and_gets_what_holds(world: World) -> None:
+    world.write(world.config, DENIES)
+    read = partial(world.read, trust=True)
+    given = Options(cwd=world.project, layers=lambda cwd: read(), bare=True)
+    meta = SessionMeta(id="s", cwd=str(world.project), mode="default")
+    first = with_files(given, meta)
+    world.config.unlink()
+
+    second = with_files(replace(given, layered=first.layered), meta)
+
+    assert [str(rule) for rule in second.rules if rule.decision != "allow"] == ["Bash(curl *)", "Bash(git push *)"]
+    assert [str(rule) for rule in with_files(given, meta).rules] == []
+    assert TrustBook(world.data).path.exists() is False
