@@ -1,13 +1,16 @@
 """Checkpoints against bad luck and bad will: nothing of somebody else is lost, and a report says what stays."""
 
+import os
+import shutil
 from pathlib import Path
 
 import anyio
 import pytest
 
-from holdfast.checkpoints.planning import HIDDEN
-from holdfast.checkpoints.restoring import RestoreFiles
-from holdfast.logic.checkpoint_plan import Change, Plan
+from holdfast.checkpoints.keeping import Keeping
+from holdfast.checkpoints.planning import GONE, HIDDEN
+from holdfast.checkpoints.restoring import RestoreFiles, _seen
+from holdfast.logic.checkpoint_plan import Change, Plan, SeenAs
 from holdfast.logic.checkpoint_tree import Entry
 from holdfast.logic.hooks.reading import read_hooks
 from holdfast.ports import ToolContext, ToolOutput
@@ -194,3 +197,44 @@ async def test_what_hooks_may_have_changed_unwatched_is_said(tmp_path: Path) -> 
             "PostToolUse hooks ran while nothing watched the files"
         ]
         assert watched.warnings == ()
+
+
+async def test_a_folder_that_is_gone_as_a_whole_comes_back_once_it_is_made_again(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / "d").mkdir(parents=True)
+    (work / "d" / "a.txt").write_text("one")
+    before = tree_of(work)
+    async with kept_session(work, turn(bash("echo two > d/a.txt"))) as session:
+        await session.run("Go.")
+        shutil.rmtree(work)
+        report = await session.restore_files(before=session.turns[0].turn)
+        assert (report.restore, report.problems) == ("", (FileProblem(path=str(work), problem=GONE),))
+
+        work.mkdir()
+        await session.restore_files(before=session.turns[0].turn)
+        assert tree_of(work) == before
+
+
+async def test_a_folder_whose_name_no_event_can_hold_is_plainly_not_kept(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(bytes(tmp_path) + b"/\xff"))
+    folder.mkdir()
+    (folder / "a.txt").write_text("one")
+    async with kept_session(tmp_path, turn(bash("true"))) as session:
+        session._world.files = Keeping(session._world, (str(folder),))
+        await session.run("Go.")
+        kept = [each.event for each in await session.events() if isinstance(each.event, TreeKept)]
+        assert [(each.tree, "its name is not UTF-8" in each.problem) for each in kept] == [("", True)]
+
+
+def test_a_file_that_could_not_be_put_back_is_not_known_to_the_model(tmp_path: Path) -> None:
+    paths = [bytes(tmp_path / name) for name in ("done", "left", "forgotten")]
+    for path in paths:
+        Path(os.fsdecode(path)).write_text("somebody's")
+    words: tuple[SeenAs, ...] = ("update", "update", "forget")
+    changes = [Change(Entry(path, "file"), word) for path, word in zip(paths, words, strict=True)]
+    found = _seen(changes, {paths[1]})
+    assert [(Path(each.path).name, bool(each.version)) for each in found] == [
+        ("done", True),
+        ("left", False),
+        ("forgotten", False),
+    ]

@@ -113,6 +113,8 @@ def test_a_resource_of_a_server_is_brought_and_the_server_is_listed(door: Door) 
     init = ran.lines[0]
     assert init["mcp_servers"] == [{"name": "notes", "status": "connected"}]
     assert "mcp__notes__echo" in init["tools"]
+    state = door.run("log", "replay", init["session_id"]).json
+    assert state["progress"]["consent"]["taint"] == ["untrusted"]
 
 
 def test_servers_may_be_given_as_json_and_a_broken_one_hides_nothing(door: Door) -> None:

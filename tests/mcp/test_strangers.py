@@ -1,5 +1,6 @@
 """Servers that mean no good: what they send has an end, and closing waits for none of them."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -91,3 +92,12 @@ async def test_a_server_of_a_cancelled_session_is_closed_and_not_waited_for(tmp_
             scope.cancel()
             await anyio.sleep_forever()
     assert found.status["fake"].state == "closed"
+
+
+def test_a_server_of_a_workspace_does_not_take_the_name_that_rules_know_the_persons_own_by(tmp_path: Path) -> None:
+    mine = fake(tmp_path, "my.files", spec={"scope": "person"})
+    theirs = fake(tmp_path, "my_files", spec={"scope": "project"})
+    parts = {name: each.part for name, each in servers([theirs, mine], tmp_path)._servers.items()}
+
+    assert parts["my.files"] == "my_files"
+    assert re.fullmatch(r"my_files_[0-9a-f]{8}", parts["my_files"])

@@ -20,7 +20,7 @@ from holdfast.config.settings import config_dir
 from holdfast.logic.checkpoint_plan import inside
 from holdfast.logic.checkpoint_tree import Entry, Tree, pack, parents, unpack_tree
 from holdfast.logic.checkpoints import Point
-from holdfast.logic.parts import digest
+from holdfast.logic.parts import clean, digest
 from holdfast.runtime.kept_files import Ready
 from holdfast.runtime.world import Performer, World
 from holdfast.stores.trace_files import trace_folder
@@ -194,6 +194,8 @@ class Keeping:
         try:
             if b"" in own:
                 raise TooMuch("the log of this session lies in it")
+            if os.fsdecode(root) != clean(os.fsdecode(root)):
+                raise TooMuch("its name is not UTF-8, so that no event can hold it")
             while (portion := await anyio.to_thread.run_sync(next, portions, None)) is not None:
                 await self._deliver(_contents(portion), portion, cause)
         except TooMuch as exc:

@@ -35,6 +35,7 @@ from holdfast.workspaces.putting_back import OUTSIDE
 from holdfast.workspaces.trees import look_at
 
 HIDDEN: Final = "it is new, and nothing is kept of it: it is ignored, cannot be read, or belongs to git"
+GONE: Final = "the whole folder is gone; make it again, empty, and put the files back once more"
 SHOWN: Final = 1000
 """Paths that a report names."""
 
@@ -102,6 +103,9 @@ class _Making:
         return self._ready(tuple(roots))
 
     def _compare(self, look: Look, want: Mapping[bytes, Entry]) -> None:
+        if look.tree is None and not os.path.lexists(look.root):
+            self._leave(Entry(look.root, "folder"), GONE)
+            return
         prefix = look.root + b"/"
         there = {prefix + each.path: each for each in look.tree.entries} if look.tree is not None else {}
         covered = Coverage(look.tree.left_out) if look.tree is not None else None

@@ -5,7 +5,7 @@ would have changed.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -65,7 +65,7 @@ class RestoreFiles:
             await self._in_thread(partial(self._settle, folders[::-1]))
             if not self._sync:
                 await anyio.to_thread.run_sync(os.sync)
-            seen = await anyio.to_thread.run_sync(_seen, plan.changes)
+            seen = await anyio.to_thread.run_sync(_seen, plan.changes, self._problems)
         return self._finish(plan, seen)
 
     def stopped(self) -> Outcome:
@@ -164,11 +164,12 @@ def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _seen(changes: Sequence[Change]) -> list[FileSeen]:
-    """What the session knows of the files that it had seen."""
+def _seen(changes: Sequence[Change], left: Collection[bytes]) -> list[FileSeen]:
+    """What the session knows of the files that it had seen. Of those that are `left` as they are it knows nothing any more."""
     found: list[FileSeen] = []
     for change in changes:
         if change.seen:
-            version = version_at(change.want.path) if change.seen == "update" else ""
+            known = change.seen == "update" and change.want.path not in left
+            version = version_at(change.want.path) if known else ""
             found.append(FileSeen(path=change.want.path.decode("utf-8", "replace"), version=version))
     return found

@@ -80,9 +80,12 @@ def install(data: Path, staged: Staged, *, scope: Scope, project: str, at: int) 
 def uninstall(data: Path, plugin: PluginId, *, scope: Scope, project: str) -> tuple[Installed, ...]:
     """Forget a plugin of one scope, and remove its files when no other scope has them. Return what was installed."""
     book = InstalledBook(data)
-    with alone(book.folder / "change"):
-        gone = book.remove(plugin, scope, project)
-        _sweep(book, plugin, {each.version for each in gone})
+    try:
+        with alone(book.folder / "change"):
+            gone = book.remove(plugin, scope, project)
+            _sweep(book, plugin, {each.version for each in gone})
+    except OSError as exc:
+        raise UserError(f"The files of {str(plugin)!r} in {str(book.folder)!r} cannot be removed: {exc}.") from exc
     return gone
 
 

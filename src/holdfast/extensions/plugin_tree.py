@@ -81,7 +81,7 @@ def copy_tree(source: Path, target: Path, limits: Limits = LIMITS, *, tolerant: 
 
 def remove_tree(folder: Path) -> None:
     """Remove a folder of ours with everything in it; nothing happens when it is not there."""
-    if folder.is_symlink():
+    if folder.is_symlink() or folder.is_file():
         folder.unlink()
     elif folder.exists():
         shutil.rmtree(folder)

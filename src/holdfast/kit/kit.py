@@ -15,6 +15,7 @@ from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.tokens import estimate_text
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.event import Draft
+from holdfast.vocab.event_tools import TaintMet
 from holdfast.vocab.rules import Rule
 
 if TYPE_CHECKING:  # a session that looks at nothing loads none of it
@@ -118,6 +119,12 @@ class Kit:
         if words not in self._notes:
             self._notes = (*self._notes, words)
 
+    @property
+    def including(self) -> "Including":
+        """Who judges and brings what texts include."""
+        assert self._including is not None, "a kit is used after `bind`"
+        return self._including
+
     def server_status(self) -> "Mapping[str, ServerStatus]":
         """How it stands with each MCP server."""
         return self.servers.status if self.servers is not None else {}
@@ -175,6 +182,13 @@ class Kit:
         judge = partial(self._including.judge, grants=skill.grants)
         text = await expand(rendered, self._including.bring, judge=judge)
         return (text if skill.fork else injected(rendered, text)), rendered.display
+
+    async def meet_strangers(self, source: str) -> None:
+        """Write down that words of a stranger come into the conversation."""
+        world = self._bound().world
+        if "untrusted" not in world.state.progress.consent.taint:
+            met = Draft(event=TaintMet(taints=("untrusted",), source=source), by="user")
+            await world.inbox.deliver(met, goes_on=False)
 
     async def remember(
         self, answer: "Callable[Concatenate[Memory, P], MemoryAnswer]", *args: P.args, **kwargs: P.kwargs

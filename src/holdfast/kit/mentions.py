@@ -70,13 +70,18 @@ class Mentioned:
     """What goes to the model behind the prompt; empty when there is nothing to add."""
     notes: tuple[str, ...] = ()
     """What the person should know: what could not be had, and why."""
+    servers: tuple[str, ...] = ()
+    """Those whose words are in the block."""
 
 
 async def mentioned(kit: "Kit", text: str) -> Mentioned:
     """Read what `text` mentions, for the session of `kit`: judged as its policy judges a call of Read."""
     world = kit._bound().world
     roots = world.policy().ground.roots or (world.cwd,)
-    return await look_up(text, kit._including, kit.servers, cwd=world.cwd, roots=roots)
+    found = await look_up(text, kit.including, kit.servers, cwd=world.cwd, roots=roots)
+    if found.servers:
+        await kit.meet_strangers(", ".join(found.servers))
+    return found
 
 
 async def look_up(
@@ -131,11 +136,12 @@ class _Found:
         self._notes: list[str] = []
         self._seen: set[str] = set()
         self._bytes = 0
+        self._servers: dict[str, None] = {}
 
     def result(self) -> Mentioned:
         """All of it."""
         block = "\n".join(("<file-references>", *self._elements, "</file-references>")) if self._elements else ""
-        return Mentioned(block=block, notes=tuple(self._notes))
+        return Mentioned(block=block, notes=tuple(self._notes), servers=tuple(self._servers))
 
     async def take_file(self, word: str, including: Judging, cwd: Path, roots: tuple[str, ...]) -> None:
         """Put a file in, if the word is one."""
@@ -176,6 +182,7 @@ class _Found:
         elif output.failed:
             self._note(word, f"the server {server!r} does not give it: {output.text[:200]}")
         else:
+            self._servers[server] = None
             self._add("resource", {"server": server, "uri": uri}, word, output.text)
 
     def _add(self, kind: str, names: dict[str, str], word: str, content: str) -> None:

@@ -74,4 +74,5 @@ async def _prompted(call: CommandCall) -> Submission:
     written = await call.kit.servers.prompt(call.name, call.words)
     if written.failed:
         raise UserError(written.text)
+    await call.kit.meet_strangers(call.name)
     return Submission(prompt=written.text, display=f"/{call.name} {call.args}".rstrip())

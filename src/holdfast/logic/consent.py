@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from holdfast.logic.open_calls import Calls, seen_as
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_tools import TaintMet
 from holdfast.vocab.events import (
     ChildFinished,
     ChildStarted,
@@ -39,7 +40,7 @@ def fold_consent(consent: Consent, record: Recorded, calls: Calls) -> Consent:
         case ToolStarted(call=call) | ChildStarted(call=call):
             met = {taint for c in calls if c.id == call for taint in c.taints}
             return replace(consent, taint=consent.taint | met) if not met <= consent.taint else consent
-        case Started(taint=taint) | ChildFinished(taint=taint) if taint:
+        case Started(taint=taint) | ChildFinished(taint=taint) | TaintMet(taints=taint) if taint:
             return replace(consent, taint=consent.taint | set(taint))
         case _:
             return consent

@@ -6,7 +6,7 @@ underscore, and never begins or ends with one. Two things never share a name; wh
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 PREFIX: Final = "mcp__"
@@ -17,9 +17,12 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9_-]")
 _RUN: Final = re.compile(r"_{2,}")
 
 
-def server_names(servers: Iterable[str]) -> dict[str, str]:
-    """The part of tools' names that stands for each server. Those that need no change keep their names before any other."""
-    return _apart(servers, _plain_server, LONGEST_SERVER)
+def server_names(servers: Iterable[str], first: Collection[str] = ()) -> dict[str, str]:
+    """The part of tools' names that stands for each server. Those that need no change keep their names before any other.
+
+    `first` are those that the person wrote down: nobody else takes a name that is theirs, and with it what rules allow them.
+    """
+    return _apart(servers, _plain_server, LONGEST_SERVER, first)
 
 
 def item_names(server: str, items: Iterable[str]) -> dict[str, str]:
@@ -33,12 +36,14 @@ def _plain_server(name: str) -> str:
     return _RUN.sub("_", _ODD.sub("_", name)).strip("_") or "server"
 
 
-def _apart(names: Iterable[str], plain: Callable[[str], str], longest: int) -> dict[str, str]:
+def _apart(
+    names: Iterable[str], plain: Callable[[str], str], longest: int, first: Collection[str] = ()
+) -> dict[str, str]:
     """A plain form of each name, of at most `longest` characters, no two the same."""
     known = tuple(dict.fromkeys(names))
     given: dict[str, str] = {}
     taken: set[str] = set()
-    for name in sorted(known, key=lambda each: plain(each) != each):
+    for name in sorted(known, key=lambda each: (each not in first, plain(each) != each)):
         part, turn = plain(name), 0
         while part in taken or len(part) > longest:
             part = _tailed(plain(name), f"{name}\0{turn}" if turn else name, longest)

@@ -70,7 +70,7 @@ class Servers:
         on_change: Callable[[str], None] | None = None,
     ) -> None:
         """`pins` remembers approved tools; without it all are approved. `on_change` is told the name of a server whose offers changed."""
-        parts = server_names(spec.name for spec in specs)
+        parts = server_names((spec.name for spec in specs), {spec.name for spec in specs if spec.vouched})
         self._servers = {spec.name: _Server(spec, parts[spec.name]) for spec in specs}
         self._means = means
         self._pins = pins

@@ -3,7 +3,7 @@
 import msgspec
 
 from holdfast.vocab.event import Decision, Event
-from holdfast.vocab.specs import FsScope
+from holdfast.vocab.specs import FsScope, Taint
 
 
 class CallFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -37,6 +37,13 @@ class ScopeChanged(Event, frozen=True, kw_only=True):
     """Commands and files reach farther, or less far, from now on."""
 
     scope: FsScope
+
+
+class TaintMet(Event, frozen=True, kw_only=True):
+    """Something came into the conversation otherwise than by a call: words of a server that the person asked for."""
+
+    taints: tuple[Taint, ...]
+    source: str = ""
 
 
 class Todo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final
 
 from holdfast.logic.checkpoint_tree import Entry, Facts, Tree
@@ -19,6 +20,8 @@ OWN: Final = frozenset((b".git", b".holdfast"))
 """Names of what is never looked into: repositories' own data and ours."""
 RACY_NS: Final = 2_000_000_000
 """A file that changed so shortly before it was taken down may change again without looking any different."""
+MOST_NAMES: Final = 1_000_000
+"""Names of one folder, ignored ones among them: they are in memory together."""
 PORTION: Final = 16 * 1024 * 1024
 """Bytes of contents that are handed over together."""
 FILE_MODE: Final = 0o777
@@ -95,7 +98,9 @@ class Walk:
         if depth > self.limits.depth:
             raise TooMuch(f"its folders are nested more than {self.limits.depth} deep")
         with os.scandir(handle) as listing:
-            names = sorted(os.fsencode(each.name) for each in listing)
+            names = sorted(os.fsencode(each.name) for each in islice(listing, MOST_NAMES + 1))
+        if len(names) > MOST_NAMES:
+            raise TooMuch(f"one of its folders has more than {MOST_NAMES} names")
         for name in names:
             below = path + b"/" + name if path else name
             if name in OWN or below in self.left_out:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import subprocess
 import zipfile
 from pathlib import Path
@@ -10,11 +11,12 @@ import msgspec
 import pytest
 
 from holdfast.extensions.archive import unpack
-from holdfast.extensions.install import staging
+from holdfast.extensions.install import install, staging, uninstall
 from holdfast.extensions.install_brings import what_it_brings
 from holdfast.extensions.install_git import fetch_commit
 from holdfast.extensions.install_sources import FolderSource, GitSource
 from holdfast.extensions.plugin import read_plugin
+from holdfast.extensions.plugin_registry import InstalledBook
 from holdfast.extensions.plugin_tree import Limits
 from holdfast.logic.hooks.reading import read_hooks
 from holdfast.vocab.errors import UserError
@@ -109,3 +111,17 @@ async def test_names_that_are_no_text_and_values_nested_without_end_crash_nothin
 
     assert "/bare:good" in brings.commands
     assert msgspec.json.encode(brings)
+
+
+async def test_a_plugin_whose_folder_became_a_file_can_be_uninstalled_and_installed_again(tmp_path: Path) -> None:
+    data, source = tmp_path / "data", FolderSource(path=str(bare(tmp_path / "p")))
+    for _ in range(2):
+        async with staging(data, source) as staged:
+            record = install(data, staged, scope="person", project="", at=1)
+        place = InstalledBook(data).place(staged.id, record.version)
+        assert place.is_dir()
+        shutil.rmtree(place)
+        place.write_text("no folder")
+
+    assert uninstall(data, staged.id, scope="person", project="") == (record,)
+    assert not place.exists()
