@@ -316,8 +316,12 @@ def test_a_file_that_is_a_link_or_a_pipe_is_refused(tmp_path: Path, name: str) -
     place.unlink()
     os.mkfifo(place)
     piped = memory.add("Mine.", by=by)
+    place.unlink()
+    place.mkdir()
+    opened = memory.add("Mine.", by=by)
 
-    assert (linked.success, piped.success) == (False, False)
+    assert (linked.success, piped.success, opened.success) == (False, False, False)
+    assert f"{str(place)!r} cannot be read: it is not a regular file" in opened.message
     assert f"{str(place)!r} cannot be read: it is a link" in linked.message
     assert f"{str(place)!r} cannot be read: it is not a regular file" in piped.message
     assert victim.read_text() == "{}"
@@ -408,3 +412,12 @@ def test_a_folder_that_somebody_holds_is_waited_for_and_then_given_up(
 
     assert "is being changed by another program" in answer.message
     assert memory.add("Now.", by="user").success
+
+
+def test_a_repository_whose_index_is_a_folder_starts_without_memory(tmp_path: Path) -> None:
+    index_of(tmp_path).mkdir(parents=True)
+
+    found = memory_of(tmp_path).at_start()
+
+    assert (found.text, found.events) == ("", ())
+    assert f"{str(index_of(tmp_path))!r} cannot be read: it is not a regular file" in found.problem

@@ -338,7 +338,7 @@ def _said_by(handler: object) -> object:
 
 def _server_words(servers: object) -> Iterator[str]:
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        yield f"{name}: {' '.join(_texts(server))}"
+        yield f"{name}: {' '.join(_texts(masked(('mcpServers', str(name)), server)))}"
 
 
 def _env_words(file: LayerFile) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ def source_of(text: str, cwd: Path) -> Source:
         at = rest.rfind("@")
         package, version = (rest[:at], rest[at + 1 :]) if at > 0 else (rest, "")
         return npm_source(package, version)
-    path = Path(text).expanduser() if "\0" not in text and not sign else None
+    path = _expanded(text) if "\0" not in text and not sign else None
     if path is not None and (text.startswith((".", "/", "~")) or text.endswith(ARCHIVES)):
         return _on_disk(text, (cwd / path).absolute())
     if "://" in text or text.startswith("git+"):
@@ -220,6 +220,13 @@ def _exact(version: str, package: str) -> str:
     if version and version != "latest" and not _EXACT.fullmatch(version):
         raise UserError(f"{version!r} is not one version of {package!r}. Give an exact one, like 1.2.0.")
     return "" if version == "latest" else version
+
+
+def _expanded(text: str) -> Path:
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # nobody is called so
+        raise UserError(f"There is no home folder that {text!r} could mean. Write the whole path.") from None
 
 
 def _on_disk(text: str, path: Path) -> Source:

@@ -220,9 +220,10 @@ class _Reading:
         wanted = self._place.layered.project_servers
         if name in wanted.disabled:
             return "disabledMcpjsonServers names it"
-        if wanted.wants(name) or not self._trust.since:  # trusted for this run alone, by whoever started it
+        chosen = bool(wanted.enabled) and not wanted.every
+        if wanted.wants(name) or not chosen or not self._trust.since:  # who trusted the workspace was shown its servers
             return ""
-        return "nothing enables it. Name it in enabledMcpjsonServers of your settings. For this run alone: --trust"
+        return "enabledMcpjsonServers names others. Name it there, too. For this run alone: --trust"
 
     def _warn_of_others(self, source: Source, name: str, said: object) -> None:
         if source.scope in _OF_WORKSPACE and not self._trust.trusted:

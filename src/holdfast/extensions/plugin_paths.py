@@ -22,7 +22,11 @@ def contained(folder: Path, written: str, what: str = "the plugin's folder") -> 
     path = folder.joinpath(*parts.parts)
     if not is_inside(folder, path):
         raise PathRefused(f"The path {written!r} leads out of {what} by a link and is refused.")
-    if not path.exists():
+    try:
+        there = path.exists()
+    except OSError as exc:  # a name that is too long, or a folder on the way that may not be entered
+        raise UserError(f"The path {written[:200]!r} cannot be used: {exc.strerror}.") from None
+    if not there:
         raise UserError(f"The path {written!r} is not in {what}.")
     return path
 

@@ -44,7 +44,18 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 class State:
     """The folds of a session."""
 
-    __slots__ = ("instructions", "life", "meta", "outputs", "progress", "results", "seen", "slots", "transcript", "usage")
+    __slots__ = (
+        "instructions",
+        "life",
+        "meta",
+        "outputs",
+        "progress",
+        "results",
+        "seen",
+        "slots",
+        "transcript",
+        "usage",
+    )
 
     def __init__(self) -> None:
         self.progress = Progress()

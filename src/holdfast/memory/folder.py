@@ -140,9 +140,10 @@ def _read(folder: int, name: str, place: str) -> bytes | None:
             return None
         why = "it is a link, and links are not followed here" if exc.errno == errno.ELOOP else exc.strerror
         raise UserError(f"{place!r} cannot be read: {why}.") from exc
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise UserError(f"{place!r} cannot be read: it is not a regular file.")
     with open(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise UserError(f"{place!r} cannot be read: it is not a regular file.")
         try:
             return file.read(LARGEST + 1)
         except OSError as exc:

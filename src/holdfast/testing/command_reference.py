@@ -87,6 +87,8 @@ async with open_session(cwd="~/work/app") as session:
     print(result.message, result.data["usedPercentage"])
 ```
 
+Without a program: `holdfast -p "/review a.py"`.
+
 What a caller has to do itself is in `data`: show a list of sessions (`triggerResumePicker`), begin a new session (`resetRequested`), leave
 (`exitRequested`), write a file (`exportRequested`), show what `holdfast doctor` says (`doctorRequested`).
 
@@ -126,8 +128,9 @@ Review $0. The newest commit is !`git log -1 --oneline`. Our rules: @docs/style.
 | ``!`command` `` | what the command prints, within {seconds:g} seconds |
 | `@path` | the file, up to {largest} KiB |
 
-Commands and files in a text are judged by the same rules as any call, all of them before the first one runs. When one is not allowed, or
-would need a question, the command is not invoked and nothing of it was run. In a workspace that is not trusted no command of a text runs.
+Commands and files in a text are judged by the same rules as any call, all of them before the first one runs; what `allowed-tools` of the
+text names is allowed for that, but for the mode `plan`. When one is not allowed, would need a question, or is guarded by a `PreToolUse`
+hook, the command is not invoked and nothing of it was run. In a workspace that is not trusted no command of a text runs.
 
 `context: fork` runs the skill in a session of its own with the tools that `allowed-tools` names, whoever invokes it; its report comes back
 into the conversation. `disable-model-invocation: true` hides a skill from the model, `user-invocable: false` from people.

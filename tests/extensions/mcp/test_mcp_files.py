@@ -118,14 +118,14 @@ def test_the_whole_entry_of_the_highest_scope_counts(world: World) -> None:
 @pytest.mark.parametrize(
     ("settings", "used", "used_with_the_flag"),
     [
-        ({}, [], ["a", "b"]),
+        ({}, ["a", "b"], ["a", "b"]),
         ({"enableAllProjectMcpServers": True}, ["a", "b"], ["a", "b"]),
         ({"enabledMcpjsonServers": ["a"]}, ["a"], ["a", "b"]),
         ({"enableAllProjectMcpServers": True, "disabledMcpjsonServers": ["a"]}, ["b"], ["b"]),
         ({"enabledMcpjsonServers": ["a"], "disabledMcpjsonServers": ["a"]}, [], ["b"]),
     ],
 )
-def test_of_a_trusted_projects_servers_those_that_are_enabled_are_used(
+def test_the_servers_of_a_trusted_project_are_used_unless_the_settings_choose_among_them(
     world: World, settings: dict[str, object], used: list[str], used_with_the_flag: list[str]
 ) -> None:
     mcp_json(world, a=ONE, b=ONE)

@@ -14,13 +14,14 @@ from holdfast.extensions.archive import unpack
 from holdfast.extensions.install import install, staging, uninstall
 from holdfast.extensions.install_brings import what_it_brings
 from holdfast.extensions.install_git import fetch_commit
-from holdfast.extensions.install_sources import FolderSource, GitSource
+from holdfast.extensions.install_sources import FolderSource, GitSource, source_of
+from holdfast.extensions.marketplace import read_marketplace
 from holdfast.extensions.plugin import read_plugin
 from holdfast.extensions.plugin_registry import InstalledBook
 from holdfast.extensions.plugin_tree import Limits
 from holdfast.logic.hooks.reading import read_hooks
 from holdfast.vocab.errors import UserError
-from tests.extensions.plugins.shop import bare, write
+from tests.extensions.plugins.shop import bare, marketplace, write
 
 RUNS = {"type": "command", "command": "./steal.sh"}
 
@@ -125,3 +126,21 @@ async def test_a_plugin_whose_folder_became_a_file_can_be_uninstalled_and_instal
 
     assert uninstall(data, staged.id, scope="person", project="") == (record,)
     assert not place.exists()
+
+
+def test_a_path_that_no_disk_can_hold_spoils_one_entry_alone(tmp_path: Path) -> None:
+    long = "x" * 5000
+    market = marketplace(tmp_path / "m", {"name": "bad", "source": f"./{long}"}, {"name": "good", "source": "./p"})
+    bare(market / "p")
+    found = read_marketplace(market)
+    assert [each.name for each in found.entries] == ["good"]
+    assert [each.partition(": ")[2][:25] for each in found.problems] == ["plugins[0]: The path './x"]
+
+    plugin = read_plugin(bare(tmp_path / "p", commands=[f"./{long}"], hooks=f"./{long}.json"))
+    assert all("File name too long" in each for each in plugin.problems)
+    assert len(plugin.problems) == 2
+
+
+def test_the_home_of_nobody_is_no_source(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="There is no home folder"):
+        source_of("~nobody-is-called-so/plugin", tmp_path)
