@@ -238,7 +238,7 @@ async def test_rb_w27_captures_side_by_side_never_write_over_each_other(tmp_path
     async with kept_session(tmp_path, [{"text": "Hi."}]) as session:
         await session.run("Hi.")
         keeping = session._world.files
-        assert keeping is not None
+        assert isinstance(keeping, Keeping)
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(keeping.keep_files, [str(tmp_path / name)], f"call-{name}", "")

@@ -98,7 +98,7 @@ async def test_the_history_cannot_be_changed_under_a_turn() -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(session.run, "second")
             await slow.reached.wait()
-            changes: list[Callable[[], Awaitable[None]]] = [
+            changes: list[Callable[[], Awaitable[object]]] = [
                 lambda: session.rewind(to=session.turns[0].turn),
                 session.clear_history,
                 lambda: session.inject("user", "x"),
