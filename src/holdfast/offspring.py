@@ -7,20 +7,23 @@ from typing import Any
 
 import msgspec
 
+from holdfast import shelf
 from holdfast.ceilings import not_about_money
 from holdfast.hands import Hands
-from holdfast.kit.forking import Forks
+from holdfast.kit.forking import ForkPlan, Forks
 from holdfast.listening import RunAgent
 from holdfast.logic.hooks.spec import AgentHook
 from holdfast.logic.parts import LONG
 from holdfast.models import childs_model
 from holdfast.options import Options
-from holdfast.ports import EventStore
+from holdfast.ports import EventStore, Model
+from holdfast.runtime.texts import whole_text
 from holdfast.runtime.world import OpenChild, Tell, World
 from holdfast.session import Session
 from holdfast.vocab.errors import TurnError, TurnPaused
 from holdfast.vocab.event_limits import BudgetSet, ChildPaused
-from holdfast.vocab.events import ChildFinished, ChildStarted
+from holdfast.vocab.events import ChildFinished, ChildStarted, InputReceived
+from holdfast.vocab.messages import Text, TextRef
 
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
@@ -63,7 +66,7 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
     async def open_child(started: ChildStarted, tell: Tell) -> ChildFinished | ChildPaused:
-        fork = await forks.of(started)
+        fork = await forks.of(started, await _asked_before(store, started))
         inherited = replace(
             options,
             store=store,
@@ -72,8 +75,11 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
             fork=False,
             name="",
             cwd=world.cwd,
-            model=await childs_model(fork.model or options.model or world.state.progress.model, started, world),
+            model=await childs_model(_model(fork, options, world), started, world),
             permission_mode=world.state.progress.mode,
+            rules=world.policy().rules,
+            strictest_mode=world.policy().strictest_mode,
+            bypass_forbidden=world.policy().bypass_forbidden,
             fs_scope=world.state.progress.scope,
             tools=[each for each in options.tools or () if not each.spec.child],
             tool_names=fork.names(world.tools.specs()) if fork.narrows else _without_children(options),
@@ -94,6 +100,25 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
                 tell(child.usage, child.cost, child.taint)
 
     return open_child
+
+
+def _model(fork: ForkPlan, options: Options, world: World) -> str | Model:
+    """What answers in a child: what its skill or agent wants, else what answers its parent."""
+    if not fork.model:
+        return options.model or world.state.progress.model
+    from holdfast.extensions.agents import resolve_model  # noqa: PLC0415 - few children name a model
+
+    return resolve_model(fork.model, world.state.progress.model)
+
+
+async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:
+    """What the child was told before a crash: nothing is rendered or run a second time for it."""
+    if not await shelf.exists(store, started.child):
+        return None
+    for record in (await store.read(started.child)).records:
+        if isinstance(record.event, InputReceived) and record.event.input == started.call:
+            return await whole_text(tuple(p for p in record.event.parts if isinstance(p, Text | TextRef)), store.blob)
+    return None
 
 
 def _share(started: ChildStarted, options: Options) -> dict[str, Any]:

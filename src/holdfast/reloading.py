@@ -1,5 +1,6 @@
 """Settings that are changed while a session is open hold from its next turn on."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,11 +44,15 @@ class Reloading:
             return
         meta = self.runner.world.state.meta
         try:
-            fresh = await anyio.to_thread.run_sync(partial(with_files, self.given, meta))
+            bounded = dataclasses.replace(self.given, layered=layered)  # nothing that held before becomes looser
+            fresh = await anyio.to_thread.run_sync(partial(with_files, bounded, meta))
         except UserError as exc:
             self.tell(f"{exc} Until then the settings stay as they were.")
             return
         self.now = fresh
+        for words in fresh.layered.warnings if fresh.layered is not None else ():
+            if words not in layered.warnings:
+                self.tell(words)
         self._apply(with_kit(fresh, self.kit))
         await self._speak(layered.settings.language)
 

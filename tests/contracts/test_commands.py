@@ -279,7 +279,7 @@ async def test_a_command_says_who_may_use_it_its_arguments_and_whether_it_writes
     assert specs["memory"].subcommands[:3] == ("list", "show", "add")
     assert {name for name, spec in specs.items() if spec.model_invocable} == {"memory"}
     assert {name for name, result in as_model.items() if result is not None} == {"memory"}
-    assert {spec.safety for spec in specs.values()} == {"reads", "writes"}
+    assert {spec.safety for spec in specs.values()} == {"reads", "proposes", "writes"}
     assert specs["cost"].safety == "reads"
     assert specs["compact"].safety == "writes"
 

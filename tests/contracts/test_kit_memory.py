@@ -97,11 +97,21 @@ async def test_rb_w14_the_model_writes_no_memory_in_plan_mode_whoever_says_yes(r
 
 
 @pytest.mark.contract("RB-87")
-async def test_rb_w14_a_proposal_without_anybody_to_ask_is_denied_by_the_policy(repository: Repository) -> None:
-    async with repository.open(ask("add The boat is red."), "Done.") as session:
+async def test_rb_w14_a_proposal_of_the_model_asks_nobody_waits_and_reaches_no_instructions(
+    repository: Repository,
+) -> None:
+    async with repository.open(ask("add The boat is red."), "Done.", "Hi.") as session:
         await session.run("Remember it.")
         (judged,) = named(await session.events(), CallJudged)
-    assert (judged.decision, judged.reason) == ("ask", "tool")
+        await session.run("Hello.")
+        assert session.kit is not None
+        told = session.kit.instructions.text
+        waiting = await session.command("memory", "pending")
+    assert (judged.decision, judged.reason) == ("allow", "tool")
+    assert "The boat is red." not in told
+    assert waiting is not None
+    assert "The boat is red." in waiting.message
+    assert not list(repository.root.glob(".holdfast/memory/**/*.md"))
 
 
 @pytest.mark.contract("RB-73", "RB-87")

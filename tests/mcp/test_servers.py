@@ -35,6 +35,16 @@ async def test_a_tool_of_a_server_is_called_like_any_other(tmp_path: Path) -> No
     assert found.status["fake"].state == "closed"
 
 
+async def test_what_a_server_was_given_in_secret_does_not_come_back_in_its_results(tmp_path: Path) -> None:
+    leak = said("The key is sesame-open-123, and 1 is one.")
+    spec = fake(tmp_path, tools=[ECHO], calls={"echo": leak}, spec={"env": {"KEY": "sesame-open-123", "DEBUG": "1"}})
+
+    async with servers([spec], tmp_path) as found:
+        output = await by_name(found)["mcp__fake__echo"].run({"text": "x"}, RecordingContext(tmp_path))
+
+    assert output.text == "The key is [REDACTED], and 1 is one."
+
+
 async def test_without_servers_nothing_is_loaded(tmp_path: Path) -> None:
     program = (
         "import sys, anyio\n"

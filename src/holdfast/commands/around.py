@@ -50,6 +50,7 @@ async def plugins(call: CommandCall) -> CommandResult:
     hint="list | show TOPIC | add [TYPE/TOPIC] TEXT | pending | approve ID | reject ID | used",
     subcommands=("list", "show", "add", "pending", "approve", "reject", "used"),
     model=True,
+    safety="proposes",
 )
 async def memory(call: CommandCall) -> CommandResult:
     """Show or change what is remembered about this project. What a model adds waits for a person."""

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from holdfast.kit.kit import Kit
     from holdfast.session import Session
 
-Safety = Literal["reads", "writes"]
+Safety = Literal["reads", "proposes", "writes"]
+"""`proposes`: what a model does with it waits for a person, in files of our own."""
 Source = Literal["built-in", "skill", "custom", "plugin", "mcp", "module"]
 
 

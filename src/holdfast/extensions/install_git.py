@@ -86,15 +86,17 @@ async def _git(
     command = [_program(), "--no-pager", "-c", "core.symlinks=true", *arguments]
     out, err = bytearray(), bytearray()
     try:
-        with anyio.fail_after(deadline_s):
-            async with await anyio.open_process(
+        with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
+            started = await anyio.open_process(
                 command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 env=_environment(folder, protocols),
                 start_new_session=True,
-            ) as process:
-                _bound(process.pid)
+            )
+        async with started as process:
+            _bound(process.pid)
+            with anyio.fail_after(deadline_s):
                 async with anyio.create_task_group() as tasks:
                     if listing is None:
                         tasks.start_soon(_read, process.stdout, out)

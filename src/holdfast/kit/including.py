@@ -16,9 +16,10 @@ from holdfast.logic.hooking import due
 from holdfast.logic.permissions import Call, weigh
 from holdfast.runtime.world import World
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_tools import CallFacts
+from holdfast.vocab.event import Draft, Event
+from holdfast.vocab.event_tools import CallFacts, TaintMet
 from holdfast.vocab.rules import Rule
+from holdfast.vocab.specs import Taint
 
 if TYPE_CHECKING:
     from holdfast.ports import Confinement, ToolContext
@@ -35,6 +36,7 @@ class Including:
     def __init__(self, world: World) -> None:
         self._world = world
         self._facts: dict[Inclusion, CallFacts | None] = {}
+        self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
 
     async def judge(self, inclusion: Inclusion, *, grants: Sequence[str] = ()) -> Judged:
         """What the policy says. A hook that decides about such calls has not been heard, so nothing that one guards is run.
@@ -60,13 +62,23 @@ class Including:
             granted=[replace(Rule.parse("allow", text), source="session") for text in allowed],
             taint=progress.consent.taint,
         )
+        self._taints[inclusion] = verdict.taints
         return Judged(decision=verdict.decision, reason=verdict.detail)
 
     async def bring(self, inclusion: Inclusion) -> str | None:
         """What an inclusion that was judged stands for; None for a file that is not there."""
+        await self._meet(inclusion)
         if isinstance(inclusion, FileInclusion):
             return await anyio.to_thread.run_sync(self._read, inclusion)
         return await self._run(inclusion)
+
+    async def _meet(self, inclusion: Inclusion) -> None:
+        """Write down what it brings into the session, before it does."""
+        met = self._taints.get(inclusion, ())
+        if not set(met) <= self._world.state.progress.consent.taint:
+            await self._world.inbox.deliver(
+                Draft(event=TaintMet(taints=met, source=str(inclusion)[:200])), goes_on=False
+            )
 
     def _read(self, inclusion: FileInclusion) -> str | None:
         facts = self._facts.get(inclusion)
@@ -84,6 +96,8 @@ class Including:
         name, args = inclusion.call
         tool = self._world.tools.get(name)
         assert tool is not None  # it was judged
+        if self._world.files is not None:
+            await self._world.files.keep_trees("", "")
         walls = self._world.raise_walls
         confinement = await anyio.to_thread.run_sync(walls) if walls is not None else None
         facts = self._facts.get(inclusion)

@@ -1,13 +1,14 @@
 """What the model can do with the kit: invoke a skill, and use the commands that are meant for it too."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from holdfast.commands.spec import Command, CommandCall
+from holdfast.commands.spec import Command, CommandCall, Safety
 from holdfast.kit.kit import Kit
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import ToolSpec
+from holdfast.vocab.specs import Effect, ToolSpec
 
 if TYPE_CHECKING:
     from holdfast.ports import Tool
@@ -33,6 +34,9 @@ _ARGS: Final[dict[str, object]] = {
 }
 
 
+_EFFECTS: Final[Mapping[Safety, Effect]] = {"reads": "pure", "proposes": "idempotent", "writes": "once"}
+
+
 class SkillTool:
     """Invokes a skill: its text comes back for the model to follow. One that forks is answered by a child session instead."""
 
@@ -44,7 +48,7 @@ class SkillTool:
             name="Skill",
             description="Get the instructions of a skill that is listed in your instructions, and follow them.",
             schema=_SKILL,
-            effect="pure",
+            effect="once",  # what its text includes may be the output of a command
             touches="notes",
         )
 
@@ -82,13 +86,12 @@ class CommandTool:
         self.session: Session | None = None
         """Whose tool it is, once that is open."""
         spec = command.spec
-        reads = spec.safety == "reads"
         self.spec = ToolSpec(
             name=tool_name(spec.name),
             description=f"{spec.description} Arguments: {spec.argument_hint or 'none'}.",
             schema=_ARGS,
-            effect="pure" if reads else "once",
-            touches="notes" if reads else "edits",
+            effect=_EFFECTS[spec.safety],
+            touches="edits" if spec.safety == "writes" else "notes",
         )
 
     def problem(self, args: dict[str, object]) -> str:

@@ -67,6 +67,10 @@ class Redactor:
                 found += _find_named(text, lowered)
         return _apart(found)
 
+    def known(self, text: str) -> str:
+        """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
+        return replace(text, _apart([*self._find_exact(text)])) if text else text
+
     def text(self, text: str) -> str:
         """`text` with a mark in place of each secret."""
         return replace(text, self.find(text)) if text else text

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 
 from holdfast.logic.checkpoints import Point, RestoreReport
+from holdfast.logic.hooks.spec import CommandHook
 from holdfast.runtime.barrier import Fault
-from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.event_files import FileProblem, RestoreFinished
+from holdfast.vocab.event_tools import HookStarted
 from holdfast.vocab.events import ChildStarted
 from holdfast.vocab.specs import ToolSpec
 
@@ -58,7 +60,7 @@ class Files(Protocol):
 
 
 class KeepingFirst:
-    """A performer whose child session may change any file: the folders are kept before it begins."""
+    """A performer whose child session or programs may change any file: the folders are kept before it begins."""
 
     def __init__(self, inner: "Performer", record: Recorded, world: "World") -> None:
         self._inner, self._record, self._world = inner, record, world
@@ -66,9 +68,17 @@ class KeepingFirst:
     async def run(self) -> "Outcome":
         """Keep, then do it."""
         event = self._record.event
-        if self._world.files is not None and isinstance(event, ChildStarted):
-            await self._world.files.keep_trees(event.call, self._record.id)
+        if self._world.files is not None and self._runs_programs(event):
+            subject = event.call if isinstance(event, ChildStarted) else ""
+            await self._world.files.keep_trees(subject, self._record.id)
         return await self._inner.run()
+
+    def _runs_programs(self, event: Event) -> bool:
+        if not isinstance(event, HookStarted):
+            return True
+        heard = (spec for spec in self._world.policy().hooks if spec.id in event.handlers)
+        within = self._world.state.progress.turn is not None
+        return within and any(isinstance(spec.handler, CommandHook) for spec in heard)
 
     def stopped(self) -> "Outcome":
         """As the performer says."""

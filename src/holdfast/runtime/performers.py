@@ -28,6 +28,6 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     WaitStarted: Wait,
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
-    HookStarted: RunHook,
+    HookStarted: lambda record, world: KeepingFirst(RunHook(record, world), record, world),
     RestoreStarted: RestoreKept,
 }

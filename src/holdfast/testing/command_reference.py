@@ -65,7 +65,10 @@ def _row(spec: CommandSpec) -> str:
 
 def _who(spec: CommandSpec) -> str:
     users = ("people",) * spec.user_invocable + ("models",) * spec.model_invocable
-    return " and ".join(users) + (", looks only" if spec.safety == "reads" else "")
+    return (
+        " and ".join(users)
+        + {"reads": ", looks only", "proposes": ", what a model does waits for a person", "writes": ""}[spec.safety]
+    )
 
 
 def _for_models(specs: list[CommandSpec]) -> Iterator[str]:

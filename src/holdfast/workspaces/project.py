@@ -1,6 +1,7 @@
 """Which project a folder belongs to, and where Holdfast keeps its own files."""
 
 import os
+import stat
 from pathlib import Path
 
 
@@ -23,7 +24,14 @@ def data_dir() -> Path:
 def git_ref(root: Path) -> str | None:
     """The branch or commit that `root` is on, read from git's own file; None outside a repository."""
     try:
-        head = (root / ".git" / "HEAD").read_text(encoding="utf-8").strip()
+        handle = os.open(root / ".git" / "HEAD", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    try:  # a stranger's repository may have anything there
+        regular = stat.S_ISREG(os.fstat(handle).st_mode)
+        head = os.read(handle, 4096).decode("utf-8", "replace").strip() if regular else ""
+    except OSError:
+        return None
+    finally:
+        os.close(handle)
     return head.removeprefix("ref: refs/heads/") or None
