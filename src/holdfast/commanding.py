@@ -32,6 +32,11 @@ class Commanding(Queueing):
         self._forks = forks
         self._skills = 0
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know about what was found around the session: skipped, held back, wrong, or changed meanwhile."""
+        return (*self.kit.of_settings, *self.kit.notes) if self.kit is not None else ()
+
     def list_commands(self) -> tuple[CommandSpec, ...]:
         """The commands that a person can use, by name."""
         return self.kit.commands.specs() if self.kit is not None else ()

@@ -53,6 +53,7 @@ class Reloading:
         for words in fresh.layered.warnings if fresh.layered is not None else ():
             if words not in layered.warnings:
                 self.tell(words)
+        self.kit.of_settings = (*(fresh.layered.warnings if fresh.layered is not None else ()),)
         self._apply(with_kit(fresh, self.kit))
         await self._speak(layered.settings.language)
 

@@ -9,6 +9,7 @@ from holdfast import Rule, Session, UserError
 from holdfast.commands.spec import CommandResult, Submission
 from holdfast.ports import SessionQuery
 from holdfast.vocab.event_limits import ChildSpent
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import ChildFinished, ChildStarted, ModelAsked, Started, ToolFinished
 from holdfast.vocab.messages import text_of
 from tests.contracts.kit import call, calls
@@ -272,11 +273,19 @@ async def test_what_a_trusted_text_says_it_may_use_it_may_include_unless_somethi
     assert counted.exists()
 
 
-async def test_what_a_hook_guards_is_not_included_unheard(repository: Repository) -> None:
-    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "exit 0"}]}]}
+async def test_hooks_are_heard_about_what_a_text_includes_and_may_refuse_it(repository: Repository) -> None:
+    guard = "grep -q counted && { echo Not that. >&2; exit 2; }; exit 0"
+    hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": guard}]}]}
     repository.write(".holdfast/settings.json", {"hooks": hooks})
     repository.skill("count", "There: !`touch counted`.", allowed_tools="Bash(touch *)")
+    repository.skill("mark", "There: !`touch marked`.", allowed_tools="Bash(touch *)")
     async with repository.open("Done.") as session:
-        with pytest.raises(UserError, match="a hook decides about calls of Bash"):
-            await session.interpret("/count")
+        with pytest.raises(UserError, match="Not that"):
+            await session.command("count")
+        result = await session.command("mark")
+        log = await session.events()
+    assert result is not None
+    assert result.message == "Done."
     assert not (repository.root / "counted").exists()
+    assert (repository.root / "marked").exists()
+    assert len(named(log, HookFinished)) == 2

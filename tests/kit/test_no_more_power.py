@@ -80,3 +80,13 @@ def test_a_strange_file_where_git_keeps_its_branch_is_no_branch(tmp_path: Path) 
     head.unlink()
     head.write_bytes(b"ref: refs/heads/\xff\n")
     assert git_ref(tmp_path) == "\ufffd"
+
+
+async def test_a_program_is_told_what_was_left_out_because_nobody_trusts_the_workspace(repository: Repository) -> None:
+    repository.write(".claude/settings.json", {"permissions": {"allow": ["Bash(make *)"]}, "colour": "red"})
+
+    async with repository.open("Hi.", trust=None) as session:
+        told = "\n".join(session.notes)
+
+    assert "not trusted" in told
+    assert "allow" in told

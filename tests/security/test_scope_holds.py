@@ -70,7 +70,7 @@ async def test_what_is_allowed_stays_in_the_workspace(place: Yard, setting: Sett
         await run_batch(place, setting, seed, figures)
 
     assert figures.holes == []
-    assert figures.ran.total() > 5 * BATCHES
+    assert figures.ran.total() > 3 * BATCHES
     assert figures.well > 2 * BATCHES
 
 

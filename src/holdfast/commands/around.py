@@ -72,7 +72,7 @@ async def memory(call: CommandCall) -> CommandResult:
 @command("doctor", safety="reads")
 async def doctor(call: CommandCall) -> CommandResult:
     """Say what was found here, what is off, and why."""
-    notes = call.kit.notes
+    notes = call.session.notes
     return CommandResult(
         message="\n".join(notes) or "Everything that was found is in use.",
         data={"doctorRequested": True, "notes": list(notes)},

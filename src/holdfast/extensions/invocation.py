@@ -129,7 +129,8 @@ def injected(rendered: Rendered, text: str) -> str:
     """What the model is told when a skill is invoked in the conversation: its text, framed, and what it is for now."""
     skill = rendered.skill
     about = " ".join(rendered.arguments.split())
-    words = f"with these arguments: {about}" if about else f"now: {' '.join(skill.description.split())}"
+    purpose = f": {' '.join(skill.description.split())}" if skill.kind == "skill" else ""
+    words = f"with these arguments: {about}" if about else f"now{purpose or '.'}"
     framed = text.replace("</skill", "&lt;/skill")  # whatever was put in cannot end the frame
     return f'<skill name="{escape(skill.name)}">\n{framed}\n</skill>\nFollow the skill {skill.name!r} {words}'
 

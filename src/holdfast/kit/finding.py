@@ -46,7 +46,10 @@ async def find_kit(
     )
     around = await anyio.to_thread.run_sync(look)
     servers, notes = await _servers(options, around, ground, outputs, stack)
-    return Kit(around, servers=servers, notes=notes)
+    kit = Kit(around, servers=servers, notes=notes)
+    if (layered := options.layered) is not None:
+        kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
+    return kit
 
 
 def with_kit(options: Options, kit: Kit | None) -> Options:

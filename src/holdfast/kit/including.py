@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.config.json_text import read_regular
 from holdfast.extensions.inclusions import FileInclusion, Inclusion, ShellInclusion
 from holdfast.extensions.invocation import Judged
 from holdfast.logic.hooking import due
+from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions import Call, weigh
+from holdfast.runtime.hearing import heard
 from holdfast.runtime.world import World
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Event
@@ -39,7 +42,7 @@ class Including:
         self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
 
     async def judge(self, inclusion: Inclusion, *, grants: Sequence[str] = ()) -> Judged:
-        """What the policy says. A hook that decides about such calls has not been heard, so nothing that one guards is run.
+        """What the policy says, after the hooks that decide about such calls.
 
         `grants` are the rules of what the text itself may use without asking, but for plan mode; what denies or asks goes before them.
         """
@@ -48,8 +51,7 @@ class Including:
         if tool is None:
             return Judged(decision="deny", reason=f"this session has no {name}")
         world, policy, progress = self._world, self._world.policy(), self._world.state.progress
-        if due(policy, "PreToolUse", f"inclusion-{inclusion.line}", word=name) is not None:
-            return Judged(decision="ask", reason=f"a hook decides about calls of {name}")
+        hook = await self._heard(name, args)
         allowed = (*progress.consent.rules, *(grants if progress.mode != "plan" else ()))
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
@@ -61,9 +63,25 @@ class Including:
             scope=progress.scope,
             granted=[replace(Rule.parse("allow", text), source="session") for text in allowed],
             taint=progress.consent.taint,
+            hook=hook,
         )
         self._taints[inclusion] = verdict.taints
         return Judged(decision=verdict.decision, reason=verdict.detail)
+
+    async def _heard(self, name: str, args: Mapping[str, object]) -> HookVerdict | None:
+        """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
+        world, text = self._world, msgspec.json.encode(args).decode()
+        subject = f"inclusion-{world.clock.nonce()}"
+        if due(world.policy(), "PreToolUse", subject, word=name, args=text) is None:
+            return None
+        world.included[subject] = (name, text)
+        try:
+            said = await heard(world, "PreToolUse", subject, word=name, args=text)
+        finally:
+            del world.included[subject]
+        if said is None or said.args:
+            return HookVerdict(decision="deny", reason="a hook did not answer, or would change it")
+        return HookVerdict(decision=said.decision, reason=said.reason) if said.decision is not None else None
 
     async def bring(self, inclusion: Inclusion) -> str | None:
         """What an inclusion that was judged stands for; None for a file that is not there."""

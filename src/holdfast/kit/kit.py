@@ -48,6 +48,8 @@ class Kit:
         self._runner: Runner | None = None
         self._including: Including | None = None
         self._freshening = anyio.Lock()
+        self.of_settings: tuple[str, ...] = ()
+        """What is to be said about the settings files."""
         self.servers = servers
         self.reload: Callable[[], Awaitable[None]] | None = None
         """Reads settings again that were changed."""

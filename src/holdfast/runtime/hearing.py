@@ -12,9 +12,9 @@ PATIENCE_S: Final = 5.0
 """How long to wait for handlers beyond their own time: their processes may have to be killed."""
 
 
-async def heard(world: World, event: str, subject: str, *, word: str = "") -> HookFinished | None:
+async def heard(world: World, event: str, subject: str, *, word: str = "", args: str = "") -> HookFinished | None:
     """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other."""
-    draft = due(world.policy(), event, subject, word=word)
+    draft = due(world.policy(), event, subject, word=word, args=args)
     if draft is None:
         return None
     waiting = world.hearing.setdefault((event, subject), anyio.Event())

@@ -70,6 +70,8 @@ async def _particular(started: HookStarted, world: World) -> Mapping[str, object
 def _about_call(started: HookStarted, world: World) -> Facts:
     subject = started.subject.partition("~")[0]
     call = next((call for call in world.state.progress.calls if call.id == subject), None)
+    if call is None and subject in world.included:
+        return _called(subject, *world.included[subject])
     if call is None:  # a refused call has its result in the step that tells of it
         facts = _of_the_past(subject, world)
         return {**facts, "reason": "denied"} if started.event == "PermissionDenied" else facts

@@ -94,6 +94,8 @@ class World:
     """What is in force now."""
     hearing: dict[tuple[str, str], anyio.Event] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
+    included: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """What texts include and hooks are heard about, by subject: the tool that would bring it, and its arguments."""
     ending: str = "other"
     """Why the session ends, as `SessionEnd` hooks are told."""
     open_child: OpenChild | None = None
