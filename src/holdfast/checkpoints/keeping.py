@@ -47,6 +47,8 @@ class Look:
     blobs: Mapping[str, bytes]
     own: Collection[bytes] = ()
     """What of it is Holdfast's own, from the root on."""
+    ignored: Collection[bytes] = ()
+    """What of it git ignores."""
 
 
 @dataclass
@@ -188,7 +190,8 @@ class Keeping:
         await self._recall()
         sha, before = self._newest.get(root, ("", None))
         own = self._own_places(root)
-        walk = Walk(root, {*await ignored(os.fsdecode(root)), *own}, before, self._stored, self.limits)
+        hidden = await ignored(os.fsdecode(root))
+        walk = Walk(root, {*hidden, *own}, before, self._stored, self.limits)
         portions = walk.portions()
         event = TreeKept(root=os.fsdecode(root))
         try:
@@ -214,7 +217,8 @@ class Keeping:
             sha = digest(packed)
             blobs[sha] = packed
             self._newest[root] = (sha, tree)
-        return Look(root, tree, TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size), blobs, own)
+        event = TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size)
+        return Look(root, tree, event, blobs, own, hidden)
 
     def _own_places(self, root: bytes) -> set[bytes]:
         """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions.

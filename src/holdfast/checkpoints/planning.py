@@ -20,24 +20,27 @@ from holdfast.logic.checkpoint_plan import (
     first_tree,
     hidden,
     inside,
+    not_kept,
     outside,
     seen_at,
     wanted,
 )
 from holdfast.logic.checkpoint_tree import Coverage, Entry, Tree, pack, unpack_tree
-from holdfast.logic.checkpoints import Point, RestoreReport, unwatched
+from holdfast.logic.checkpoints import Point, RestoreReport, before_programs, unwatched
 from holdfast.logic.parts import digest
 from holdfast.runtime.kept_files import Ready
 from holdfast.vocab.errors import BlobMissing, LogDamaged, UserError
 from holdfast.vocab.event import Draft, Event, Recorded
-from holdfast.vocab.event_files import FileProblem, RestoreStarted
+from holdfast.vocab.event_files import FileProblem, RestoreStarted, TreeKept
 from holdfast.workspaces.putting_back import OUTSIDE
-from holdfast.workspaces.trees import look_at
+from holdfast.workspaces.trees import OWN, look_at
 
 HIDDEN: Final = "it is new, and nothing is kept of it: it is ignored, cannot be read, or belongs to git"
 GONE: Final = "the whole folder is gone; make it again, empty, and put the files back once more"
 SHOWN: Final = 1000
 """Paths that a report names."""
+NAMED: Final = 5
+"""Paths that git ignores and a report names."""
 
 
 async def plan_restore(
@@ -45,12 +48,37 @@ async def plan_restore(
 ) -> Ready:
     """Look at the files and say what has to be done so that they are as they were at `point`.
 
-    `with_conversation`: the conversation goes back to the same point, so the model knows of the files what it knew then.
+    `with_conversation`: the conversation goes back to the same point, so the model knows of the files what it knew then. Then raise
+    `UserError` when what programs did since cannot be undone: the conversation would forget what the files still show.
     """
     looks = await keeping.present()
+    if with_conversation and (problem := _lost(records, looks, point)):
+        rest = f" `/rewind {point.number} files` puts back what can be."
+        raise UserError(f"The files cannot go back to {point.words}: {problem}.{point.alone}{rest}")
     trees = await _first_trees(keeping, records, [look.root for look in looks], point)
     making = _Making(keeping, records, point, with_conversation, looks, trees)
     return await anyio.to_thread.run_sync(making.make)
+
+
+def _lost(records: Sequence[Recorded], looks: Iterable[Look], point: Point) -> str:
+    """Why what programs did after a point cannot be undone; empty when it can."""
+    for look in looks:
+        kept = _before_programs(records, look, point)
+        if kept and not os.path.lexists(look.root):
+            return GONE
+        if kept and (kept[0].problem or look.event.problem):
+            return f"programs ran, and {kept[0].problem or look.event.problem}"
+    return ""
+
+
+def _before_programs(records: Iterable[Recorded], look: Look, point: Point) -> list[TreeKept]:
+    """What was kept of a folder as a whole since a point, when programs ran since; nothing when none did."""
+    found = [
+        (record.event, before_programs(record))
+        for record in records
+        if record.seq > point.after and isinstance(record.event, TreeKept) and record.event.root == look.event.root
+    ]
+    return [event for event, _ in found] if any(ran for _, ran in found) else []
 
 
 async def _first_trees(
@@ -131,6 +159,21 @@ class _Making:
             if path not in want and below not in look.own:
                 self._leave(Entry(path, "absent"), HIDDEN)
 
+    def _ignored(self, look: Look) -> str:
+        """A sentence about what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
+        first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
+        if first is None or look.tree is None or not _before_programs(self.records, look, self.point):
+            return ""
+        left = not_kept(self.trees[first[1]], look.tree, look.ignored)
+        found = [each for each in left if each not in look.own and os.path.basename(each) not in OWN]
+        names = [each.decode("utf-8", "replace") for each in found[:NAMED]]
+        shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        words = (
+            f"What git ignores is not kept: what programs did to {shown}{more} in {look.event.root!r} stays as it is."
+        )
+        return words if found else ""
+
     def _change_unlisted(self, root: bytes, entry: Entry) -> None:
         """A path that the tree of now says nothing about: what it holds is written down by itself."""
         try:
@@ -178,6 +221,7 @@ class _Making:
             changed_by_others=changed_by_others(self.records, self.versions),
             warnings=(
                 *unwatched(self.records, after=self.point.after),
+                *(words for look in self.looks if (words := self._ignored(look))),
                 *(f"{look.event.problem}; what is new in it stays" for look in self.looks if look.event.problem),
             ),
         )

@@ -1,11 +1,17 @@
 """Commands about what the session found around it: skills, agents, hooks, servers, plugins, memory."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
+from holdfast.logic.words import counted
+from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft
+
+if TYPE_CHECKING:
+    from holdfast.mcp.servers import ServerStatus
 
 
 @command("skills", safety="reads")
@@ -28,14 +34,35 @@ async def hooks(call: CommandCall) -> CommandResult:
     return _listing("hooks", found, "There are no hooks.")
 
 
-@command("mcp", safety="reads")
+@command("mcp", hint="[approve SERVER]", subcommands=("approve",), safety="reads")
 async def mcp(call: CommandCall) -> CommandResult:
-    """List the MCP servers, whether they answer, and how many tools they bring."""
-    found = [
-        (name, f"{status.state}, {status.tools} tools{f': {status.why}' if status.why else ''}")
-        for name, status in call.kit.server_status().items()
-    ]
+    """List the MCP servers, whether they answer, and their tools; `approve` takes tools that changed as they are now."""
+    words = call.words
+    if words and (words[0] != "approve" or len(words) != 2 or call.by != "user"):
+        return usage(call, "[approve SERVER]")
+    if words:
+        return await _approve(call, words[1])
+    found = [(name, _standing(status)) for name, status in call.kit.server_status().items()]
     return _listing("servers", found, "There are no MCP servers.")
+
+
+async def _approve(call: CommandCall, server: str) -> CommandResult:
+    if call.kit.servers is None:
+        return CommandResult(message="There are no MCP servers.", success=False)
+    try:
+        held = await call.kit.servers.approve(server)
+    except UserError as exc:
+        return CommandResult(message=str(exc), success=False)
+    names = ", ".join(held) or "nothing was held back"
+    return CommandResult(
+        message=f"Approved: {names}. Sessions have them from the next opening on.", data={"approved": list(held)}
+    )
+
+
+def _standing(status: "ServerStatus") -> str:
+    why = f": {status.why}" if status.why else ""
+    held = f"; held back until `/mcp approve`: {', '.join(status.held)}" if status.held else ""
+    return f"{status.state}, {counted(status.tools, 'tool')}{why}{held}"
 
 
 @command("plugins", safety="reads")

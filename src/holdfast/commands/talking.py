@@ -1,11 +1,18 @@
 """Commands about the conversation: what was said, making it shorter, going back, leaving."""
 
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
 from holdfast.logic.checkpoints import Checkpoint, RestoreReport
+from holdfast.logic.entries import SKILL_INVOCATION
 from holdfast.logic.transcript import transcript_of
 from holdfast.logic.words import counted
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.events import TurnStarted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_limits import ChildSpent
+from holdfast.vocab.events import EntryAdded, TurnStarted
 
 
 @command("help", hint="[COMMAND]", safety="reads")
@@ -15,8 +22,13 @@ async def help_(call: CommandCall) -> CommandResult:
     specs = [spec for spec in call.kit.commands.specs() if not wanted or spec.name == wanted]
     if not specs:
         return CommandResult(message=f"There is no command /{wanted}. /help lists them.", success=False)
-    lines = [f"/{spec.name} {spec.argument_hint}".rstrip().ljust(28) + spec.description for spec in specs]
+    lines = [_help_line(f"/{spec.name} {spec.argument_hint}".rstrip(), spec.description) for spec in specs]
     return CommandResult(message="\n".join(lines), data={"commands": [spec.name for spec in specs]})
+
+
+def _help_line(usage: str, description: str) -> str:
+    """What is typed and what it does; on a line of its own what does not fit beside the others."""
+    return f"{usage:<28}{description}" if len(usage) < 27 else f"{usage}\n{'':<28}{description}"
 
 
 @command("clear")
@@ -84,10 +96,12 @@ async def rewind(call: CommandCall) -> CommandResult:
     try:
         if words[0] == "back":
             return _restored(await call.session.restore_files(undo="latest"))
-        turn = (await _turn(call, words[0])).turn
+        turn, begins = await _turn(call, words[0]), words[0] == "0"
         if what == "files":
-            return _restored(await call.session.restore_files(to=turn))
-        report = await call.session.rewind(to=turn, files=what == "both")
+            return _restored(await call.session.restore_files(to="" if begins else turn, before=turn if begins else ""))
+        report = await call.session.rewind(
+            to=None if begins else turn, before=turn if begins else None, files=what == "both"
+        )
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     return _gone_back(turn, report)
@@ -103,40 +117,102 @@ async def undo(call: CommandCall) -> CommandResult:
         if wanted == "compact":
             await call.session.undo_compaction()
             return CommandResult(message="The conversation is whole again.")
-        turn = await _newest(call)
+        log = await call.session.events()
+        turns = _path(log)
+        turn = turns[-1] if turns else ""
+        skill = _forked(log, turn)
         if not turn:
-            return CommandResult(message="There is no turn to take back.", success=False)
+            return CommandResult(message=f"There is no turn to take back.{skill}", success=False)
         kept = any(point.turn == turn for point in await call.session.checkpoints())
         report = await call.session.rewind(before=turn, files=kept)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
-    return _gone_back(turn, report)
+    done = _gone_back(turn, report)
+    return CommandResult(message=f"{done.message}{skill}", data=done.data)
 
 
-async def _newest(call: CommandCall) -> str:
-    """The newest turn of the conversation as it is now: one that was gone back from is not taken back again."""
-    path = transcript_of(await call.session.events()).path()
-    return next((record.id for record in reversed(path) if isinstance(record.event, TurnStarted)), "")
+def _path(log: Iterable[Recorded]) -> list[str]:
+    """The turns of the conversation as it is now: one that was gone back from is not taken back again."""
+    return [record.id for record in transcript_of(log).path() if isinstance(record.event, TurnStarted)]
+
+
+def _forked(log: Iterable[Recorded], turn: str) -> str:
+    """A sentence about the newest skill that a person let run in a session of its own after `turn`; empty when there is none."""
+    skill, words = "", ""
+    for record in log:
+        match record.event:
+            case TurnStarted() if record.id == turn:
+                words = ""
+            case EntryAdded(kind=kind, content=content) if kind == SKILL_INVOCATION:
+                skill = _skill_of_a_person(content)
+            case ChildSpent(child=child) if skill:
+                words = f" The skill {skill!r} ran in session {child}: `holdfast -r {child} -p /undo` takes back what it did."
+            case _:
+                pass
+    return words
+
+
+def _skill_of_a_person(content: str) -> str:
+    """The skill whose run in a session of its own an entry begins; empty when it is another entry."""
+    try:
+        said = msgspec.json.decode(content, type=dict[str, object])
+    except msgspec.MsgspecError:
+        return ""
+    begins = (said.get("mode"), said.get("by"), said.get("status")) == ("fork", "user", "started")
+    return str(said.get("skill", "")) if begins else ""
 
 
 async def _checkpoints(call: CommandCall) -> CommandResult:
     points = await call.session.checkpoints()
-    lines = [
-        f"{each.number:>3}  {each.turn:<14}{len(each.files):>3} files{' + programs' if each.programs else ''}  {each.prompt}"
-        for each in points
-    ]
+    path = _path(await call.session.events())
+    lines = [line for each in points for line in _lines(each, path)]
+    if lines:
+        here = "* is the newest" if path else "The conversation is at its beginning"
+        lines.append(f"{here}; `/rewind 0` goes to before the first turn.")
     return CommandResult(
         message="\n".join(lines) or "No turn yet, or nothing is kept of files.",
-        data={"checkpoints": [{"turn": each.turn, "number": each.number, "prompt": each.prompt} for each in points]},
+        data={"checkpoints": [_facts(each, path) for each in points]},
     )
 
 
-async def _turn(call: CommandCall, word: str) -> Checkpoint:
-    """The turn that a person means: its number or its id."""
-    for point in reversed(await call.session.checkpoints()):  # a number that was used again means its newest turn
-        if word in (point.turn, str(point.number)):
-            return point
-    raise UserError(f"There is no turn {word!r}. `/rewind list` shows them.")
+def _lines(point: Checkpoint, path: Sequence[str]) -> Iterable[str]:
+    files = [counted(len(point.files), "file")] if point.files or not point.programs else []
+    changed = " + ".join([*files, *["programs"] * point.programs])
+    left = "" if point.turn in path else "  [not in the conversation any more]"
+    mark = "*" if point.turn in path[-1:] else " "
+    yield f"{mark}{point.number:>3}  {point.turn:<14}{changed:<20}  {point.prompt}{left}"
+    if point.why_not:
+        where = "back to before it" if point.restorable else "back to it"
+        yield f"      files cannot go {where}: {point.why_not}"
+
+
+def _facts(point: Checkpoint, path: Sequence[str]) -> dict[str, object]:
+    return {
+        "turn": point.turn,
+        "number": point.number,
+        "prompt": point.prompt,
+        "files": len(point.files),
+        "programs": point.programs,
+        "inConversation": point.turn in path,
+        "newest": point.turn in path[-1:],
+        "restorable": point.restorable,
+        "whyNot": point.why_not,
+    }
+
+
+async def _turn(call: CommandCall, word: str) -> str:
+    """The turn that a person means by its number or its id; `0` means the first one, whose start is gone to.
+
+    A number that was used again means the turn of the conversation as it is now, and otherwise the newest.
+    """
+    points = await call.session.checkpoints()
+    path = _path(await call.session.events())
+    meant = [each.turn for each in points if word in (each.turn, str(each.number))]
+    if word == "0":
+        meant = [each.turn for each in points if each.number == 1]
+    if not meant:
+        raise UserError(f"There is no turn {word!r}. `/rewind list` shows them.")
+    return next((turn for turn in reversed(meant) if turn in path), meant[-1])
 
 
 def _gone_back(turn: str, report: RestoreReport | None) -> CommandResult:

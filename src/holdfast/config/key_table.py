@@ -296,7 +296,7 @@ _SURROUNDINGS: Final = Section(
             kind=bool,
             elsewhere="yes",
             default="`false`",
-            words="Whether every server of a trusted project's `.mcp.json` is used.",
+            words="Whether all servers of a trusted `.mcp.json` are used though `enabledMcpjsonServers` names some.",
         ),
         Key(
             name="enabledMcpjsonServers",

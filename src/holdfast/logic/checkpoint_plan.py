@@ -6,7 +6,7 @@ included: the first of them that says what the path held says what it held at th
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -102,6 +102,13 @@ def hidden(base: Tree, now: Tree) -> Iterator[bytes]:
     return (path for path in now.left_out if path not in listed and covered.covers(path))
 
 
+def not_kept(base: Tree, now: Tree, ignored: Collection[bytes]) -> Iterator[bytes]:
+    """What was there and not kept as git ignored it: first what `now` does not leave out, as it is gone, then what is `ignored`."""
+    still = frozenset(now.left_out)
+    yield from (path for path in base.left_out if path not in still and is_plain(path))
+    yield from (path for path in base.left_out if path in still and path in ignored)
+
+
 def inside(path: bytes, root: bytes) -> bool:
     """Whether `path` lies below `root`, by its name alone. A name that leads elsewhere lies nowhere."""
     below = path[len(root) + 1 :]
@@ -124,6 +131,9 @@ def changed_by_others(records: Iterable[Recorded], present: Mapping[str, str]) -
             seen[record.event.path] = record.event.version
         elif isinstance(record.event, TreeKept | RestoreStarted):
             seen.clear()
+    seen = {
+        path: version for path, version in seen.items() if version
+    }  # without one it was forgotten, as a restore says
     return tuple(sorted(path for path, version in present.items() if seen.get(path, version) != version))
 
 

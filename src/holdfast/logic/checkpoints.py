@@ -57,6 +57,15 @@ class Point(msgspec.Struct, frozen=True, kw_only=True):
     """The id of that event; empty for the beginning."""
     words: str
     """What a person calls it."""
+    number: int | None = None
+    """The turn after which it lies, 0 for the beginning: `/rewind` takes it. None for the moment before a restore."""
+
+    @property
+    def alone(self) -> str:
+        """A sentence about what can be done when files cannot go there; empty when the conversation cannot either."""
+        if self.number is None:
+            return ""
+        return f" Nothing was moved; `/rewind {self.number} conversation` moves the conversation alone."
 
 
 class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +103,7 @@ def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
                 turns[open_turn] = replace(turns[open_turn], prompt=prompts.get(inputs[0], "") if inputs else "")
             case FileKept(path=path, call=call) if call and open_turn and not _named(turns[open_turn], path):
                 turns[open_turn] = replace(turns[open_turn], files=(*turns[open_turn].files, path))
-            case TreeKept(call=call, problem=problem) if call and open_turn:
+            case TreeKept(problem=problem) if open_turn and before_programs(record):
                 turns[open_turn] = replace(turns[open_turn], programs=True)
                 turns = _doubted(turns, turns[open_turn].number, problem)
             case TurnCompleted(turn=turn) if turn in turns:
@@ -115,14 +124,24 @@ def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", und
     point = _ended(records, to) if to else _begun(records, before) if before else _undone(records, undo)
     purged = max((record.seq for record in records if isinstance(record.event, CheckpointsPurged)), default=0)
     if purged > point.after:
-        raise UserError(f"The files cannot go back to {point.words}: {PURGED}.")
+        raise UserError(f"The files cannot go back to {point.words}: {PURGED}.{point.alone}")
     return point
+
+
+def before_programs(record: Recorded) -> bool:
+    """Whether an event says what a folder held before programs of the session ran, and not before files were put back."""
+    return isinstance(record.event, TreeKept) and bool(record.event.call or record.cause)
 
 
 def unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
     """Why what programs did after a point cannot be undone, once for each reason."""
-    events = [record.event for record in records if record.seq > after]
-    problems = (event.problem for event in events if isinstance(event, TreeKept) and event.call and event.problem)
+    later = [record for record in records if record.seq > after]
+    events = [record.event for record in later]
+    problems = (
+        record.event.problem
+        for record in later
+        if isinstance(record.event, TreeKept) and record.event.problem and before_programs(record)
+    )
     return tuple(dict.fromkeys((*problems, *_by_hooks(events))))
 
 
@@ -162,7 +181,7 @@ def _ended(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     for record in records:
         if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
-            return Point(after=record.seq, event=record.id, words=f"the end of turn {number}")
+            return Point(after=record.seq, event=record.id, words=f"the end of turn {number}", number=number)
     raise UserError(f"Turn {turn!r} has no end yet. Say `before={turn!r}` for its start.")
 
 
@@ -170,7 +189,8 @@ def _begun(records: Sequence[Recorded], turn: str) -> Point:
     number = _number(records, turn)
     place = next(index for index, record in enumerate(records) if record.id == turn)
     event = records[place - 1].id if place else ""
-    return Point(after=records[place].seq - 1, event=event, words=f"the start of turn {number}")
+    words = f"the start of turn {number}"
+    return Point(after=records[place].seq - 1, event=event, words=words, number=number - 1)
 
 
 def _undone(records: Sequence[Recorded], restore: str) -> Point:

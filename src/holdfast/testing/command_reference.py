@@ -30,7 +30,7 @@ DATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "skills": ("skills",),
         "agents": ("agents",),
         "hooks": ("hooks",),
-        "mcp": ("servers",),
+        "mcp": ("servers", "approved"),
         "plugins": ("plugins",),
         "memory": (
             *("entries", "topics", "cut", "topic", "text", "id", "entry", "candidate", "duplicate"),

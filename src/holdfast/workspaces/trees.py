@@ -18,6 +18,8 @@ from holdfast.logic.checkpoint_tree import Entry, Facts, Tree
 
 OWN: Final = frozenset((b".git", b".holdfast"))
 """Names of what is never looked into: repositories' own data and ours."""
+HELD: Final = frozenset((b".claude", b".holdfast"))
+"""Folders that walls make where there are none: one that is empty, as a process that was killed left it, is nobody's."""
 RACY_NS: Final = 2_000_000_000
 """A file that changed so shortly before it was taken down may change again without looking any different."""
 MOST_NAMES: Final = 1_000_000
@@ -103,6 +105,8 @@ class Walk:
             raise TooMuch(f"one of its folders has more than {MOST_NAMES} names")
         for name in names:
             below = path + b"/" + name if path else name
+            if name in HELD and (not path or b".git" in names) and _is_empty(handle, name):
+                continue
             if name in OWN or below in self.left_out:
                 self._skipped.append(below)
                 continue
@@ -213,6 +217,15 @@ def _closing(handle: int) -> Iterator[int]:
         yield handle
     finally:
         os.close(handle)
+
+
+def _is_empty(folder: int, name: bytes) -> bool:
+    """Whether there is a folder of that name with nothing in it."""
+    try:
+        with _closing(os.open(name, _FOLDER, dir_fd=folder)) as handle, os.scandir(handle) as listing:
+            return next(listing, None) is None
+    except OSError:
+        return False
 
 
 def _trusted(tree: Tree) -> dict[bytes, Entry]:
