@@ -49,14 +49,15 @@ def test_a_denied_file_is_noted_and_not_sent(door: Door) -> None:
     assert "SECRET-1" not in ran.out
 
 
-def test_a_file_that_a_hook_guards_is_not_sent_without_it(door: Door) -> None:
+def test_a_file_that_a_hook_refuses_is_not_sent(door: Door) -> None:
     write(door.work / "a.md", "GUARDED")
-    hook = {"matcher": "Read", "hooks": [{"type": "command", "command": "exit 2"}]}
+    hook = {"matcher": "Read", "hooks": [{"type": "command", "command": "echo Mine. >&2; exit 2"}]}
     write(door.folder / "config/settings.json", json.dumps({"hooks": {"PreToolUse": [hook]}}))
 
     ran = door.run("-p", "See @a.md", "--model", door.script({"text": "No."}), "--output-format", "events")
 
-    assert "a hook decides about calls of Read" in ran.err
+    assert "'@a.md'" in ran.err
+    assert "Mine." in ran.err
     assert "GUARDED" not in ran.out
 
 

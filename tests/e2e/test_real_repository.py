@@ -162,7 +162,7 @@ def test_all_of_it_is_used_unchanged_once_it_is_trusted(harbour: Harbour) -> Non
     assert "X marks the spot" not in words
     assert harbour.ran == {"start-ran", "guard-ran", "server-ran", "plugin-ran"}
     servers = harbour.door.run("-p", "/mcp", "--trust", "--model", harbour.door.script({"text": "x"})).out
-    assert servers.split() == ["harbour", "connected,", "1", "tools"]
+    assert servers.split() == ["harbour", "connected,", "1", "tool"]
 
 
 def test_its_commands_and_skills_are_typed_and_its_agent_and_plugin_are_there(harbour: Harbour) -> None:
