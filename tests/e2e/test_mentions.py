@@ -56,7 +56,7 @@ def test_a_file_that_a_hook_refuses_is_not_sent(door: Door) -> None:
 
     ran = door.run("-p", "See @a.md", "--model", door.script({"text": "No."}), "--output-format", "events")
 
-    assert "'@a.md'" in ran.err
+    assert "@a.md is sent as it is written" in ran.err
     assert "Mine." in ran.err
     assert "GUARDED" not in ran.out
 

@@ -159,7 +159,7 @@ class _Found:
         inclusion = FileInclusion(path=word, line=1)
         judged = await including.judge(inclusion)
         if judged.decision != "allow":
-            self._note(word, f"reading it is not allowed without asking: {judged.reason}")
+            self._note(word, f"reading it is not allowed without asking: {judged.reason}".rstrip("."))
             return
         try:
             content = await including.bring(inclusion)

@@ -192,12 +192,14 @@ def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
     found = members(group, run)
     if number == 0:
         return found
+    outside = [pid for pid in found if (each := look_at(pid)) is not None and each.group != group]
     if group > 1:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
     for pid in found:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
+            if pid in outside:  # the others have it already, and twice may mean "at once"
+                os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)  # one that was stopped would never see SIGTERM
     return found
 
