@@ -29,6 +29,9 @@ def started() -> Iterator[list["subprocess.Popen[str]"]]:
         process.communicate()
 
 
+CALL = f"call-of-mine-{os.getpid()}"
+
+
 def _start(started: list["subprocess.Popen[str]"], command: str, call: str = "") -> "subprocess.Popen[str]":
     env = os.environ | ({"HOLDFAST_CALL": call} if call else {})
     process = subprocess.Popen(
@@ -91,12 +94,12 @@ async def test_our_own_group_is_never_stopped() -> None:
 
 
 async def test_a_call_is_stopped_even_when_its_group_was_never_recorded(started: list["subprocess.Popen[str]"]) -> None:
-    mine = _start(started, "setsid sleep 60 & sleep 60", "call-of-mine")
-    other = _start(started, "sleep 60", "call-of-mine-too")
+    mine = _start(started, "setsid sleep 60 & sleep 60", CALL)
+    other = _start(started, "sleep 60", f"{CALL}-too")
     await until(lambda: len(members(mine.pid)) >= 2)
 
-    assert await stop_call("call-of-mine")
-    assert not await stop_call("call-of-mine")
+    assert await stop_call(CALL)
+    assert not await stop_call(CALL)
     assert not await stop_call("")
 
     assert members(mine.pid) == ()
@@ -106,14 +109,15 @@ async def test_a_call_is_stopped_even_when_its_group_was_never_recorded(started:
 async def test_many_calls_are_stopped_at_once_and_a_name_that_only_begins_alike_is_left_alone(
     started: list["subprocess.Popen[str]"],
 ) -> None:
-    mine = [_start(started, "echo ready; sleep 60", f"call-{number}") for number in (1, 2)]
-    other = _start(started, "echo ready; sleep 60", "call-10")
+    name = f"mine-{os.getpid()}"  # other tests run beside this one
+    mine = [_start(started, "echo ready; sleep 60", f"{name}-{number}") for number in (1, 2)]
+    other = _start(started, "echo ready; sleep 60", f"{name}-10")
     for each in (*mine, other):
         assert each.stdout is not None
         each.stdout.readline()
 
-    assert await stop_calls(("", *(f"call-{number}" for number in range(5))))
-    assert not await stop_calls(("", "call-1", "call-2"))
+    assert await stop_calls(("", *(f"{name}-{number}" for number in range(5))))
+    assert not await stop_calls(("", f"{name}-1", f"{name}-2"))
     assert not await stop_calls(())
 
     assert [members(each.pid) for each in mine] == [(), ()]
