@@ -40,7 +40,7 @@ def test_nothing_is_lost_or_done_twice_after_a_crash_at_any_append(scenario: Sce
 
 @every_scenario
 def test_every_prefix_of_a_log_can_be_gone_on_from(scenario: Scenario, tmp_path: Path) -> None:
-    report = crash_in_memory(scenario, tmp_path, "prefix", share=0.08)
+    report = crash_in_memory(scenario, tmp_path, "prefix", share=0.05)
 
     assert report.problems == (), report.words()
 
@@ -51,7 +51,7 @@ def test_the_sqlite_store_loses_nothing_in_a_crash(
     scenario: Scenario, name: str, open_store: OpenStore, tmp_path: Path
 ) -> None:
     async def crash() -> CrashReport:
-        return await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.04, pairs=20)
+        return await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.02, pairs=20)
 
     report = run_virtually(crash)
 
@@ -66,6 +66,6 @@ async def test_the_stores_of_programs_lose_nothing_in_a_crash(
     scenario: Scenario, name: str, open_store: OpenStore, tmp_path: Path
 ) -> None:
     with anyio.fail_after(50):
-        report = await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.03, pairs=20)
+        report = await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.015, pairs=20)
 
     assert report.problems == (), report.words()
