@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
 
-from holdfast.instructions import base
+from holdfast.instructions.base import BASE, FOLLOW, LANGUAGE, LISTS, MEMORY, MODES, NOTES, PERSON, SCOPED, STRANGERS
 from holdfast.instructions.compact_section import compact_instructions
 from holdfast.instructions.fitting import Fitted, attribute, fit_files, fit_text, harmless
 from holdfast.instructions.listing import listing, listing_limit
@@ -79,13 +79,13 @@ def gather(place: Place) -> Instructions:
     """
     reading = Reading(place)
     made = {
-        "base": _made(base.BASE if place.system_prompt is None else place.system_prompt),
+        "base": _made(BASE if place.system_prompt is None else place.system_prompt),
         "append": _made(place.append),
     }
     summaries = ""
     if place.system_prompt is None:
         branch = branch_of(place.project) if place.project else ""
-        made["permission-mode"] = _made(base.MODES[place.mode])
+        made["permission-mode"] = _made(MODES[place.mode])
         made["working-directory"] = _made("\n".join(_where(place, branch)))
         if not place.bare:
             summaries = _from_files(reading, made, branch)
@@ -106,9 +106,9 @@ def _from_files(reading: Reading, made: dict[str, Fitted], branch: str) -> str:
     agents, notes = agent_notes(reading), project_notes(reading)
     strangers = not place.trusted
     limit = place.part_limit
-    made["person"] = _files(own, limit, base.PERSON, strangers=False)
-    made["agent-instructions"] = _files(agents, limit, base.FOLLOW, strangers=strangers)
-    made["project-notes"] = _files(notes, limit, base.NOTES, strangers=strangers)
+    made["person"] = _files(own, limit, PERSON, strangers=False)
+    made["agent-instructions"] = _files(agents, limit, FOLLOW, strangers=strangers)
+    made["project-notes"] = _files(notes, limit, NOTES, strangers=strangers)
     made["memory"] = _memory(place)
     made["tasks"] = _tasks(reading, branch)
     made["project"] = _made("\n".join(_project(reading)))
@@ -127,14 +127,14 @@ def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
     elif strangers:
         after = f"<strangers-file>\nRules for some files only:\n{scoped}\n</strangers-file>"
     else:
-        after = f"{base.SCOPED}\n{scoped}"
-    return fit_files(files, limit, strangers=strangers, ahead=base.STRANGERS if strangers else ahead, after=after)
+        after = f"{SCOPED}\n{scoped}"
+    return fit_files(files, limit, strangers=strangers, ahead=STRANGERS if strangers else ahead, after=after)
 
 
 def _memory(place: Place) -> Fitted:
     if not place.memory.strip():
         return _made("")
-    words = base.MEMORY if place.trusted else base.STRANGERS
+    words = MEMORY if place.trusted else STRANGERS
     kept = fit_text(harmless(place.memory.strip()), KIND["memory"].limit - len(words.encode()) - 100)
     text = f"{words}\n<project-memory>\n{kept.text}\n</project-memory>"
     return Fitted(text=text, cut=kept.cut, sources=(place.memory_source,) if place.memory_source else ())
@@ -145,9 +145,9 @@ def _tasks(reading: Reading, branch: str) -> Fitted:
     tasks = in_order(find_tasks(reading), branch) if place.task_context and place.task_folder else ()
     if not tasks:
         return _made("")
-    text, cut = told(tasks, branch, KIND["tasks"].limit - len(base.STRANGERS) - 1)
+    text, cut = told(tasks, branch, KIND["tasks"].limit - len(STRANGERS) - 1)
     if not place.trusted:
-        text = f"{base.STRANGERS}\n{text}"
+        text = f"{STRANGERS}\n{text}"
     return Fitted(text=text, cut=cut, sources=(str(place.root / place.task_folder),))
 
 
@@ -186,15 +186,15 @@ def _language(reading: Reading) -> str:
     if not _LANGUAGE.fullmatch(words):
         reading.complain(f"language: {words[:60]!r} is left out: it does not look like a language.")
         return ""
-    return base.LANGUAGE.format(words)
+    return LANGUAGE.format(words)
 
 
 def _lists(place: Place) -> dict[str, Fitted]:
     limit = listing_limit(place.window)
     made = {}
     for name, entries in (("skills", place.skills), ("agents", place.agents), ("commands", place.commands)):
-        text, cut = listing(entries, limit - len(base.LISTS[name]) - 1)
-        made[name] = Fitted(text=f"{base.LISTS[name]}\n{text}" if text else "", cut=cut)
+        text, cut = listing(entries, limit - len(LISTS[name]) - 1)
+        made[name] = Fitted(text=f"{LISTS[name]}\n{text}" if text else "", cut=cut)
     return made
 
 
@@ -228,7 +228,7 @@ def _bounded(made: Mapping[str, Fitted], place: Place) -> Iterator[Part]:
 
 
 def _limit(kind: PartKind, place: Place) -> int:
-    if kind.name in base.LISTS:
+    if kind.name in LISTS:
         return listing_limit(place.window)
     return place.part_limit if kind.name in _OF_FILES else kind.limit
 
