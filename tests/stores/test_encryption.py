@@ -37,7 +37,7 @@ cipher = pytest.importorskip("sqlcipher3.dbapi2")
 pytestmark = pytest.mark.anyio
 
 RAW, OTHER = "0f" * 32, "f0" * 32
-WORDS = "my very private plan"
+WORDS = "my clandestine plan"
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ async def test_what_a_person_types_is_in_their_store_and_readable_on_the_disk_on
         await session.run(pasted)
         while_open = readable(tmp_path)
     store = await open_store(url, clock=SystemClock())
-    assert [hit.session for hit in await store.search("private", limit=1)] == ["s1"]
+    assert [hit.session for hit in await store.search("clandestine", limit=1)] == ["s1"]
     messages = state_of("s1", (await store.read("s1")).records).transcript.messages
     while_open |= readable(tmp_path)
     await store.close()
@@ -436,7 +436,7 @@ async def test_the_variable_counts_for_the_usual_store_only_wherever_that_is(
 
 def readable(folder: Path) -> set[str]:
     """The names of the files in which what was typed can be read."""
-    return {name.rpartition("/")[2] for name, content in _content(folder).items() if b"private" in content}
+    return {name.rpartition("/")[2] for name, content in _content(folder).items() if b"clandestine" in content}
 
 
 def _content(folder: Path) -> dict[str, bytes]:

@@ -26,6 +26,8 @@ BATCH: Final = 256
 """Jobs that share one commit at most."""
 IDLE_S: Final = 0.25
 """Quiet time after which the writer tidies up."""
+TIDY_TRIES: Final = 8
+"""How often it tries again when somebody who reads is in the way of emptying the write-ahead log."""
 RETIRE_S: Final = 2.0
 """Quiet time after which the thread ends, so that a program that forgot `close` can exit; a job starts another."""
 
@@ -107,17 +109,19 @@ class Scribe:
         """Call `look` with the connection."""
         return patiently(lambda: look(self._open()))
 
-    def checkpoint(self) -> None:
-        """Move the write-ahead log into the database and empty it, unless somebody is in the way."""
+    def checkpoint(self) -> bool:
+        """Move the write-ahead log into the database and empty it; return whether nobody was in the way."""
         try:
             db = self._open()
             db.execute("PRAGMA busy_timeout=0")
             try:
-                db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                [(blocked, *_)] = db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             finally:
                 db.execute(f"PRAGMA busy_timeout={BUSY_S * 1000:.0f}")
         except DbError:
             self._drop()  # a later one does it; what is in the write-ahead log is durable
+            return False
+        return not blocked
 
     def close(self) -> None:
         """Let go of the file."""
@@ -291,15 +295,14 @@ class ThreadWriter:
     def _work(self) -> None:
         batch: list[AnyJob] = []
         try:
-            untidy = False
+            tries = 0
             while True:
-                batch = self._take(IDLE_S if untidy else RETIRE_S)
+                batch = self._take(IDLE_S if tries else RETIRE_S)
                 if batch:
                     self._write(batch)
-                    untidy = True
-                elif untidy and not self._closed:
-                    self._tidy_up()
-                    untidy = False
+                    tries = TIDY_TRIES
+                elif tries and not self._closed:
+                    tries = 0 if self._tidy_up() else tries - 1
                 elif self._retired():
                     return
         finally:
@@ -319,15 +322,15 @@ class ThreadWriter:
         while batch:
             _wake(batch.pop(0))
 
-    def _tidy_up(self) -> None:
+    def _tidy_up(self) -> bool:
+        """Do what upkeep there is; return whether all of it is done."""
         assert self._scribe is not None  # as in _write
         more = True
         while more and not (self._waiting or self._later or self._closed):
             job = Job(self._tidy)
             self._scribe.write([job])
             more = job.error is None and job.answer()
-        if not (self._waiting or self._later):
-            self._scribe.checkpoint()
+        return not (self._waiting or self._later) and self._scribe.checkpoint()
 
     def _retired(self) -> bool:
         with self._ready:
