@@ -4,13 +4,13 @@ import functools
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
+from msgspec import Struct
 from msgspec.structs import replace as replace_fields
 
 from holdfast import replay, shelf
@@ -176,8 +176,7 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     return trace
 
 
-@dataclass(frozen=True)
-class _Built:
+class _Built(Struct, frozen=True):
     """A session's loop and what belongs to it."""
 
     runner: Runner

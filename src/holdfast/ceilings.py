@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from holdfast.logic.parts import digest
 from holdfast.logic.policy import SESSION_TURNS, Policy, compaction_share

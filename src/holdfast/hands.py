@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.parts import digest
@@ -34,8 +35,7 @@ if TYPE_CHECKING:
     import httpx
 
 
-@dataclass(frozen=True)
-class StoredOutputs:
+class StoredOutputs(Struct, frozen=True):
     """Whole outputs as blobs of the session's log."""
 
     store: EventStore
@@ -55,19 +55,21 @@ class StoredOutputs:
         return await self.store.blob(self.state.outputs[output_id])
 
 
-@dataclass
 class Hands:
     """What a session can do, and what must be let go of when it ends."""
 
-    ground: Ground
-    rules: Sequence[Rule]
-    outputs: StoredOutputs
-    environment: Mapping[str, str] = field(default_factory=dict)
-    programs: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        guard = {} if self.ground.trusted else git_environment(self.ground.cwd)
-        self.programs = {**self.environment, **guard}
+    def __init__(
+        self,
+        ground: Ground,
+        rules: Sequence[Rule],
+        outputs: StoredOutputs,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self.ground = ground
+        self.rules = rules
+        self.outputs = outputs
+        guard = {} if ground.trusted else git_environment(ground.cwd)
+        self.programs = {**(environment or {}), **guard}
         """The variables of every program that is started, by tools and by hooks."""
         self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep)
 

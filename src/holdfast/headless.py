@@ -2,12 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 from unicodedata import category
 
 import anyio
+from msgspec.structs import replace
 
 from holdfast import shelf
 from holdfast.assemble import open_with

@@ -1,10 +1,10 @@
 """Where hooks come from: functions, `@hook("PreToolUse", matcher="Bash")`, given to `open_session(hooks=[...])`; and settings files."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.logic.hooks.events import EVENTS, OnFailure
 from holdfast.logic.hooks.limits import read_limits, within
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from holdfast.config.layers import Layered
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """A function, and when it is called."""
 
     spec: HookSpec

@@ -2,11 +2,11 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from holdfast.config.survey import Survey, drifted
 from holdfast.logic.hooks.inputs import hook_input
@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 RunAgent = Callable[[str, AgentHook], Awaitable[str]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listening:
+class Listening(Struct, frozen=True, kw_only=True):
     """The hooks of a session and what they are run with."""
 
     specs: Sequence[HookSpec]

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from holdfast import shelf
 from holdfast.ceilings import not_about_money

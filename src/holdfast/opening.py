@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import anyio
 import msgspec
+from msgspec import Struct, field
 
 from holdfast import replay, shelf
 from holdfast.ceilings import wanted_budget
@@ -37,8 +37,7 @@ from holdfast.vocab.specs import Lease, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
+class Prepared(Struct, frozen=True, kw_only=True):
     """A session that is ready to be driven."""
 
     session: str

@@ -2,9 +2,10 @@
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar, get_args
+
+from msgspec import Struct, field
 
 from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.policy import compaction_share
@@ -31,8 +32,7 @@ DEFAULT: Final = "default"
 """The store of a session that names none: SQLite under the data folder."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """Everything that shapes how a session is opened. The arguments of `open_session` are these fields."""
 
     model: str | Model | None = None

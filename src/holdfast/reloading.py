@@ -1,11 +1,10 @@
 """Settings that are changed while a session is open hold from its next turn on."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.config.apply import with_files
@@ -23,8 +22,7 @@ from holdfast.vocab.errors import UserError
 Relisten = Callable[[Options, Sequence[HookSpec]], HearHooks | None]
 
 
-@dataclass
-class Reloading:
+class Reloading(Struct):
     """Reads the settings of an open session again when a file has changed: rules, hooks, and the strictest mode."""
 
     given: Options
@@ -44,7 +42,7 @@ class Reloading:
             return
         meta = self.runner.world.state.meta
         try:
-            bounded = dataclasses.replace(self.given, layered=layered)  # nothing that held before becomes looser
+            bounded = replace(self.given, layered=layered)  # nothing that held before becomes looser
             fresh = await anyio.to_thread.run_sync(partial(with_files, bounded, meta))
         except UserError as exc:
             self.tell(f"{exc} Until then the settings stay as they were.")

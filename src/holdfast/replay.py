@@ -2,12 +2,12 @@
 
 import functools
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import anyio
 import msgspec
+from msgspec import Struct
 
 from holdfast.logic.state import State, needs_whole_log, restore, state_of
 from holdfast.ports import EventStore, FoldSnapshot
@@ -18,8 +18,7 @@ WORTH_A_SNAPSHOT: Final = 2_000
 """Events since the last snapshot that make a new one worth its cost."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """A session as its log tells it."""
 
     state: State

@@ -1,9 +1,9 @@
 """Whoever changes settings while a session is open, be it the model, never frees that session of anything."""
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.config.apply import with_files
 from holdfast.config.layers import Layered, read_layers

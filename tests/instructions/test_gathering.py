@@ -1,13 +1,13 @@
 """What a session is told: which parts, in which order, within which limits."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from holdfast.instructions import KINDS, Listed, find_place, gather
 from holdfast.instructions.base import BASE, MODES

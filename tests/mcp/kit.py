@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from holdfast.extensions.mcp_servers import ServerPrograms, clean_environment
 from holdfast.mcp.means import Means, Noise, Pins
 from holdfast.mcp.servers import Servers
@@ -65,7 +67,7 @@ def means(cwd: Path, **rest: Any) -> Means:
         environment=clean_environment({"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}),
         sleep=no_sleep,
     )
-    return replace(made, **rest)
+    return structs.replace(made, **rest)
 
 
 def servers(

@@ -29,7 +29,7 @@ def test_whatever_is_kept_is_one_line_and_reads_back(
     text: str, kind: str, topic: str, by: str, session: str, turn: str
 ) -> None:
     kept = clean(f"x {text}")
-    origin = {"by": clean(by), "session": clean(session), "turn": clean(turn)}
+    origin = {name: clean(value)[:200] for name, value in (("by", by), ("session", session), ("turn", turn))}
     memory = memory_id(session=session, turn=turn, kind=kind, topic=slug(topic), text=kept)
     entry = Entry(kind=kind, topic=slug(topic), text=kept, date="2026-11-16", id=memory, **origin)
 

@@ -228,7 +228,7 @@ async def test_a_file_that_is_swapped_for_a_link_all_the_time_never_shows_what_i
     assert (tmp_path / "outside").read_text() == "secret"
 
 
-class _Swapped(Place):
+class _Swapped(Place, frozen=True):
     """A file that becomes a link right after it was looked at."""
 
     def facts(self) -> os.stat_result | None:

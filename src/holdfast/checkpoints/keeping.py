@@ -9,12 +9,12 @@ import functools
 import glob
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct, field
 
 from holdfast.config.settings import config_dir
 from holdfast.logic.checkpoint_plan import inside
@@ -36,8 +36,7 @@ TOGETHER: Final = 400
 """Hashes that one `ContentsKept` names."""
 
 
-@dataclass
-class Look:
+class Look(Struct):
     """A folder of the session at one moment."""
 
     root: bytes
@@ -51,8 +50,7 @@ class Look:
     """What of it git ignores."""
 
 
-@dataclass
-class Keeping:
+class Keeping(Struct, dict=True):
     """What is kept of the files of one open session."""
 
     world: World

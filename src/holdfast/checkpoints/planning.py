@@ -5,10 +5,10 @@ What they hold now goes into the log first. So nothing that a restore replaces i
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio.to_thread
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.checkpoints.keeping import Keeping, Look, kept_event
@@ -102,8 +102,7 @@ async def _first_trees(
     return trees
 
 
-@dataclass
-class _Making:
+class _Making(Struct):
     keeping: Keeping
     records: Sequence[Recorded]
     point: Point
@@ -115,6 +114,7 @@ class _Making:
     way_back: list[Event] = field(default_factory=list)
     blobs: dict[str, bytes] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    _seen: Mapping[str, str] = {}
 
     def make(self) -> Ready:
         """Everything that needs no waiting. Runs in a thread."""

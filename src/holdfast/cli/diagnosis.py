@@ -2,9 +2,10 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from msgspec import Struct
 
 from holdfast.cli.place import Place
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
 Level = Literal["ok", "note", "attention"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that was seen, and what to do about it when it is not as it should be."""
 
     text: str
@@ -26,8 +26,7 @@ class Finding:
     """More of it, for programs."""
 
 
-@dataclass(frozen=True)
-class Here:
+class Here(Struct, frozen=True, dict=True):
     """Where to look."""
 
     place: Place

@@ -1,8 +1,7 @@
 """How full a session's context is and what it cost, as its log alone tells it."""
 
-from dataclasses import dataclass
-
 import msgspec
+from msgspec import Struct
 
 from holdfast.config.finding import Finder
 from holdfast.config.settings import Settings, load_settings
@@ -15,8 +14,7 @@ from holdfast.view.result_object import usd
 from holdfast.vocab.errors import UserError
 
 
-@dataclass(frozen=True)
-class Meter:
+class Meter(Struct, frozen=True):
     """The context, and the money."""
 
     context: ContextState

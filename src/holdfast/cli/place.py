@@ -3,10 +3,10 @@
 import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from holdfast.ports import EventStore
@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A store's URL and a folder; None where the usual one is meant."""
 
     store: str | None = None

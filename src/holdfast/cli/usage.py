@@ -4,11 +4,11 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from msgspec import Struct, field
 
 from holdfast.cli import telling
 from holdfast.cli.place import Place, placed
@@ -82,8 +82,7 @@ async def _usage(place: Place, *, since: str, by: "By | None", as_json: bool) ->
     return 0
 
 
-@dataclass
-class _Found:
+class _Found(Struct):
     ledger: "Ledger"
     sessions: int = 0
     problems: list[str] = field(default_factory=list)

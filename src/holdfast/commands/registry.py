@@ -1,14 +1,14 @@
 """All commands of a session, from all their sources."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSource, CommandSpec
 from holdfast.vocab.errors import UserError
 
 
-@dataclass(frozen=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """A source whose commands never change."""
 
     name: str
@@ -19,8 +19,7 @@ class Fixed:
         return self.given
 
 
-@dataclass(frozen=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """A source that is asked each time."""
 
     name: str

@@ -1,10 +1,10 @@
 """What a command is: a name, a sentence, who may use it, and what it does."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.vocab.event import By
 
@@ -52,8 +52,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     skill: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandCall:
+class CommandCall(Struct, frozen=True, kw_only=True):
     """One use of a command."""
 
     session: "Session"
@@ -72,8 +71,7 @@ Execute = Callable[[CommandCall], Awaitable[CommandResult]]
 Expand = Callable[[CommandCall], Awaitable[Submission]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(Struct, frozen=True, kw_only=True):
     """A command that can be run. One with `expand` says something to the model instead of answering by itself."""
 
     spec: CommandSpec
@@ -92,8 +90,7 @@ class CommandSource(Protocol):
         """The commands, those that win first."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CommandModule:
+class CommandModule(Struct, frozen=True, kw_only=True):
     """Commands that come together with what they need of a session. The SDK never knows their names."""
 
     name: str

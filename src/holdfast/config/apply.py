@@ -1,11 +1,11 @@
 """From settings to options: what a person's files say, wherever whoever opens the session says nothing."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast import shelf
 from holdfast.config.choosing import choose

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.config.settings import Settings
 from holdfast.providers.registry import PROVIDERS
@@ -26,8 +27,7 @@ USUAL: Final[Mapping[str, str]] = {
 _FAMILIES: Final = (("claude-", "anthropic"), ("gpt-", "openai"), ("gemini-", "google"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choice:
+class Choice(Struct, frozen=True, kw_only=True):
     """The model that was chosen, and by what."""
 
     model: str

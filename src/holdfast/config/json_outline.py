@@ -4,15 +4,15 @@ import json
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct, field
 
 _TOKEN: Final = re.compile(r'\s*(?:([{}\[\],:])|("(?:[^"\\]|\\.)*")|([^\s{}\[\],:"]+))')
 
 
-@dataclass(slots=True)
-class Node:
+class Node(Struct):
     """One value, and what is in it."""
 
     key_at: int
@@ -25,8 +25,7 @@ class Node:
     """What is in it, by key or by index. Of a key that stands twice, the last."""
 
 
-@dataclass(frozen=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """A text and the places in it."""
 
     text: str

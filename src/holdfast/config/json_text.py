@@ -7,11 +7,11 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.config.json_outline import outline
 from holdfast.vocab.errors import UserError
@@ -23,8 +23,7 @@ _GUARDED: Final = ("permissions", "hooks")
 """Sections in which a key that stands twice would silently lose what the first one denied."""
 
 
-@dataclass(frozen=True)
-class JsonText:
+class JsonText(Struct, frozen=True):
     """The bytes of a file that holds one JSON object."""
 
     path: Path

@@ -1,9 +1,8 @@
 """What is to be known of a settings key."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 Count = Annotated[int, Meta(ge=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
@@ -26,8 +25,7 @@ Elsewhere = Literal["no", "yes", "project"]
 """Whether it is read from `.claude` files too; `project`: only from a project's."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Key:
+class Key(Struct, frozen=True, kw_only=True):
     """One setting."""
 
     name: str
@@ -55,8 +53,7 @@ class Key:
         return tuple(self.name.split("."))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Section:
+class Section(Struct, frozen=True, kw_only=True):
     """Keys that belong together."""
 
     title: str

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from msgspec.structs import replace
+
 from holdfast.config.key import (
     Address,
     AtLeastOne,
@@ -224,7 +226,7 @@ _PROFILE: Final = (
 
 
 def _within(prefix: str, unit: int, keys: Sequence[Key]) -> tuple[Key, ...]:
-    return tuple(Key(**{**vars(each), "name": f"{prefix}.{each.name}", "unit": unit}) for each in keys)
+    return tuple(replace(each, name=f"{prefix}.{each.name}", unit=unit) for each in keys)
 
 
 _PROVIDERS: Final = Section(
@@ -243,7 +245,7 @@ _PROVIDERS: Final = Section(
         *_within(
             "provider",
             1,
-            [Key(**{**vars(each), "also": "name"}) if each.name == "type" else each for each in _PROFILE],
+            [replace(each, also="name") if each.name == "type" else each for each in _PROFILE],
         ),
     ),
 )

@@ -1,10 +1,10 @@
 """One settings file, read for safety: what it permits, which hooks it has, and what it would change or run."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.json_text import JsonText
 from holdfast.config.keys import find_key, names_below
@@ -18,8 +18,7 @@ _TOLD_APART: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServ
 """Keys that a survey tells of by themselves; of the others it tells what they change."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class LayerFile:
+class LayerFile(Struct, frozen=True, kw_only=True):
     """What was read of one file, from bytes that were read once."""
 
     place: Place

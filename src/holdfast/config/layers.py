@@ -7,10 +7,11 @@ the highest layer's word counts. What comes with a workspace that is not trusted
 import functools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.fingerprint import Mark, marks
 from holdfast.config.json_text import is_missing
@@ -30,8 +31,7 @@ from holdfast.vocab.specs import Mode
 from holdfast.workspaces.project import project_root
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookLayer:
+class HookLayer(Struct, frozen=True, kw_only=True):
     """The hooks of one file that may run."""
 
     section: HooksSection
@@ -41,8 +41,7 @@ class HookLayer:
     file: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layered:
+class Layered(Struct, frozen=True, kw_only=True, dict=True):
     """What all the settings files of a run come to."""
 
     settings: Settings
@@ -184,8 +183,7 @@ def _trust(
 # --- putting together ----------------------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class _Merge:
+class _Merge(Struct):
     """What is gathered while the layers are gone through."""
 
     notes: list[str]

@@ -5,10 +5,9 @@ What cannot be read of a denial makes the whole file count as broken; what canno
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.config.json_reader import MOST_WARNINGS
@@ -27,8 +26,7 @@ _LONGEST: Final = 200
 _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Permissions:
+class Permissions(Struct, frozen=True, kw_only=True):
     """What one file says about permissions."""
 
     rules: tuple[Rule, ...] = ()

@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.config.settings import config_dir
 from holdfast.vocab.rules import RuleSource
@@ -17,8 +18,7 @@ OF_PROJECT: Final[tuple[RuleSource, ...]] = ("project", "local")
 Family = Literal["holdfast", "claude"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """Where a settings file may be."""
 
     path: Path

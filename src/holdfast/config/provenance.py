@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from holdfast.config.json_outline import Node, outline
 from holdfast.config.json_text import JsonText
@@ -22,8 +23,7 @@ UNKNOWN = "not a setting that this version knows"
 _MODES = ("permissions.defaultMode", "defaultTrustLevel")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Entry:
+class Entry(Struct, frozen=True, kw_only=True):
     """One value that a file says."""
 
     key: str
@@ -45,8 +45,7 @@ class Entry:
         return f"{self.file}:{self.line}" if self.line else self.file or "default"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """What came of the layers, as far as single values cannot tell it by themselves."""
 
     trusted: bool = False
@@ -105,8 +104,7 @@ class _Said(NamedTuple):
     position: int
 
 
-@dataclass
-class _Telling:
+class _Telling(Struct):
     """What one file says, and what has become of it."""
 
     file: LayerFile

@@ -1,7 +1,9 @@
 """Settings that change while a session is open: noticed between turns, and never to the loss of what was denied."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.fingerprint import marks
 from holdfast.config.last_good import DECIDING
@@ -10,8 +12,7 @@ from holdfast.config.permissions_section import looser
 from holdfast.vocab.errors import UserError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Refreshed:
+class Refreshed(Struct, frozen=True, kw_only=True):
     """The settings as they are now."""
 
     layers: Layered

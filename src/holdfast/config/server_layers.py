@@ -1,14 +1,14 @@
 """The MCP servers that settings files name, and which of a project's own servers they want."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from holdfast.config.layer_file import LayerFile, enabling_of, servers_of
 from holdfast.vocab.rules import RuleSource
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerLayer:
+class ServerLayer(Struct, frozen=True, kw_only=True):
     """One server under `mcpServers` that counts: the highest file's entry of that name, whole."""
 
     name: str
@@ -19,8 +19,7 @@ class ServerLayer:
     line: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class ProjectServers:
+class ProjectServers(Struct, frozen=True, kw_only=True):
     """Which servers of the project's `.mcp.json` are wanted."""
 
     every: bool = False

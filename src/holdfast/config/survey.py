@@ -5,10 +5,11 @@ import os
 import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from holdfast.config.git_keys import Unclear, program_keys
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
@@ -34,8 +35,7 @@ _GIT_HOOK: Final = "post-index-change"
 """The one hook that git may run for commands that only look."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(Struct, frozen=True, kw_only=True):
     """One thing that a workspace would run or loosen."""
 
     kind: ClaimKind
@@ -45,8 +45,7 @@ class Claim:
     """Below the project's root."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Survey:
+class Survey(Struct, frozen=True, kw_only=True):
     """What was found in a project."""
 
     root: str

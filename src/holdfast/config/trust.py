@@ -6,11 +6,11 @@ says so, and again when anything that it would run has changed.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
 from holdfast.config.survey import Survey
@@ -23,8 +23,7 @@ _MAY_GO: Final = (_SCRIPT, "git:")
 """What may go without a word: then less would run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class WorkspaceTrust:
+class WorkspaceTrust(Struct, frozen=True, kw_only=True):
     """How far a workspace is trusted, and why."""
 
     state: TrustState

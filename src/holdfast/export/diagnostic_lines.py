@@ -6,10 +6,10 @@ session), `round`, and `requestId` (the intent in the log, of which a retried ro
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
@@ -40,8 +40,7 @@ LOST_CALL: Final = "process_ended"
 """The code of an `error` line for a model call that died with its process."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Material:
+class Material(Struct, frozen=True, kw_only=True):
     """What a diagnostic log is made of."""
 
     session: str

@@ -4,26 +4,24 @@ A torn last line, a bad line or a payload that is gone is reported and costs not
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.export.diagnostic_messages import Fields
 from holdfast.export.diagnostic_payloads import PayloadError, Resolver
 from holdfast.vocab.errors import UserError
 
 
-@dataclass(frozen=True, kw_only=True)
-class DiagnosticLog:
+class DiagnosticLog(Struct, frozen=True, kw_only=True):
     """The lines of a diagnostic log that can be read, and what is wrong with the others."""
 
     lines: tuple[Fields, ...]
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Replayed:
+class Replayed(Struct, frozen=True, kw_only=True):
     """A conversation as a diagnostic log tells it."""
 
     messages: list[Fields] = field(default_factory=list)

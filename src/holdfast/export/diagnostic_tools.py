@@ -1,17 +1,16 @@
 """Tool calls in the diagnostic log: the calls of one reply are a batch."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.vocab.events import ChildFinished, ToolFinished
 from holdfast.vocab.messages import ToolCall
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Call:
+class _Call(Struct, frozen=True, kw_only=True):
     call: ToolCall
     about: Fields
 

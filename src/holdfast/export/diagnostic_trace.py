@@ -2,8 +2,9 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.export.diagnostic_messages import Fields
 from holdfast.stores.trace import LOST as LINES_LOST
@@ -21,8 +22,7 @@ Told = Iterator[tuple[str, Fields]]
 """Events of the diagnostic log and their fields."""
 
 
-@dataclass(kw_only=True)
-class Ask:
+class Ask(Struct, kw_only=True):
     """A model call, or a compaction that may make some."""
 
     turn: str

@@ -4,8 +4,9 @@ import functools
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.extensions.plain_yaml import read_plain
 from holdfast.extensions.problems import Problem, Unusable
@@ -57,8 +58,7 @@ KNOWN: Final = frozenset(
 """Every key that means something, folded: a text that is not YAML ends where one of them begins."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Frontmatter:
+class Frontmatter(Struct, frozen=True, kw_only=True):
     """What the top of a file says, and the text below it."""
 
     values: Mapping[str, Value]

@@ -3,11 +3,11 @@
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
 import msgspec
+from msgspec import Struct
 
 from holdfast.config.private_file import alone
 from holdfast.extensions.install_brings import Brings, what_it_brings
@@ -24,8 +24,7 @@ from holdfast.stores.jsonl_files import make_folder, sync_folder
 from holdfast.vocab.errors import UserError
 
 
-@dataclass(frozen=True, kw_only=True)
-class Staged:
+class Staged(Struct, frozen=True, kw_only=True):
     """A plugin that was fetched and looked at, and is not installed yet."""
 
     id: PluginId

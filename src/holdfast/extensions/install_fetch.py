@@ -5,12 +5,12 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, assert_never
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.extensions.archive import single_folder, unpack
 from holdfast.extensions.install_git import fetch_commit
@@ -35,8 +35,7 @@ _LEFT_BEHIND_S: Final = 86_400
 """A room this old was left behind by a process that died."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fetched:
+class Fetched(Struct, frozen=True, kw_only=True):
     """What a source brought."""
 
     folder: Path
@@ -46,8 +45,7 @@ class Fetched:
     """Of a package, as its index says."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
+class Reach(Struct, frozen=True, kw_only=True):
     """How far a source may lead: what a person typed reaches everything, what a stranger's file names does not."""
 
     web: Web

@@ -4,13 +4,13 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.extensions.install_sources import NpmSource, PythonSource, check_url, split_url
 from holdfast.extensions.install_web import Web
@@ -27,8 +27,7 @@ _MOST_FILES: Final = 20_000
 _DEEPEST: Final = 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class Package:
+class Package(Struct, frozen=True, kw_only=True):
     """A file of an index."""
 
     name: str

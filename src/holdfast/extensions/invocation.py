@@ -1,12 +1,12 @@
 """Invoking a skill: its text with the arguments put in, and with what it includes once the policy has allowed all of it."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Final, Literal
 
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.config.json_text import read_regular
 from holdfast.config.unseen import seen
@@ -30,8 +30,7 @@ class InvocationAborted(UserError):
     code = "Skill.InvocationAborted"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
+class Surroundings(Struct, frozen=True, kw_only=True):
     """What the text of a skill may ask about where it is used."""
 
     session_id: str
@@ -39,8 +38,7 @@ class Surroundings:
     effort: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rendered:
+class Rendered(Struct, frozen=True, kw_only=True):
     """The text of a skill with its arguments, in pieces: what is said, and what is to be put in."""
 
     skill: Skill
@@ -58,8 +56,7 @@ class Rendered:
         return f"/{self.skill.name} {self.arguments}".rstrip()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Judged:
+class Judged(Struct, frozen=True, kw_only=True):
     """What the policy says about an inclusion."""
 
     decision: Literal["allow", "ask", "deny"]

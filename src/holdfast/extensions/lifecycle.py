@@ -5,11 +5,11 @@ the session opens all the same.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 import anyio
+from msgspec import Struct, field
 
 from holdfast.extensions.plugin_names import check_name, check_version
 from holdfast.ports import MachineMismatch, Slot
@@ -27,8 +27,7 @@ _OWNER: Final = "extension:"
 """Slots of extensions are kept under their name with this before it, so that they meet no machine's."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExtensionContext:
+class ExtensionContext(Struct, frozen=True, kw_only=True):
     """What an extension is told when it starts."""
 
     session: str
@@ -74,8 +73,7 @@ class SlotRefused(MachineMismatch):
     """An extension cannot use its state. It stops; the conversation goes on."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Started:
+class Started(Struct, frozen=True, kw_only=True):
     """What came of starting the extensions."""
 
     active: tuple[str, ...] = ()
@@ -87,8 +85,7 @@ class Started:
     """To be written down: what was raised."""
 
 
-@dataclass(frozen=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """An extension, and what it said of itself when it was looked at: it is not asked again."""
 
     extension: Extension

@@ -1,17 +1,17 @@
 """Finds extensions that installed packages offer. Only those that the person's own settings name are loaded: loading runs their code."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.runtime.barrier import Fault, guarded
 
 GROUP: Final = "holdfast.extensions"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FoundExtensions:
+class FoundExtensions(Struct, frozen=True, kw_only=True):
     """Extensions of packages."""
 
     extensions: tuple[object, ...] = ()

@@ -1,11 +1,10 @@
 """A marketplace: a list of plugins in `.claude-plugin/marketplace.json`, and where each of them comes from."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from holdfast.config.json_reader import JsonReader
 from holdfast.extensions.install_sources import EntrySource, FolderSource, Source, entry_source
@@ -19,8 +18,7 @@ PLACE: Final = ".claude-plugin/marketplace.json"
 MOST_ENTRIES: Final = 10_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class MarketplaceEntry:
+class MarketplaceEntry(Struct, frozen=True, kw_only=True):
     """One plugin of a marketplace."""
 
     name: str
@@ -38,8 +36,7 @@ class MarketplaceEntry:
     """What the marketplace says of the plugin's parts, as it stands there: fills the gaps of its manifest."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Marketplace:
+class Marketplace(Struct, frozen=True, kw_only=True):
     """A marketplace's file, read. What is wrong with one entry hides no other."""
 
     name: str

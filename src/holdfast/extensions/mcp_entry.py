@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 import msgspec
-from msgspec import Meta
+from msgspec import Meta, Struct, field
 
 from holdfast.mcp.spec import START_S, Kind, Scope, ServerSpec
 from holdfast.vocab.errors import UserError
@@ -29,8 +29,7 @@ _KNOWN_TO_ALL: Final = ("HOME", "PWD", "USER", "PATH", "SHELL", "LANG", "CLAUDE_
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Source:
+class Source(Struct, frozen=True, kw_only=True):
     """One file, or whatever else names servers."""
 
     scope: Scope
@@ -102,8 +101,7 @@ def shown(name: str) -> str:
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name[: 2 * LONGEST_NAME])
 
 
-@dataclass(frozen=True)
-class _Filling:
+class _Filling(Struct, frozen=True):
     """Fills variables in."""
 
     source: Source

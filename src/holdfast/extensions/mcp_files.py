@@ -7,12 +7,12 @@ hides another.
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.config.json_text import JsonText, is_missing
 from holdfast.config.layer_file import LayerFile
@@ -29,8 +29,7 @@ _ORDER: Final[tuple[Scope, ...]] = ("managed", "flag", "local", "project", "pers
 _OF_WORKSPACE: Final[tuple[Scope, ...]] = ("local", "project")
 
 
-@dataclass(frozen=True, kw_only=True)
-class PluginServers:
+class PluginServers(Struct, frozen=True, kw_only=True):
     """The servers of an enabled plugin, as they stand in its files."""
 
     plugin: str
@@ -38,8 +37,7 @@ class PluginServers:
     servers: Mapping[str, object]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServersPlace:
+class ServersPlace(Struct, frozen=True, kw_only=True):
     """Where servers are looked for."""
 
     layered: Layered
@@ -63,8 +61,7 @@ class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.place}: The MCP server {self.name!r} is held back: {self.why}."
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServersFound:
+class ServersFound(Struct, frozen=True, kw_only=True):
     """What was found."""
 
     specs: tuple[ServerSpec, ...] = ()

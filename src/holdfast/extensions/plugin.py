@@ -1,11 +1,10 @@
 """A plugin as it lies in a folder: what it brings, read and checked, and nothing of it run."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
-from msgspec import Raw
+from msgspec import Raw, Struct, field
 
 from holdfast.config.json_reader import JsonReader
 from holdfast.config.json_text import is_missing, read_regular
@@ -24,8 +23,7 @@ MOST_PATHS: Final = 200
 _DECISIONS: Final[tuple[Literal["deny", "ask"], ...]] = ("deny", "ask")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plugin:
+class Plugin(Struct, frozen=True, kw_only=True):
     """A loaded bundle. Every path is below `folder`; every problem names a file, and its line where there is one."""
 
     name: str

@@ -1,10 +1,11 @@
 """Loads the plugins that are switched on: each as it was when the person installed it, or not at all."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from msgspec import Struct, field
 
 from holdfast.extensions.plugin import Plugin, read_plugin
 from holdfast.extensions.plugin_names import DIRECT, PluginId
@@ -16,8 +17,7 @@ from holdfast.vocab.errors import UserError
 _NOTHING: Final[Mapping[str, bool]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loaded:
+class Loaded(Struct, frozen=True, kw_only=True):
     """The plugins of a session."""
 
     plugins: tuple[Plugin, ...] = ()

@@ -1,10 +1,9 @@
 """The `.claude-plugin/plugin.json` of a plugin: what it says about itself. Only its name is required."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
-from msgspec import Raw
+from msgspec import Raw, Struct
 
 from holdfast.config.json_reader import JsonReader
 from holdfast.extensions.plugin_names import check_name, check_version
@@ -47,8 +46,7 @@ _ELSEWHERE: Final = (
 """Keys that other programs know and that do nothing here."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Manifest:
+class Manifest(Struct, frozen=True, kw_only=True):
     """What a plugin says about itself."""
 
     name: str

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from holdfast.config.layers import Layered
 from holdfast.config.places import data_folder
@@ -16,8 +17,7 @@ from holdfast.vocab.errors import UserError
 from holdfast.workspaces.project import project_root
 
 
-@dataclass(frozen=True, kw_only=True)
-class PluginPlace:
+class PluginPlace(Struct, frozen=True, kw_only=True):
     """Where plugins are kept, and what the settings there say about them."""
 
     data: Path

@@ -1,8 +1,9 @@
 """Which plugins the settings switch on and off, and which marketplaces they know: `enabledPlugins` and `extraKnownMarketplaces`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from holdfast.config.json_reader import JsonReader
 from holdfast.config.layer_file import LayerFile
@@ -16,8 +17,7 @@ _ABOVE: Final = ("managed", "flag")
 """Whose word goes before that of the workspace."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Enabling:
+class Enabling(Struct, frozen=True, kw_only=True):
     """What the settings files say about plugins."""
 
     enabled: Mapping[str, bool] = field(default_factory=dict)

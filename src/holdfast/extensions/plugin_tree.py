@@ -5,9 +5,10 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.extensions.plugin_paths import is_inside
 from holdfast.stores.jsonl_files import sync_folder
@@ -19,8 +20,7 @@ _SWEPT: Final = "__pycache__"
 _PIECE: Final = 1 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
+class Limits(Struct, frozen=True, kw_only=True):
     """How much a plugin may be."""
 
     files: int = 10_000
@@ -33,8 +33,7 @@ class Limits:
 LIMITS: Final = Limits()
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Entry:
+class _Entry(Struct, frozen=True, kw_only=True):
     """One file, folder or link of a tree."""
 
     kind: Literal["file", "folder", "link"]

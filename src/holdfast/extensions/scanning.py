@@ -5,12 +5,12 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from holdfast.config.json_text import read_regular
 from holdfast.config.private_file import writable_name
@@ -37,8 +37,7 @@ Stamp = tuple[int, int, int] | None
 Named = TypeVar("Named", Skill, AgentDefinition)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Found:
+class Found(Struct, frozen=True, kw_only=True):
     """What a scan found. Of each name only the first counts; one that is not trusted never hides one that is."""
 
     skills: tuple[Skill, ...] = ()

@@ -3,11 +3,11 @@
 import hashlib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.extensions.fields import Fields, good_name
 from holdfast.extensions.frontmatter import Patience, read_frontmatter
@@ -39,8 +39,7 @@ KEYS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Origin:
+class Origin(Struct, frozen=True, kw_only=True):
     """Where a file comes from, and so what it may do."""
 
     source: Source

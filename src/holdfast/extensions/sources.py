@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
+
+from msgspec import Struct, field
 
 from holdfast.config.places import claude_dir, home_dir
 from holdfast.config.settings import config_dir
@@ -20,8 +21,7 @@ MOST_LEVELS: Final = 32
 """Folders between the working folder and the project's root that are looked into."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PluginFolders:
+class PluginFolders(Struct, frozen=True, kw_only=True):
     """What a plugin that is switched on brings. Each path is a folder, or a single file or skill."""
 
     name: str
@@ -33,8 +33,7 @@ class PluginFolders:
     """Where it may keep files of its own."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sources:
+class Sources(Struct, frozen=True, kw_only=True):
     """Everything that a scan needs to know about where it is."""
 
     cwd: Path
@@ -52,8 +51,7 @@ class Sources:
     plugins: tuple[PluginFolders, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Folder:
+class Folder(Struct, frozen=True, kw_only=True):
     """A folder to look into."""
 
     path: Path

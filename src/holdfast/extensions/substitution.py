@@ -3,8 +3,9 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 LONGEST_QUOTED: Final = 32 * 1024
 """Characters of arguments in which quotes are looked for; longer ones are cut at blanks."""
@@ -19,8 +20,7 @@ _PLACEHOLDER: Final = re.compile(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(Struct, frozen=True, kw_only=True):
     """What a skill was invoked with."""
 
     text: str

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.instructions.reading import TextFile
 
@@ -16,8 +17,7 @@ _NAMES: Final = 400
 """Bytes kept for the names of files for which there is no room."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fitted:
+class Fitted(Struct, frozen=True, kw_only=True):
     """A text that keeps its limit."""
 
     text: str

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from holdfast.instructions.base import BASE, FOLLOW, LANGUAGE, LISTS, MEMORY, MODES, NOTES, PERSON, SCOPED, STRANGERS
 from holdfast.instructions.compact_section import compact_instructions
@@ -31,8 +32,7 @@ _MOST_TOLD: Final = 20
 """Problems that an event names."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Instructions:
+class Instructions(Struct, frozen=True, kw_only=True, dict=True):
     """What a session is told before anybody speaks."""
 
     parts: tuple[Part, ...]

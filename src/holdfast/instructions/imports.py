@@ -4,9 +4,10 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.instructions.markdown import prose
 from holdfast.instructions.reading import Reading, TextFile
@@ -23,8 +24,7 @@ _SURELY: Final = ("~/", "./", "../")
 """How a path begins that is certainly meant as one."""
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """A place in a text that may name a file."""
 
     word: str

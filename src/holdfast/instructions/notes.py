@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.instructions.imports import with_imports
 from holdfast.instructions.markdown import front
@@ -22,8 +24,7 @@ _DEEPEST_RULES: Final = 3
 _LONGEST_PATTERNS: Final = 300
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notes:
+class Notes(Struct, frozen=True, kw_only=True):
     """What notes came to."""
 
     files: tuple[TextFile, ...]

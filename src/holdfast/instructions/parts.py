@@ -1,8 +1,9 @@
 """The parts that instructions are made of: their names, their order, their limits and where they come from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.instructions.place import KIB, PART_LIMIT
 from holdfast.vocab.event_instructions import InstructionPart
@@ -15,8 +16,7 @@ LEAST_LISTING: Final = 2_000
 """Bytes that a list may take however small the window is."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PartKind:
+class PartKind(Struct, frozen=True, kw_only=True):
     """What is known of a part before it is put together."""
 
     name: str
@@ -135,8 +135,7 @@ KINDS: Final[tuple[PartKind, ...]] = (
 KIND: Final[Mapping[str, PartKind]] = {kind.name: kind for kind in KINDS}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
+class Part(Struct, frozen=True, kw_only=True):
     """A part as the model sees it."""
 
     name: str

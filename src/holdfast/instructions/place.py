@@ -3,10 +3,11 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
 
 from holdfast.config.places import claude_dir, home_dir
 from holdfast.config.settings import config_dir
@@ -22,16 +23,14 @@ PART_LIMIT: Final = 40 * KIB
 TASK_FOLDER: Final = ".agents/tasks"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
+class Listed(Struct, frozen=True, kw_only=True):
     """Something that can be asked for by its name."""
 
     name: str
     description: str = ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True, dict=True):
     """Where a session begins and what is known there. The instructions are a function of this and of the files that it leads to."""
 
     cwd: Path

@@ -7,9 +7,10 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from holdfast.config.unseen import seen
 from holdfast.instructions.place import KIB, Place
@@ -30,8 +31,7 @@ _OWN_FOLDERS: Final = (".claude", ".holdfast")
 _SETTINGS: Final = ("settings.json", "settings.local.json")
 
 
-@dataclass(frozen=True, kw_only=True)
-class TextFile:
+class TextFile(Struct, frozen=True, kw_only=True):
     """A file that was read."""
 
     path: Path

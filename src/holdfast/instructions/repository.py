@@ -4,9 +4,10 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.config.json_text import read_regular
 from holdfast.instructions.place import Place
@@ -34,8 +35,7 @@ _PYTHON_LOCKS: Final = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Project:
+class Project(Struct, frozen=True, kw_only=True):
     """What kind of project a folder holds."""
 
     type: str

@@ -3,9 +3,10 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.instructions.fitting import clipped, harmless
 from holdfast.instructions.markdown import front, heading, lines, sections
@@ -39,8 +40,7 @@ _OBJECTIVE: Final = ("objective", "objectives", "goal", "goals", "problem", "wha
 _SCOPE: Final = ("scope",)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Struct, frozen=True, kw_only=True):
     """What a task's file says."""
 
     path: str

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast.hands import StoredOutputs
 from holdfast.kit.kit import Kit

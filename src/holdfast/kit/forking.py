@@ -1,10 +1,10 @@
 """Skills that run in a session of their own: what such a child is told, and which tools it has."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.logic.state import State
 from holdfast.vocab.events import ChildStarted
@@ -20,8 +20,7 @@ _OF_THE_KIT: Final = ("Skill", "holdfast_command_", "mcp__")
 """Tools that come of what a session finds around it: a child looks at nothing."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ForkPlan:
+class ForkPlan(Struct, frozen=True, kw_only=True):
     """How a child is to be opened."""
 
     prompt: str
@@ -41,8 +40,7 @@ class ForkPlan:
         return [name for name in usable if name not in denied and (allowed is None or name in allowed)]
 
 
-@dataclass
-class Forks:
+class Forks(Struct):
     """The children of one session: those of skills are told what the skill says, the others what their call says."""
 
     state: State

@@ -1,13 +1,13 @@
 """What the text of a skill or a command has put in: judged by the policy like any call, then run behind the same walls."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.config.json_text import read_regular
@@ -130,8 +130,7 @@ class Including:
         return output.text
 
 
-@dataclass(frozen=True)
-class _Context:
+class _Context(Struct, frozen=True):
     """What a tool sees that runs for a text and not for a call: nothing of it is in the log but what the text came to."""
 
     _world: World

@@ -1,12 +1,12 @@
 """The kit of an open session: what was found around it, kept fresh, and the commands that make use of it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
 import anyio
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast.commands.registry import Commands
 from holdfast.commands.spec import CommandModule

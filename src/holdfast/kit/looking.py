@@ -1,10 +1,12 @@
 """One look around the folder of a session: plugins, skills, agents, commands, memory, and the instructions that come of them."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.settings import Settings
 from holdfast.extensions.scanning import Found, scan_now
@@ -24,8 +26,7 @@ _ABOUT_PLUGINS: Final = (b"Plugins", b"Marketplaces", b"\\u")
 """One of these stands in every file that says something about plugins: the last where a key is written in another way."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class NoPlugins:
+class NoPlugins(Struct, frozen=True, kw_only=True):
     """What `Loaded` is where no settings speak of plugins; most people's do not, and then nothing of plugins is loaded."""
 
     plugins: "tuple[Plugin, ...]" = ()
@@ -33,8 +34,7 @@ class NoPlugins:
     held_back: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Around:
+class Around(Struct, frozen=True, kw_only=True):
     """What was found around a folder."""
 
     sources: Sources

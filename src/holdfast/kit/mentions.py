@@ -8,13 +8,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from xml.sax.saxutils import quoteattr
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.extensions.inclusions import FileInclusion, Inclusion
 from holdfast.extensions.invocation import Judged
@@ -62,8 +62,7 @@ class Resources(Protocol):
         """Read a resource."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mentioned:
+class Mentioned(Struct, frozen=True, kw_only=True):
     """What a prompt mentions."""
 
     block: str = ""

@@ -1,8 +1,10 @@
 """Applying the hunks of a patch to a text. Lines that stay are those of the file, also where the patch has them a little different."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.logic.patch_lines import Hunk
 from holdfast.vocab.errors import UserError
@@ -22,8 +24,7 @@ def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
     return _joined(file, result, hunks)
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A line of the file and how it ends."""
 
     text: str
@@ -42,8 +43,7 @@ _WAYS: Final[Sequence[Callable[[str], str]]] = (_exactly, str.rstrip, _squeezed)
 """How lines are compared: exactly, without blanks at their ends, without any blanks."""
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     path: str
     rows: tuple[_Row, ...]
     _compared: dict[Callable[[str], str], list[str]] = field(default_factory=dict)

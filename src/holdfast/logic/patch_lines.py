@@ -1,16 +1,16 @@
 """What a patch is made of: sections, one for each file, with hunks of lines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from holdfast.vocab.errors import UserError
 
 Sign = Literal[" ", "-", "+"]
 
 
-@dataclass(frozen=True)
-class HunkLine:
+class HunkLine(Struct, frozen=True):
     """One line of a hunk: kept, taken away or put in."""
 
     sign: Sign
@@ -19,8 +19,7 @@ class HunkLine:
     """Whether the patch says that the file ends here without a line end."""
 
 
-@dataclass(frozen=True)
-class Hunk:
+class Hunk(Struct, frozen=True):
     """Lines that stand together in the file, and what becomes of them."""
 
     number: int
@@ -39,8 +38,7 @@ class Hunk:
         return tuple(line.text for line in self.lines if line.sign != "+")
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(Struct, frozen=True):
     """What a patch does with one file."""
 
     kind: Literal["add", "update", "delete"]
@@ -54,8 +52,7 @@ class Section:
     hunks: tuple[Hunk, ...] = ()
 
 
-@dataclass
-class Source:
+class Source(Struct):
     """The lines of a patch, read one after the other."""
 
     lines: Sequence[str]

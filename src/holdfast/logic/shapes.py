@@ -11,8 +11,9 @@ as it wrote it (`Message.opaque`) counts by its parts; what other providers are 
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.messages import (
@@ -52,8 +53,7 @@ def check_shape(
     return tuple(f"{rule.__name__}: {broken}" for rule in RULES[format] for broken in rule(request))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True, dict=True):
     """Messages as they arrive at the provider: one message, or neighbours merged into one. Without system messages."""
 
     role: Role
@@ -72,8 +72,7 @@ class Turn:
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """What is checked."""
 
     format: str

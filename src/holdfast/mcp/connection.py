@@ -5,13 +5,13 @@ A call that was under way when the server broke is never made again: it may have
 
 import math
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, Literal, Protocol
 
 import anyio
 import mcp_types as types
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
+from msgspec import Struct
 
 from holdfast.logic.redact import Redactor
 from holdfast.mcp.link import FAILURES, Link, Listed, leaves, opened, words_of
@@ -41,8 +41,7 @@ class ReadAnswer(Protocol):
         """Read it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Status:
+class Status(Struct, frozen=True, kw_only=True):
     """How it stands with a server."""
 
     state: State

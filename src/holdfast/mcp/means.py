@@ -2,10 +2,10 @@
 
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
+from msgspec import Struct, field
 
 from holdfast.logic.pins import Drift
 from holdfast.mcp.results import ImageType, Shorten
@@ -93,8 +93,7 @@ async def _unguarded(work: Work) -> str:
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Means:
+class Means(Struct, frozen=True, kw_only=True):
     """Everything outside that connections use."""
 
     programs: Programs

@@ -1,10 +1,10 @@
 """What a server offers, read entry by entry from its own lists: what is wrong with one entry never hides another."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.mcp.names import item_names
 from holdfast.mcp.schemas import BadSchema, read_schema
@@ -74,8 +74,7 @@ class Prompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {name: " ".join(words[at:]) if at == last else words[at] for at, name in enumerate(names[: len(words)])}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True):
     """Everything that a server offers at one time."""
 
     tools: tuple[ToolOffer, ...] = ()
@@ -86,8 +85,7 @@ class Offer:
     """What was left out of it, and why."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Lists:
+class Lists(Struct, frozen=True, kw_only=True):
     """A server's lists as they came; None for one that it does not have."""
 
     tools: Sequence[object] | None = None

@@ -6,10 +6,10 @@ Everything here is a stranger's: nothing of it is believed, all of it is bounded
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.mcp.words import one_line, seen
 from holdfast.ports import ToolOutput
@@ -70,8 +70,7 @@ def nonsense(why: str) -> ToolOutput:
     return ToolOutput(text=f"The server answered with nonsense: {why}.", failed=True, code="nonsense")
 
 
-@dataclass
-class _Gathered:
+class _Gathered(Struct):
     """The parts of an answer, as far as they can be passed on."""
 
     image_type: ImageType

@@ -9,13 +9,13 @@ server, beside the event loop.
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
 import anyio
 import anyio.to_thread
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.logic.redact import Redactor
@@ -267,8 +267,7 @@ class Servers:
         return f"There is no server {server!r}. The servers are: {', '.join(self._servers) or 'none'}."
 
 
-@dataclass
-class _Server:
+class _Server(Struct):
     """One server and what is known of it."""
 
     spec: ServerSpec

@@ -7,8 +7,9 @@ A model may list, show, add and ask what was used; what it adds is a proposal. I
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.memory.answer import MemoryAnswer, refused
 from holdfast.memory.entry import GENERAL, KINDS
@@ -21,8 +22,7 @@ from holdfast.vocab.event import By
 from holdfast.vocab.specs import Mode
 
 
-@dataclass(frozen=True, kw_only=True)
-class Subcommand:
+class Subcommand(Struct, frozen=True, kw_only=True):
     """One thing that can be asked of the memory."""
 
     usage: str
@@ -79,8 +79,7 @@ def usage(by: By) -> str:
     return "\n".join(f"{each.usage}: {each.does}" for each in SUBCOMMANDS.values() if by == "user" or each.for_model)
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     memory: Memory
     rest: str
     by: By

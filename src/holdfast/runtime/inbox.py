@@ -1,10 +1,10 @@
 """The inbox: the one way in. Prompts, answers, interrupts and the results of performers wait here for the next step."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
 
 from holdfast.ports import Clock
 from holdfast.vocab.errors import HoldfastError
@@ -14,8 +14,7 @@ NOTE_DELAY_S: Final = 0.2
 """How long a note may wait for a commit that happens anyway."""
 
 
-@dataclass(slots=True)
-class Post:
+class Post(Struct):
     """Events that arrived together, the blobs they cite, and whoever waits for them to be durable."""
 
     drafts: tuple[Draft, ...]

@@ -1,10 +1,10 @@
 """What the loop asks of whoever keeps files: to keep them in time, and to put them back."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
+from msgspec import Struct, field
 
 from holdfast.logic.checkpoints import Point, RestoreReport
 from holdfast.logic.hooks.spec import CommandHook
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from holdfast.runtime.world import Outcome, Performer, World
 
 
-@dataclass(kw_only=True)
-class Ready:
+class Ready(Struct, kw_only=True):
     """A restore that only needs to be written down."""
 
     report: RestoreReport

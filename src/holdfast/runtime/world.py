@@ -1,11 +1,11 @@
 """What performers may touch, and what they give back."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct, field
 
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.policy import Policy
@@ -63,8 +63,7 @@ def _no_tap(kind: str, content: Mapping[str, object]) -> None:
     """Nobody traces."""
 
 
-@dataclass(slots=True)
-class World:
+class World(Struct):
     """Everything outside a session that its performers use."""
 
     session: str
@@ -107,8 +106,7 @@ class World:
     """How long a tool may run."""
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """What a performer leaves in the inbox."""
 
     drafts: tuple[Draft, ...] = ()

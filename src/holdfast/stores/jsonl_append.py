@@ -6,10 +6,10 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.logic.outline import project
 from holdfast.logic.parts import cited_blobs
@@ -24,8 +24,7 @@ from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, Owner
 
 
-@dataclass(frozen=True)
-class Pen:
+class Pen(Struct, frozen=True):
     """Writes sessions. Every method blocks."""
 
     knowledge: Knowledge

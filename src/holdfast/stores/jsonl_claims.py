@@ -13,11 +13,11 @@ it with another claim.
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
 from holdfast.stores.jsonl_lines import Claim, Flaw, read_head, seal_struct
@@ -33,8 +33,7 @@ _LABEL: Final = 200
 """Characters of an owner's label that a claim keeps."""
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(Struct, frozen=True):
     """What the names in a session's folder say."""
 
     segments: tuple[int, ...]
@@ -109,8 +108,7 @@ class Owners:
         return until if isinstance(until, int) else None
 
 
-@dataclass(frozen=True)
-class Claims:
+class Claims(Struct, frozen=True):
     """The rules by which sessions change hands."""
 
     owners: Owners

@@ -8,11 +8,11 @@ deleted at any time.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.logic.outline import project
 from holdfast.ports import Trouble
@@ -52,8 +52,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
         return self.meta.seq > 0 or self.trouble is not None
 
 
-@dataclass(frozen=True)
-class FileSegments:
+class FileSegments(Struct, frozen=True):
     """The segments in a session's folder."""
 
     folder: Path
@@ -70,8 +69,7 @@ class FileSegments:
             return file.read(max(0, end - start))
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Struct, frozen=True):
     """One reading of a session, and the names and the stamp that were true when it began."""
 
     names: Names

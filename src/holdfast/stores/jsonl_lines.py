@@ -8,10 +8,10 @@ lines of the batch that follow. So a batch counts when its last line is whole, a
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
 from holdfast.vocab.event import Recorded
@@ -52,8 +52,7 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """False when the log before was damaged as this segment began: nothing after the damage counts."""
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(Struct, frozen=True):
     """The first two lines of a segment."""
 
     claim: Claim
@@ -62,16 +61,14 @@ class Head:
     length: int
 
 
-@dataclass(frozen=True)
-class Flaw:
+class Flaw(Struct, frozen=True):
     """Why reading stopped."""
 
     kind: Literal["damaged", "newer"]
     detail: str
 
 
-@dataclass(frozen=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """What a stretch of lines says."""
 
     records: tuple[Recorded, ...]

@@ -8,10 +8,11 @@ log. Nothing below the segment of a deletion counts.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.stores.jsonl_lines import Beginning, Flaw, Head, Lines, read_head, read_lines
 from holdfast.vocab.event import Recorded
@@ -45,8 +46,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 BEGIN: Final = Place()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """What was read of a log."""
 
     records: tuple[Recorded, ...] = ()
@@ -133,8 +133,7 @@ class HeldSegments:
         return self._contents[token][start:end]
 
 
-@dataclass(frozen=True)
-class _Link:
+class _Link(Struct, frozen=True):
     token: int
     beginning: Beginning
     start: int

@@ -4,9 +4,10 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.logic.parts import cited_blobs
 from holdfast.stores.blobs import BlobFolder
@@ -23,8 +24,7 @@ ASIDE: Final = "damaged"
 """The folder in a session's folder where repairs keep what they found."""
 
 
-@dataclass(frozen=True)
-class Upkeep:
+class Upkeep(Struct, frozen=True):
     """Looks after whole sessions."""
 
     knowledge: Knowledge

@@ -9,12 +9,12 @@ how a list is filtered and how a text is searched for.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.logic.outline import project
 from holdfast.logic.parts import cited_blobs, digest, spoken
@@ -266,8 +266,7 @@ def busy(lease: Lease) -> str:
     )
 
 
-@dataclass(eq=False)
-class _Log:
+class _Log(Struct, eq=False):
     meta: SessionMeta
     token: int
     lines: list[bytes] = field(default_factory=list)
@@ -276,8 +275,7 @@ class _Log:
     snapshot: FoldSnapshot | None = None
 
 
-@dataclass(eq=False)
-class _Shelf:
+class _Shelf(Struct, eq=False):
     identity: str
     name: str
     logs: dict[str, _Log] = field(default_factory=dict)

@@ -3,9 +3,11 @@
 import errno
 import sqlite3
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.stores.sqlite_cipher import Cipher, needs_key, wrong_key
 from holdfast.stores.sqlite_db import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
@@ -20,8 +22,7 @@ _LOOKS: Final = 4
 """How often a first page is read before it is believed to be wrong: another process may just be writing it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Place:
+class Place(Struct, frozen=True, kw_only=True):
     """A store's file that was found sound, and how it may be opened."""
 
     path: Path

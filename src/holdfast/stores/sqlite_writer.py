@@ -10,12 +10,12 @@ import functools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+from msgspec import Struct, field
 
 from holdfast.stores.sqlite_db import BUSY_S, Db, DbError, Readers, explain, patiently
 from holdfast.vocab.errors import Bug, HoldfastError, StoreUnavailable
@@ -36,8 +36,7 @@ def _never(_db: Db, _result: object) -> bool:
     return False
 
 
-@dataclass(eq=False)
-class Job(Generic[T]):
+class Job(Struct, Generic[T], eq=False):
     """Something to write. `apply` runs inside a transaction and may run again after a rollback."""
 
     apply: Callable[[Db], T]

@@ -13,9 +13,10 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+
+from msgspec import Struct
 
 FAMILIES = {
     "RB": "the session and the library around it",
@@ -27,8 +28,7 @@ ADDED = "RV-B"
 """The family that is counted apart: rules of our own beyond the required set."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Contract:
+class Contract(Struct, frozen=True, kw_only=True):
     """One promise, in one line."""
 
     id: str
@@ -42,8 +42,7 @@ class Contract:
         return self.id.rstrip("0123456789").rstrip("-")
 
 
-@dataclass(frozen=True, order=True)
-class Claim:
+class Claim(Struct, frozen=True, order=True):
     """A test that says it proves a contract."""
 
     contract: str
@@ -51,16 +50,14 @@ class Claim:
     """As pytest names it: `tests/test_a.py::TestB::test_c`; a class or a file stands for all its tests."""
 
 
-@dataclass(frozen=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """What a folder of tests claims, and what is wrong with the claims."""
 
     claims: tuple[Claim, ...]
     errors: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """The contracts, and for each the tests that prove it."""
 
     contracts: tuple[Contract, ...]
@@ -184,8 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if coverage.errors else 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Mark:
+class _Mark(Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...]
     test: str
     line: int

@@ -23,10 +23,10 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.logic.parts import cited_blobs
@@ -47,8 +47,7 @@ KINDS: Final[tuple[Kind, ...]] = ("append", "pair", "prefix")
 SIDES: tuple[When, When] = ("before", "after")
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A promise that was broken, and where."""
 
     point: str
@@ -59,8 +58,7 @@ class Problem:
         return f"{self.point}: {self.wrong}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class CrashReport:
+class CrashReport(Struct, frozen=True, kw_only=True):
     """What was tried and what was found."""
 
     points: Mapping[tuple[str, str, Kind], int] = field(default_factory=dict)
@@ -83,8 +81,7 @@ class CrashReport:
         return "\n".join([*lines, *map(str, self.problems[:20])])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True, kw_only=True):
     """A run of a scenario in which nothing goes wrong."""
 
     appends: int
@@ -121,8 +118,7 @@ async def crash_everywhere(
     return report
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
+class Point(Struct, frozen=True, kw_only=True):
     """One place to crash at."""
 
     kind: Kind
@@ -138,8 +134,7 @@ class Point:
         return f"{place}, then {self.way.name}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """Where points are tried: a scenario on a kind of store."""
 
     scenario: Scenario

@@ -1,11 +1,11 @@
 """Who plays in the scenarios of the crash matrix: a model that keeps to its lines, and tools of every kind."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 import anyio.lowlevel
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.options import Options
@@ -119,8 +119,7 @@ SPECS: Final = {
 """The tools of the scenarios. `delegate` takes a prompt, the others take a number `n`."""
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(Struct, frozen=True):
     """A tool of a scenario."""
 
     spec: ToolSpec

@@ -3,9 +3,11 @@
 import functools
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.assemble import open_with
 from holdfast.options import Options
@@ -53,8 +55,7 @@ STORES: Final[Mapping[str, OpenStore]] = {"memory": memory_store, "jsonl": jsonl
 """The stores that Holdfast comes with."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scenario:
+class Scenario(Struct, frozen=True, kw_only=True):
     """Something that a session does, to be interrupted by crashes."""
 
     name: str
@@ -64,8 +65,7 @@ class Scenario:
     """What the first process does: opens sessions with `stage.open()` and uses them."""
 
 
-@dataclass(eq=False, kw_only=True)
-class Trial:
+class Trial(Struct, eq=False, kw_only=True, weakref=True):
     """One store and everything that happens around it."""
 
     scenario: Scenario

@@ -1,8 +1,9 @@
 """The ways to go on after a crash, and what must be true afterwards."""
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from holdfast import replay, shelf
 from holdfast.logic.parts import cited_blobs
@@ -31,8 +32,7 @@ MESSAGE: Final = "Go on with this instead."
 _EVERYTHING: Final = SessionQuery(include_children=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Way:
+class Way(Struct, frozen=True, kw_only=True):
     """A way to go on after a crash."""
 
     name: str

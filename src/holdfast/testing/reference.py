@@ -10,12 +10,12 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.testing.command_reference import commands_document
 from holdfast.testing.hook_reference import hooks_document
@@ -31,8 +31,7 @@ WORDS: Final[tuple[ModuleType, ...]] = (event, events, messages, specs, errors, 
 """Where the structures and the closed sets of values stand that events are made of."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reference:
+class Reference(Struct, frozen=True, kw_only=True):
     """One generated document."""
 
     file: str

@@ -1,10 +1,10 @@
 """The model, the tools and the person of a simulated world: each as unreliable as the real ones, or worse."""
 
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 import anyio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.ports import Answer, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
@@ -155,8 +155,7 @@ def fake_tools(universe: Universe, process: Process, ledger: Ledger) -> list[Too
     return [FakeTool(spec, universe, process, ledger) for spec in SPECS if spec.name != missing]
 
 
-@dataclass(frozen=True)
-class FakeTool:
+class FakeTool(Struct, frozen=True):
     """A tool that takes its time, breaks, hangs, or does not want to stop."""
 
     spec: ToolSpec

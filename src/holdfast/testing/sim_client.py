@@ -1,10 +1,10 @@
 """Whoever uses a simulated session: talks, interrupts, steers, forks, rewinds, and comes back after every crash."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import anyio
+from msgspec import Struct, field
 
 from holdfast.session import Session
 from holdfast.testing.sim_actors import OTHER
@@ -15,8 +15,7 @@ from holdfast.vocab.specs import MODES
 Action = Callable[["Client", Session], Awaitable[None]]
 
 
-@dataclass(eq=False, kw_only=True)
-class Client:
+class Client(Struct, eq=False, kw_only=True):
     """A person with a plan of some turns, who does not give up."""
 
     universe: Universe

@@ -17,11 +17,12 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast import replay, shelf
 from holdfast.assemble import open_with
@@ -49,8 +50,7 @@ TTL_S: Final = 15.0
 _EVERYTHING: Final = SessionQuery(include_children=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
+class Verdict(Struct, frozen=True, kw_only=True):
     """What became of a world."""
 
     seed: int
@@ -186,8 +186,7 @@ class _World:
         return events, total.hexdigest()
 
 
-@dataclass(eq=False, kw_only=True)
-class _Life:
+class _Life(Struct, eq=False, kw_only=True):
     """One process of the world, from its start to its end."""
 
     process: Process

@@ -3,11 +3,11 @@
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Final
 
 import anyio.to_thread
+from msgspec import Struct, field
 
 from holdfast.logic.patch import patch_of, read_patch
 from holdfast.logic.patch_hunks import apply_hunks
@@ -93,8 +93,7 @@ def _held(stack: ExitStack, target: Target, *, make: bool) -> Planned:
         raise in_words(target.shown, exc) from exc
 
 
-@dataclass
-class _Plan:
+class _Plan(Struct):
     """What becomes of each file, worked out before anything is written."""
 
     targets: dict[str, Target]

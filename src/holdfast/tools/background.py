@@ -7,13 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Final, cast
 
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.commands import Started, ending, note_start, start
@@ -35,8 +35,7 @@ _PIECE: Final = 65_536
 _POLL_MS: Final = 100
 
 
-@dataclass(frozen=True)
-class Ended:
+class Ended(Struct, frozen=True):
     """A command in the background that has ended."""
 
     id: str

@@ -5,8 +5,9 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.ports import ToolContext
 from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, die_with_parent, started_at
@@ -22,8 +23,7 @@ _JOIN: Final = """IFS=; set -- "$*"; IFS=' \t\n'; eval "set --; $1\""""
 """Puts the arguments together again and runs them as one command."""
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Struct, frozen=True):
     """A command that runs."""
 
     process: "subprocess.Popen[bytes]"

@@ -1,8 +1,9 @@
 """Bytes as text and back, without losing one of them."""
 
 import re
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.tools.files import PROBE, Refused
 
@@ -20,8 +21,7 @@ _CONTROL: Final = re.compile(r"[\udc80-\udc9f]")
 """Bytes that text in latin-1 does not have, and other encodings do."""
 
 
-@dataclass(frozen=True)
-class Document:
+class Document(Struct, frozen=True):
     """The text of a file, and how it was written."""
 
     text: str

@@ -4,9 +4,10 @@ import errno
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+from msgspec import Struct
 
 from holdfast.ports import ToolOutput
 
@@ -53,8 +54,7 @@ class Located(Protocol):
         """The absolute paths of the call as written, and where each led when the call was judged."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A file that a call names."""
 
     shown: str

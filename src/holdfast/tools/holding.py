@@ -10,8 +10,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.tools.files import LARGEST, Refused, Target, version_of
 from holdfast.tools.locks import open_locked, take, turn
@@ -29,8 +30,7 @@ class Overtaken(Refused):
         super().__init__("changed", f"{target.shown!r} was changed by somebody else meanwhile. Read it again.")
 
 
-@dataclass(frozen=True)
-class Keepsake:
+class Keepsake(Struct, frozen=True):
     """What a new file takes over from another: mode and owner, and the attributes behind a handle."""
 
     facts: os.stat_result

@@ -1,9 +1,10 @@
 """Numbered lines of a text file, within bounds, however large the file and its lines are."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from io import StringIO
 from typing import BinaryIO, Final, Protocol
+
+from msgspec import Struct
 
 from holdfast.tools.encoding import Document
 from holdfast.tools.files import PROBE, Refused
@@ -16,8 +17,7 @@ SCANNED: Final = 1024 * 1024 * 1024
 """Bytes that one call looks through."""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line without its end."""
 
     text: str

@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.tools.difference import common
 from holdfast.tools.files import Refused
@@ -18,8 +19,7 @@ COUNTED: Final = 1000
 Span = tuple[int, int]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(Struct, frozen=True):
     """One replacement."""
 
     old: str
@@ -27,8 +27,7 @@ class Change:
     everywhere: bool = False
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """A text after a replacement."""
 
     text: str

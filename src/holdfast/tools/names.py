@@ -3,8 +3,9 @@
 import os
 import re
 import stat
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.files import is_stream
@@ -21,8 +22,7 @@ def shown_name(raw: bytes) -> str:
     return "$'" + _ODD_BYTE.sub(_escaped, raw).decode("ascii") + "'"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a search begins."""
 
     cwd: str

@@ -3,8 +3,9 @@
 import json
 import os
 import re
-from dataclasses import dataclass
 from typing import Annotated, Literal
+
+from msgspec import Struct
 
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.define import tool
@@ -38,8 +39,7 @@ async def notebook_edit(
     return await revise(context, notebook_path, edit.rewrite)
 
 
-@dataclass(frozen=True)
-class _Edit:
+class _Edit(Struct, frozen=True):
     mode: EditMode
     cell: str
     kind: CellType | None

@@ -8,8 +8,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.tools.files import Refused, Target, is_stream
 
@@ -21,8 +22,7 @@ _NO_SYNC: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 """What file systems answer whose folders cannot be synced."""
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A name in a folder whose handle is held. The name may be free."""
 
     target: Target

@@ -12,12 +12,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 CALL_VARIABLE: Final = "HOLDFAST_CALL"
 """The environment variable that carries the id of the call to everything that it starts."""
@@ -33,8 +33,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _POLL_S: Final = 0.02
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(Struct, frozen=True):
     """What `/proc` says of a process."""
 
     pid: int

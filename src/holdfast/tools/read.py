@@ -1,12 +1,11 @@
 """The tool `Read`: text as numbered lines, images to look at, notebooks and PDF files as text."""
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, BinaryIO, Final
 
 import anyio.to_thread
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.define import tool
@@ -50,8 +49,7 @@ async def read_file(
     return output
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """What a file holds, and the version that was read."""
 
     version: str

@@ -1,11 +1,11 @@
 """Changing a file by what it holds: read and replaced while it is held, so that no change of anybody is lost."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.files import Refused, Target, in_words, target_of
@@ -18,8 +18,7 @@ TRIES: Final = 5
 HAD_CHANGED: Final = "The file had changed since you last saw it; the change was made to its present content."
 
 
-@dataclass(frozen=True)
-class Rewritten:
+class Rewritten(Struct, frozen=True):
     """The new content, and what to say of it."""
 
     content: bytes

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.tools.processes import wait_for
 from holdfast.vocab.keys import without_keys
@@ -38,8 +38,7 @@ class NoRipgrep(Exception):
         )
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True):
     """What rg printed."""
 
     output: bytes

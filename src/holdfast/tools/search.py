@@ -2,12 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 import anyio.to_thread
 import msgspec
-from msgspec import Meta, field
+from msgspec import Meta, Struct, field
 
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.files import STREAMS
@@ -181,8 +180,7 @@ _Line = tuple[bytes, "re.Match[bytes] | None"]
 _GAP: Final[_Line] = (b"", None)
 
 
-@dataclass(frozen=True)
-class _File:
+class _File(Struct, frozen=True):
     """What was found in one file."""
 
     path: bytes

@@ -4,10 +4,10 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Annotated, Final, Union
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.ports import ToolContext
 from holdfast.vocab.errors import UserError
@@ -25,8 +25,7 @@ _Field = tuple[str, object] | tuple[str, object, object]
 """As `defstruct` takes it: name and type, and a default for what may be left out."""
 
 
-@dataclass(frozen=True)
-class Parameters:
+class Parameters(Struct, frozen=True):
     """The arguments that a function takes from a model."""
 
     signature: inspect.Signature

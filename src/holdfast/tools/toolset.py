@@ -3,11 +3,11 @@
 import difflib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.ports import Tool
 from holdfast.vocab.errors import UserError
@@ -18,8 +18,7 @@ DEEPEST: Final = 64
 _BRACKETS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Toolset:
+class Toolset(Struct, frozen=True):
     """Tools in a fixed order, each with its own name."""
 
     by_name: Mapping[str, Tool]

@@ -2,8 +2,9 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 from holdfast.logic.results import Denial, TurnResult
 from holdfast.logic.usage import add
@@ -24,8 +25,7 @@ CEILINGS: Final = frozenset({"turn_limit", "budget"})
 """Codes of turns that reached a limit which somebody set."""
 
 
-@dataclass(frozen=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """What one model used and cost."""
 
     usage: Usage = field(default_factory=Usage)
@@ -82,8 +82,7 @@ class Account:
             self.by_model[model] = self.by_model.get(model, Spent()).plus(usage, cost)
 
 
-@dataclass(frozen=True, kw_only=True)
-class About:
+class About(Struct, frozen=True, kw_only=True):
     """What a session is, when it is opened."""
 
     cwd: str
@@ -100,8 +99,7 @@ class About:
     """Names, and how it stands with each."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Answered:
+class Answered(Struct, frozen=True, kw_only=True):
     """A command that is over and that spoke to no model of the session."""
 
     name: str
@@ -117,8 +115,7 @@ class Answered:
     """Micro-cents; a skill in a session of its own has some."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ended:
+class Ended(Struct, frozen=True, kw_only=True):
     """A turn that is over, with everything that can be said of it."""
 
     result: TurnResult

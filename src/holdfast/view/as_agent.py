@@ -1,11 +1,11 @@
 """`--agent`: a session that is one of the agents that were found. Which one is settled when it begins, and holds from then on."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast import shelf
 from holdfast.config.finding import Finder

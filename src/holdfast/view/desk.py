@@ -1,10 +1,10 @@
 """Questions that wait for an answer from outside."""
 
 from collections import deque
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from holdfast.ports import Answer, Question
@@ -15,8 +15,7 @@ Input = dict[str, object]
 NOBODY: Final = Answer(allowed=False, nobody=True)
 
 
-@dataclass(eq=False, slots=True)
-class _Waiting:
+class _Waiting(Struct, eq=False):
     question: Question
     answered: anyio.Event = field(default_factory=anyio.Event)
     answer: Answer = NOBODY

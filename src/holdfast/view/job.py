@@ -1,9 +1,10 @@
 """What one run without a person is to do."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.config.finding import Finder
 from holdfast.options import Options
@@ -18,8 +19,7 @@ Complain = Callable[[str], None]
 """Tells a person something, beside the output."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Struct, frozen=True, kw_only=True):
     """What one run is to do."""
 
     options: Options

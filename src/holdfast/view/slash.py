@@ -2,11 +2,11 @@
 
 import difflib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.commands.spec import CommandResult, Submission
@@ -23,8 +23,7 @@ _RESET: Final = "This run keeps its session. A new one begins with the next `hol
 _DOCTOR: Final = "`holdfast doctor` says more."
 
 
-@dataclass(frozen=True, kw_only=True)
-class Ran:
+class Ran(Struct, frozen=True, kw_only=True):
     """What came of a command that spoke to no model, or of one that is none."""
 
     name: str

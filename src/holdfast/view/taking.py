@@ -2,9 +2,9 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 from holdfast.commands.spec import CommandResult
 from holdfast.kit.mentions import mentioned
@@ -18,8 +18,7 @@ from holdfast.vocab.events import InputReceived
 from holdfast.vocab.messages import Text
 
 
-@dataclass(frozen=True, kw_only=True)
-class Taken:
+class Taken(Struct, frozen=True, kw_only=True):
     """What is sent."""
 
     prompt: Prompt

@@ -1,6 +1,5 @@
 """One run of a session without a person: input is delivered, what happens is printed, and the end becomes an exit code."""
 
-import dataclasses
 from collections.abc import Iterable
 
 import anyio
@@ -278,7 +277,7 @@ class Talk:
         )
         if kit is None:
             return about
-        return dataclasses.replace(
+        return replace(
             about,
             commands=tuple(spec.name for spec in session.list_commands()),
             skills=tuple(each.name for each in kit.found.skills),

@@ -1,10 +1,10 @@
 """What sessions used, added up by day, model or project, as lines with bars that fit the width there is."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Final, Literal
 
+from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
 
 from holdfast.logic.pricing import dollars
@@ -20,8 +20,7 @@ _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _LEAST_BAR: Final = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spent:
+class Spent(Struct, frozen=True, kw_only=True):
     """One model call, and what it used."""
 
     keys: Mapping[By, str]
@@ -32,8 +31,7 @@ class Spent:
     """Whether the cost was reckoned now, from the prices of today."""
 
 
-@dataclass
-class Sum:
+class Sum(Struct):
     """Calls added up."""
 
     calls: int = 0
@@ -106,8 +104,7 @@ class Ledger:
         return [model for model, each in self.rows("model") if each.unpriced]
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """A line of a chart: columns, then a bar."""
 
     columns: str

@@ -11,12 +11,12 @@ import inspect
 import json
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Final, get_args
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.vocab.deltas import DELTAS, Lagged, Notice
 from holdfast.vocab.event import By
@@ -54,8 +54,7 @@ def render() -> str:
     return json.dumps(event_schema(), indent=1, ensure_ascii=False) + "\n"
 
 
-@dataclass(frozen=True, kw_only=True)
-class FieldText:
+class FieldText(Struct, frozen=True, kw_only=True):
     """A field as its author wrote it."""
 
     name: str

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import FsScope
@@ -24,8 +25,7 @@ Access = Literal["closed", "read", "write"]
 FRESH: Final = "fresh"
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """A file or folder without links on the way, and what a program may do with it and all below."""
 
     path: str
@@ -34,8 +34,7 @@ class Place:
     """The folder that stands there instead of the real one; `FRESH` for an empty one that lasts as long as the command."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Walls:
+class Walls(Struct, frozen=True, kw_only=True):
     """The plan of one session."""
 
     scope: FsScope

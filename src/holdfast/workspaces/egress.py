@@ -11,12 +11,12 @@ import functools
 import socket
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 import anyio
 import httpx
+from msgspec import Struct, field
 
 from holdfast.vocab.errors import EgressRefused, UserError
 from holdfast.workspaces.egress_body import EgressLimits
@@ -39,8 +39,7 @@ async def resolve_by_system(name: str) -> Sequence[str]:
     return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Egress:
+class Egress(Struct, frozen=True, kw_only=True, dict=True):
     """Where requests may go."""
 
     allow_hosts: Collection[str] | None = None

@@ -3,12 +3,12 @@
 import zlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import anyio
 import httpcore
 import httpx
+from msgspec import Struct
 
 from holdfast.vocab.errors import EgressRefused
 
@@ -20,8 +20,7 @@ MEMBERS: Final = 64
 """Parts that a packed body may be put together of."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EgressLimits:
+class EgressLimits(Struct, frozen=True, kw_only=True):
     """How long a request may take and how much it may bring. None lifts a limit, for streams that have no end."""
 
     connect_s: float | None = 10.0

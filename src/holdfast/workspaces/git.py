@@ -9,12 +9,12 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import without_keys
@@ -26,8 +26,7 @@ MOST_BYTES: Final = 8_388_608
 """How much of its output is kept."""
 
 
-@dataclass(frozen=True)
-class GitOutput:
+class GitOutput(Struct, frozen=True):
     """What a git command said."""
 
     code: int

@@ -11,8 +11,9 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from holdfast.logic.checkpoint_plan import inside
 from holdfast.logic.checkpoint_tree import Entry
@@ -29,8 +30,7 @@ class NotPutBack(Exception):
     """A path stays as it is; the message says why."""
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A name in a folder whose handle is held."""
 
     folder: int

@@ -7,9 +7,10 @@ import os
 import stat
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.workspaces.confine import Access, Walls, inside
 from holdfast.workspaces.project import project_root
@@ -46,8 +47,7 @@ _LEVELS, _FOLDERS, _MOST = 3, 2000, 300
 _PASSED: Final = frozenset((".git", "node_modules", *(name for name in SEALED if "/" not in name)))
 
 
-@dataclass(frozen=True)
-class Seal:
+class Seal(Struct, frozen=True):
     """Something inside a working folder that keeps its name, and when `access` is `read` its content too."""
 
     path: str

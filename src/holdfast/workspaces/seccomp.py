@@ -11,8 +11,9 @@ import socket
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 ROUTES_ONLY: Final = (socket.AF_INET, socket.AF_INET6, 16)
 """The kinds of sockets that lead nowhere in a network of one's own: IPv4, IPv6, and the kernel's list of routes."""
@@ -98,8 +99,7 @@ _SET_SECCOMP: Final = 22
 _FILTER: Final = 2
 
 
-@dataclass(frozen=True)
-class _Machine:
+class _Machine(Struct, frozen=True):
     audit: int
     """What the kernel calls it; a call made the 32-bit way has another one."""
     calls: Mapping[str, int]

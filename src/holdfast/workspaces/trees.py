@@ -10,9 +10,10 @@ import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
+
+from msgspec import Struct, field
 
 from holdfast.logic.checkpoint_tree import Entry, Facts, Tree
 
@@ -33,8 +34,7 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """How much is kept of a folder."""
 
     files: int = 50_000
@@ -47,8 +47,7 @@ class TooMuch(Exception):
     """A folder cannot be kept; the message says why."""
 
 
-@dataclass
-class Walk:
+class Walk(Struct):
     """One look at a folder. `portions` must be used up before `tree` is there; each step of it may run in another thread."""
 
     root: bytes
@@ -67,6 +66,9 @@ class Walk:
     _fresh: dict[str, bytes] = field(default_factory=dict)
     _waiting: int = 0
     _reads: bool = True
+    _until: float = 0.0
+    _known: Mapping[bytes, Entry] = {}
+    _device: int = 0
 
     def portions(self) -> Iterator[Mapping[str, bytes]]:
         """Contents by hash that are not stored yet, some at a time. Raise `TooMuch` when a limit is passed."""

@@ -1,10 +1,10 @@
 """The JSON that a hook answers with: every field that decides something is checked, and what is wrong is never a yes."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.vocab.event import Decision
@@ -18,8 +18,7 @@ _UNUSED: Final = (
 """Fields that are understood and have no effect: a hook adds to what is said, it does not grant or rename."""
 
 
-@dataclass
-class Said:
+class Said(Struct):
     """What was found in an answer so far."""
 
     event: str

@@ -1,9 +1,10 @@
 """Rules, sorted by what they are about."""
 
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.logic.permissions.calls import ALIASES, EDITORS, READERS, usual_name
 from holdfast.vocab.rules import Rule
@@ -16,8 +17,7 @@ DEFAULT_RULES: Final = tuple(
 """What may always be read and searched: the folders that instructions, skills and settings are kept in."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # told apart by identity, at once
-class Side:
+class Side(Struct, frozen=True, eq=False):  # told apart by identity, at once
     """The rules of one decision."""
 
     every: tuple[Rule, ...]
@@ -42,8 +42,7 @@ class Side:
         return bool(self.shell or self.reads or self.edits or self.cd)
 
 
-@dataclass(frozen=True, slots=True)
-class Book:
+class Book(Struct, frozen=True):
     """All rules that hold here."""
 
     deny: Side

@@ -6,9 +6,10 @@ Words are joined with a mark that no pattern holds, so that `npm "run test"` is 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.logic.acts import Command, Layer, Script
 from holdfast.logic.permissions.hidden_programs import may_run
@@ -32,8 +33,7 @@ Pieces = tuple[str, ...]
 """What stands between the wildcards of a pattern."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPattern:
+class CommandPattern(Struct, frozen=True):
     """A pattern, ready to be compared."""
 
     raw: str

@@ -3,9 +3,10 @@
 import ipaddress
 import re
 import unicodedata
-from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import unquote
+
+from msgspec import Struct
 
 from holdfast.logic.permissions.texts import matches_text
 from holdfast.logic.permissions.wildcards import star_match
@@ -32,8 +33,7 @@ _LOCAL_NAMES: Final = ("localhost", "local", "internal", "lan", "home", "corp", 
 Standing = Literal["public", "private", "metadata"]
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """Where a URL goes."""
 
     host: str

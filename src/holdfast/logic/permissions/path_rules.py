@@ -7,9 +7,10 @@ depth, `/x` is taken as absolute too; what allows is read to the letter.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions.paths import Spot, fold, plain
@@ -19,8 +20,7 @@ from holdfast.vocab.rules import Rule
 _WILD: Final = frozenset("*?[")
 
 
-@dataclass(frozen=True, slots=True)
-class PathPattern:
+class PathPattern(Struct, frozen=True):
     """A pattern, ready to be compared."""
 
     patterns: tuple[re.Pattern[str], ...]

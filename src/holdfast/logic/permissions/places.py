@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final, Literal
+
+from msgspec import Struct
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions.lists import read_lists
@@ -84,8 +85,7 @@ def device(spot: Spot) -> bool:
     return any(_DEVICE.match(path) for path in spot.all)
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # there is one for each list and system: told apart by identity, at once
-class _Table:
+class _Table(Struct, frozen=True, eq=False):  # there is one for each list and system: told apart by identity, at once
     """The names of one list, ready to be compared."""
 
     pattern: re.Pattern[str]

@@ -1,10 +1,10 @@
 """An answer of the Messages API, and the reply that comes of it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.ports import ModelReply
 from holdfast.providers.anthropic.loose import Fields, number_at, object_at, text_at
@@ -31,8 +31,7 @@ _TELLING: Final = (
 _MAX_CONTENT: Final = 500
 
 
-@dataclass(kw_only=True)
-class Block:
+class Block(Struct, kw_only=True):
     """One block of the content: as it began, and what was added since."""
 
     start: Fields
@@ -80,8 +79,7 @@ class Block:
         return block
 
 
-@dataclass(kw_only=True)
-class Answer:
+class Answer(Struct, kw_only=True):
     """What has come of one answer."""
 
     id: str = ""

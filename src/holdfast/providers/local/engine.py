@@ -10,11 +10,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.providers.local.gguf import read_template
 from holdfast.providers.local.pins import ModelPin, megabytes
@@ -131,8 +131,7 @@ class Engine:
         return " / ".join(line.strip() for line in lines[-4:] if line.strip())
 
 
-@dataclass
-class Engines:
+class Engines(Struct):
     """The engines of this process, one for each model file."""
 
     start: Callable[[Settings], Engine] = Engine.start

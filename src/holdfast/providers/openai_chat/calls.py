@@ -4,17 +4,15 @@ The rule is that pieces with one index are one call. Servers break it: they leav
 name with every piece, or give every call the index 0.
 """
 
-from dataclasses import dataclass, field
-
 import msgspec
+from msgspec import Struct, field
 
 from holdfast.providers.openai_chat.words import json_text, mended, shown
 from holdfast.vocab.deltas import ToolArgsDelta
 from holdfast.vocab.messages import ToolCall
 
 
-@dataclass(slots=True, eq=False)
-class OpenCall:
+class OpenCall(Struct, eq=False):
     """A call whose pieces are still arriving."""
 
     index: int | None

@@ -3,8 +3,9 @@
 import binascii
 from base64 import b64decode
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Final, Literal
+
+from msgspec import Struct, field
 
 from holdfast.providers.openai_chat.words import json_text, mended, mended_value, shown
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta
@@ -14,8 +15,7 @@ LONGEST_NOTE: Final = 500
 """Characters of a server block that are kept for people."""
 
 
-@dataclass(slots=True, eq=False)
-class Block:
+class Block(Struct, eq=False):
     """A stretch of one kind. `form` is how the server writes it: a field of the message, or a type of part in a list."""
 
     kind: Literal["text", "reasoning", "other"]

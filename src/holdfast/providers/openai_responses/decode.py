@@ -1,8 +1,9 @@
 """Reads one answer of the Responses API, streamed or whole."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from holdfast.logic.parts import clean
 from holdfast.ports import ModelReply
@@ -43,8 +44,7 @@ _ITEM_OF: Final = {
 """The item that a piece belongs to, for servers that do not announce their items."""
 
 
-@dataclass(kw_only=True)
-class _Slot:
+class _Slot(Struct, kw_only=True):
     """One output item while it arrives."""
 
     item: Fields

@@ -3,8 +3,9 @@
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
 
 from holdfast.logic.hooks.spec import AgentHook, HookSpec, PromptHook
 from holdfast.logic.hooks.verdict import HookAnswer
@@ -28,8 +29,7 @@ MakeClient = Callable[[HookSpec], "httpx.AsyncClient"]
 _numbers: Final = itertools.count(1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Means:
+class Means(Struct, frozen=True, kw_only=True):
     """Everything that a run of hooks may use."""
 
     cwd: str

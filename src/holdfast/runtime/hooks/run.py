@@ -2,10 +2,10 @@
 
 import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from holdfast.logic.hooks.answers import is_ok_form, read_answer, read_ok
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
 
-@dataclass(frozen=True)
-class HookRun:
+class HookRun(Struct, frozen=True):
     """One hook that ran: how it ended, what it said, how long it took."""
 
     spec: HookSpec

@@ -4,13 +4,13 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 import anyio
 import anyio.to_thread
 import httpx
+from msgspec import Struct
 
 from holdfast.tools.web.pages import EXPLANATION, explanation, read_page
 from holdfast.tools.web.ports import Clients, Page, Unfetched
@@ -29,8 +29,7 @@ READING_S: Final = 60.0
 """How long it may take to make sense of what came."""
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+class Elsewhere(Struct, frozen=True):
     """The page is said to be at another host, which nobody has judged yet."""
 
     location: str

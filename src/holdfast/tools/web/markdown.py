@@ -5,10 +5,11 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from html import unescape
 from typing import Final
 from urllib.parse import urljoin
+
+from msgspec import Struct
 
 from holdfast.tools.web.markdown_blocks import BREAK, COLUMNS, Blocks, Frame, Table, in_lines, in_one_line
 from holdfast.tools.web.parsing import BoundedParser, Enough
@@ -23,8 +24,7 @@ MAIN_CHARS: Final = 200
 """So much text makes a page's main part worth reading alone."""
 
 
-@dataclass(frozen=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """A page as it reads."""
 
     title: str
@@ -75,8 +75,7 @@ _HIDDEN: Final = re.compile(
 _LANGUAGE: Final = re.compile(r"(?:^|\s)(?:language|lang|highlight-source|brush:)-?\s*([\w+#.-]{1,30})")
 
 
-@dataclass
-class _Open:
+class _Open(Struct):
     """An element that has not ended."""
 
     name: str

@@ -1,8 +1,9 @@
 """Markdown put together block by block: paragraphs, lists, quotes, tables, with the prefixes of whatever they stand in."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 BREAK: Final = "\x1e"
 """A line break that was asked for, among blanks that mean nothing."""
@@ -12,8 +13,7 @@ COLUMNS: Final = 50
 """Columns that a table may have."""
 
 
-@dataclass
-class Frame:
+class Frame(Struct):
     """Something that its blocks are indented in: an item of a list, a quotation."""
 
     first: str
@@ -21,8 +21,7 @@ class Frame:
     used: bool = False
 
 
-@dataclass
-class Table:
+class Table(Struct):
     """A table that is being read. One with a table inside only lays out the page, and is read as text."""
 
     rows: list[list[str]] = field(default_factory=list)

@@ -1,10 +1,10 @@
 """What the tools of the web need from outside. Layers keep them from knowing who plays these roles."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+from msgspec import Struct
 
 from holdfast.vocab.messages import InlineMedia
 
@@ -18,8 +18,7 @@ Summarise = Callable[[str, str], Awaitable[str]]
 """Answers a question about a page: takes the page, framed, and the question. Whoever answers has no tools: the page may try to use them."""
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """A page as it can be shown."""
 
     url: str
