@@ -41,10 +41,10 @@ def person_notes(reading: Reading) -> Notes:
     return Notes(files=(*files, *rules.files), scoped=rules.scoped)
 
 
-def agent_notes(reading: Reading) -> Notes:
-    """What the project tells every agent, the root's first."""
+def agent_notes(reading: Reading, folders: Sequence[Path] | None = None) -> Notes:
+    """What the project tells every agent, the root's first; or what `folders` do."""
     found: list[TextFile] = []
-    for folder in reading.place.walk:
+    for folder in reading.place.walk if folders is None else folders:
         roots = _roots(reading, folder)
         override = tuple(_taken(reading, (folder / OVERRIDE,), roots, roots))
         reading.look(folder / AGENTS)
@@ -52,11 +52,11 @@ def agent_notes(reading: Reading) -> Notes:
     return Notes(files=tuple(found))
 
 
-def project_notes(reading: Reading) -> Notes:
-    """The project's notes and rules, the root's first."""
+def project_notes(reading: Reading, folders: Sequence[Path] | None = None) -> Notes:
+    """The project's notes and rules, the root's first; or those of `folders`."""
     found: list[TextFile] = []
     scoped: list[tuple[str, str]] = []
-    for folder in reading.place.walk:
+    for folder in reading.place.walk if folders is None else folders:
         roots = _roots(reading, folder)
         found += _taken(reading, (folder / CLAUDE, folder / ".claude" / CLAUDE), roots, roots)
         rules = _rules(reading, folder / RULES, roots, roots)

@@ -59,9 +59,11 @@ class Kit:
 
     def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
         """Work for the session that `runner` drives, with the commands of `modules`."""
-        from holdfast.kit.including import Including  # noqa: PLC0415 - it needs what a look around has loaded
+        from holdfast.instructions.subfolders import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
+        from holdfast.kit.including import Including  # noqa: PLC0415 - likewise
 
         self._runner = runner
+        runner.world.find_notes = SubfolderNotes(lambda: self._around.place, runner.world.state).find
         self._including = Including(runner.world)
         for module in modules:
             self.commands.add_module(module)

@@ -14,14 +14,18 @@ from holdfast.logic.transcript import Transcript, TranscriptSnapshot
 from holdfast.logic.usage import UsageTotals
 from holdfast.vocab.deltas import Notice
 from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_instructions import InstructionsRead
-from holdfast.vocab.event_limits import CompactionUndone
+from holdfast.vocab.event_instructions import InstructionsRead, NotesShown
+from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.event_tools import FileSeen, OutputKept
-from holdfast.vocab.events import Rewound, SlotWritten, TurnCompleted
+from holdfast.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted
 from holdfast.vocab.specs import SessionMeta
 
 SHAPE: Final = 1
 """Raise it when the form of a snapshot changes in a way that the digest of the types does not show."""
+
+
+_FORGETS: Final = (Compacted, CompactionUndone, HistoryCleared, Rewound)
+"""After these nobody knows what the model still has before it."""
 
 
 class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +39,7 @@ class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     seen: dict[str, str]
     outputs: dict[str, str]
     instructions: str
+    notes: dict[str, str]
     turns: dict[str, TurnResult]
     inputs: Inputs
     open_turn: str
@@ -48,6 +53,7 @@ class State:
         "instructions",
         "life",
         "meta",
+        "notes",
         "outputs",
         "progress",
         "results",
@@ -71,6 +77,8 @@ class State:
         """Whole outputs that were put away: the names that the model knows, and the hashes of their blobs."""
         self.instructions = ""
         """Hash of the instructions that were written down last."""
+        self.notes: dict[str, str] = {}
+        """Notes of folders that the conversation has: the names of their files, and the hash of each."""
 
     def apply(self, record: Recorded) -> tuple[Notice, ...]:
         """Take an event in; return what is to be announced."""
@@ -97,6 +105,10 @@ class State:
             self.outputs[record.event.output] = record.event.sha256
         elif isinstance(record.event, InstructionsRead):
             self.instructions = record.event.sha256
+        elif isinstance(record.event, NotesShown):
+            self.notes[record.event.path] = record.event.sha256
+        elif isinstance(record.event, _FORGETS) or _is_abandoned(record):
+            self.notes = {}
         return notices
 
     def outline(self, records: Iterable[Recorded]) -> None:
@@ -114,6 +126,7 @@ class State:
             seen=self.seen,
             outputs=self.outputs,
             instructions=self.instructions,
+            notes=self.notes,
             turns=self.results.turns,
             inputs=self.results.inputs,
             open_turn=self.results.open,
@@ -135,6 +148,7 @@ class State:
             "seen": dict(sorted(self.seen.items())),
             "outputs": dict(sorted(self.outputs.items())),
             "instructions": self.instructions,
+            "notes": dict(sorted(self.notes.items())),
             "slots": msgspec.to_builtins(self.slots, order="deterministic"),
         }
 
@@ -158,7 +172,7 @@ def restore(content: bytes) -> State:
     state = State()
     state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
     state.slots, state.seen, state.outputs = kept.slots, kept.seen, kept.outputs
-    state.instructions = kept.instructions
+    state.instructions, state.notes = kept.instructions, kept.notes
     state.results = Results(kept.turns, kept.inputs, kept.open_turn)
     state.transcript = Transcript(kept.transcript)
     return state
@@ -166,8 +180,9 @@ def restore(content: bytes) -> State:
 
 def needs_whole_log(records: Iterable[Recorded]) -> bool:
     """Whether `records` lead back to a path that a restored state does not have."""
-    return any(
-        isinstance(r.event, Rewound | CompactionUndone)
-        or (isinstance(r.event, TurnCompleted) and r.event.outcome == "abandoned")
-        for r in records
-    )
+    return any(isinstance(r.event, Rewound | CompactionUndone) or _is_abandoned(r) for r in records)
+
+
+def _is_abandoned(record: Recorded) -> bool:
+    """Whether a turn ends here that the conversation does not keep."""
+    return isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned"

@@ -7,13 +7,17 @@ import anyio.to_thread
 
 from holdfast.logic.parts import clean, make_durable
 from holdfast.ports import Confinement, Tool, ToolOutput
-from holdfast.runtime.barrier import Fault
+from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import ToolOutputDelta
 from holdfast.vocab.event import Draft, Event, Recorded, ToolOutcome
-from holdfast.vocab.events import ToolFinished, ToolStarted
+from holdfast.vocab.event_instructions import NotesShown
+from holdfast.vocab.event_tools import FileSeen
+from holdfast.vocab.events import FaultCaught, ToolFinished, ToolStarted
 from holdfast.vocab.messages import InFlightPart, MediaRef, Text, TextRef
 
+NOTES_S = 5.0
+"""How long the result of a tool waits for the notes of the folders that it went to."""
 KEPT_OUTPUT = 64 * 1024
 """Characters of streamed output that are kept for a call that is stopped."""
 
@@ -29,6 +33,8 @@ class RunTool:
         self._shown: list[str] = []
         self._size = 0
         self._checking = False
+        self._went: list[str] = []
+        """The files that the tool has read or written."""
         self._walls: Confinement | None = None
         self._open = next(call for call in world.state.progress.calls if call.id == record.event.call)
 
@@ -73,6 +79,8 @@ class RunTool:
 
     def note(self, event: Event) -> None:
         """Write an event with the next commit."""
+        if isinstance(event, FileSeen):
+            self._went.append(event.path)
         self._world.inbox.note(Draft(event=event, cause=self._id))
 
     async def emit(self, event: Event) -> None:
@@ -103,7 +111,14 @@ class RunTool:
                 "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
             )
         parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=clean(output.text)), *output.media)
-        return self._finish("failed" if output.failed else "ok", parts, code=output.code)
+        if output.failed:
+            return self._finish("failed", parts, code=output.code)
+        notes, shown = await self._notes()
+        finished = self._finish("ok", (*parts, *notes), code=output.code)
+        said = (
+            Draft(event=each, cause=self._id) for each in shown
+        )  # after the result: a log that ends between them has them told again
+        return Outcome((*finished.drafts, *said), finished.blobs)
 
     def stopped(self) -> Outcome:
         """What it had shown when it was told to stop."""
@@ -130,6 +145,18 @@ class RunTool:
             if found is not None:
                 return found
         return await tool.run(args, self)
+
+    async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[NotesShown, ...]]:
+        """What the folders of the files tell whoever works there. Nothing that goes wrong here is the tool's fault, nor a stop its end."""
+        find, places = self._world.find_notes, tuple(dict.fromkeys(self._went))
+        if find is None or not places:
+            return (), ()
+        with anyio.move_on_after(NOTES_S, shield=True):
+            found = await guarded("notes", lambda: find(places, self.call))
+            if not isinstance(found, Fault):
+                return ((Text(text=found[0]),) if found[0] else ()), found[1]
+            self.note(FaultCaught(where="notes", kind=found.kind, message=found.trace[-2000:]))
+        return (), ()
 
     def _changed(self) -> tuple[InFlightPart, ...]:
         """What the model must know when it was not its own arguments that ran."""

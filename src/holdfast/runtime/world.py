@@ -16,6 +16,7 @@ from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.kept_files import Files
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Draft, Grant, Recorded
+from holdfast.vocab.event_instructions import NotesShown
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
 from holdfast.vocab.events import ChildFinished, ChildStarted
@@ -33,6 +34,9 @@ FindModel = Callable[[str], Awaitable[Model]]
 
 Look = Callable[[str, Mapping[str, object]], Awaitable[CallFacts | None]]
 """Looks at the paths of a call: the tool's name and its arguments."""
+
+FindNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown, ...]]]]
+"""Finds the notes of folders that a call went to, by its paths and its id: what the model was not told yet, and the events that say so."""
 
 KeepRules = Callable[[Sequence[str], Grant], Awaitable[str]]
 """Writes granted rules where later sessions find them; says why when it cannot."""
@@ -83,6 +87,7 @@ class World(Struct):
     instructions: str = ""
     asker: Asker | None = None
     look: Look = _look_at_nothing
+    find_notes: FindNotes | None = None
     keep_rules: KeepRules | None = None
     hear_hooks: HearHooks | None = None
     raise_walls: Callable[[], Confinement | None] | None = None

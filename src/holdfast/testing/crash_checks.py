@@ -14,6 +14,7 @@ from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.transcript import Transcript
 from holdfast.ports import ModelRequest
 from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_instructions import NotesShown
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.events import (
     ChildFinished,
@@ -84,7 +85,28 @@ def turns_end(log: Sequence[Recorded]) -> Iterator[str]:
             yield f"turn {record.event.number} ({record.id}) ended {ended[record.id]} times"
 
 
-AT_REST: Final[tuple[Check, ...]] = (log_is_whole, calls_have_one_result, inputs_are_taken_once, turns_end)
+def notes_are_before_the_model(log: Sequence[Recorded]) -> Iterator[str]:
+    """The notes of folders that the log says were shown are in a result of the conversation, and were shown once."""
+    shown: dict[str, str] = {}
+    for record in log:
+        match record.event:
+            case NotesShown(path=path, sha256=sha256):
+                if shown.get(path) == sha256:
+                    yield f"the notes {path} were shown twice"
+                shown[path] = sha256
+            case Compacted() | CompactionUndone() | HistoryCleared() | Rewound() | TurnCompleted(outcome="abandoned"):
+                shown = {}
+    told = "".join(part.text for _, content in results_on_path(log) for part in content or () if isinstance(part, Text))
+    yield from (f"nobody was shown the notes {path}" for path in shown if f'path="{path}"' not in told)
+
+
+AT_REST: Final[tuple[Check, ...]] = (
+    log_is_whole,
+    calls_have_one_result,
+    inputs_are_taken_once,
+    turns_end,
+    notes_are_before_the_model,
+)
 """What holds of a log when nothing is left to do."""
 
 

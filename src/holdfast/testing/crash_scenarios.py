@@ -12,6 +12,7 @@ from holdfast.testing.crash_cast import LONG, call, played
 from holdfast.testing.crash_files import FILES
 from holdfast.testing.crash_hooks import HOOKS
 from holdfast.testing.crash_limits import LIMITS
+from holdfast.testing.crash_notes import NOTED
 from holdfast.testing.crash_stage import Scenario, Stage
 from holdfast.vocab.deltas import TextDelta
 from holdfast.vocab.errors import TurnError
@@ -221,7 +222,7 @@ REWOUND: Final = Scenario(
     act=_rewound,
 )
 
-SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND, *LIMITS, *HOOKS, FILES)
+SCENARIOS: Final = (SERIAL, PARALLEL, APPROVAL, STEERED, INTERRUPTED, FORKED, REWOUND, *LIMITS, *HOOKS, FILES, NOTED)
 """All of them."""
 
 

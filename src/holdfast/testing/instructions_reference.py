@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from holdfast.instructions import imports, listing, reading, tasks
+from holdfast.instructions import imports, listing, reading, subfolders, tasks
 from holdfast.instructions.parts import KINDS, LEAST_LISTING, LISTING_SHARE, TOTAL_LIMIT, PartKind
 from holdfast.instructions.place import PART_LIMIT
 
@@ -20,6 +20,8 @@ def instructions_document() -> str:
         deep=imports.DEEPEST,
         tasks=tasks.MOST_TASKS,
         described=listing.LONGEST,
+        notes=_bytes(subfolders.LIMIT),
+        foreign=", ".join(f"`{each}`" for each in sorted(subfolders.FOREIGN)),
     )
 
 
@@ -52,6 +54,12 @@ below the home folder on, or, elsewhere, in the working folder alone. A file tha
 or an import, is taken once. Of one file {file} are read, of a part that is made of files {part} are shown; when there is more,
 every file gets a fair share and says where it was cut. Characters that nobody sees are left out and reported, and so is every
 file that was skipped. A branch that changes during a session changes nothing by itself.
+
+## Folders that a session only goes to
+
+Other folders of the project may have notes too. They are shown with the result of the first call that reads or writes a file there,
+outermost folder first, {notes} at most, and `NotesShown` says so in the log. They are not shown again before they change, or before a
+compaction, a rewind or a fresh start takes them out of the conversation. Folders of what others wrote ({foreign}) are not asked.
 
 ## Files that notes name
 

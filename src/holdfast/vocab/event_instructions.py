@@ -30,3 +30,13 @@ class InstructionsRead(Event, frozen=True, kw_only=True):
     """`start`, `changed` (a file did), `compacted`, `resumed`, or `asked` (somebody asked for it)."""
     problems: tuple[str, ...] = ()
     """What was left out, with file and line."""
+
+
+class NotesShown(Event, frozen=True, kw_only=True):
+    """The notes of a folder were shown with the result of the call that first went there."""
+
+    path: str
+    """The file, as people call it: below the project's root."""
+    sha256: str
+    """Of its text."""
+    call: str

@@ -1,0 +1,92 @@
+"""Notes of folders that a session only goes to: they are shown with the first result from there, once."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from holdfast.instructions.base import STRANGERS, SUBFOLDER
+from holdfast.instructions.fitting import fit_files
+from holdfast.instructions.notes import agent_notes, project_notes
+from holdfast.instructions.place import KIB, Place
+from holdfast.instructions.reading import Reading, TextFile
+from holdfast.logic.parts import digest
+from holdfast.logic.state import State
+from holdfast.vocab.event_instructions import NotesShown
+
+LIMIT: Final = 16 * KIB
+"""Bytes of notes that one result brings along."""
+DEEPEST: Final = 16
+"""Folders between the project's root and a file whose notes are looked for."""
+FOREIGN: Final = frozenset(
+    (".git", "node_modules", "bower_components", "site-packages", ".venv", "venv", "vendor", "third_party")
+)
+"""Folders of what others wrote: their notes are not the project's."""
+
+
+class SubfolderNotes:
+    """What the folders of files tell whoever works there, as far as the conversation does not have it."""
+
+    def __init__(self, place: Callable[[], Place], state: State) -> None:
+        self._place = place
+        self._state = state
+        self._telling: dict[str, tuple[str, str]] = {}
+        """By file: what is being told, and by which call. Calls that run together do not tell it twice."""
+
+    async def find(self, paths: Sequence[str], call: str) -> tuple[str, tuple[NotesShown, ...]]:
+        """The notes of the folders of `paths` that are news, framed, and the events that say so."""
+        place = self._place()
+        if place.bare or place.system_prompt is not None:
+            return "", ()
+        found = await anyio.to_thread.run_sync(partial(read_notes, place, paths), abandon_on_cancel=True)
+        news = [each for each in found if self._is_news(each, call)]
+        if not news:
+            return "", ()
+        shown = tuple(NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in news)
+        self._telling |= {each.path: (each.sha256, call) for each in shown}
+        ahead = SUBFOLDER if place.trusted else STRANGERS
+        return "\n\n" + fit_files(news, LIMIT, strangers=not place.trusted, ahead=ahead).text, shown
+
+    def _is_news(self, file: TextFile, call: str) -> bool:
+        told = _digest(file)
+        if self._state.notes.get(file.shown) == told:
+            return False
+        telling, by = self._telling.get(file.shown, ("", ""))
+        return telling != told or by == call or all(by != each.id for each in self._state.progress.calls)
+
+
+def read_notes(place: Place, paths: Sequence[str]) -> list[TextFile]:
+    """The notes of the folders of `paths` below the project's root that the instructions do not have, outermost first. Blocks on files."""
+    folders = sorted({folder for path in paths for folder in _folders(place, path)}, key=lambda each: each.parts)
+    if not folders:
+        return []
+    reading = Reading(place)
+    found = [
+        file
+        for folder in folders
+        for notes in (agent_notes(reading, (folder,)), project_notes(reading, (folder,)))
+        for file in notes.files
+    ]
+    own = set(paths)
+    return [each for each in found if each.text.strip() and os.path.realpath(each.path) not in own]
+
+
+def _folders(place: Place, path: str) -> Iterator[Path]:
+    """The folders from below the root down to that of `path`, which has no links; none of those whose notes hold from the start."""
+    root = os.path.realpath(place.root)
+    if not path.startswith(f"{root.rstrip('/')}/"):
+        return
+    names = Path(path[len(root) :].lstrip("/")).parent.parts
+    if FOREIGN.intersection(names):
+        return
+    for depth in range(1, min(len(names), DEEPEST) + 1):
+        folder = place.root.joinpath(*names[:depth])
+        if folder not in place.walk:
+            yield folder
+
+
+def _digest(file: TextFile) -> str:
+    return digest(file.text.encode())

@@ -1,0 +1,41 @@
+"""The state of a session: what it forgets, and when."""
+
+import pytest
+
+from holdfast.logic.state import State
+from holdfast.testing.builders import recorded, started
+from holdfast.vocab.event import Event
+from holdfast.vocab.event_instructions import NotesShown
+from holdfast.vocab.event_limits import Compacted, CompactionUndone
+from holdfast.vocab.events import HistoryCleared, Rewound, TurnCompleted, TurnStarted
+
+SHOWN = NotesShown(path="api/AGENTS.md", sha256="ab", call="c")
+
+
+def after(*events: Event) -> State:
+    state = State()
+    for seq, event in enumerate((started(), *events), 1):
+        state.apply(recorded(event, seq))
+    return state
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Compacted(trigger="manual", first_kept=""),
+        CompactionUndone(compaction="t0.2"),
+        HistoryCleared(),
+        Rewound(to=""),
+        TurnCompleted(turn="t0.2", outcome="abandoned"),
+    ],
+    ids=lambda event: type(event).__name__,
+)
+def test_notes_of_folders_are_forgotten_with_the_results_that_brought_them(event: Event) -> None:
+    assert after(TurnStarted(number=1), SHOWN, event).notes == {}
+
+
+@pytest.mark.parametrize("outcome", ["completed", "failed", "interrupted"])
+def test_and_kept_with_them(outcome: str) -> None:
+    ended = TurnCompleted(turn="t0.2", outcome=outcome)  # type: ignore[arg-type]  # one of the outcomes
+
+    assert after(TurnStarted(number=1), SHOWN, ended).notes == {"api/AGENTS.md": "ab"}
