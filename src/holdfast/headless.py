@@ -94,7 +94,7 @@ async def _run(job: Job, out: BinaryIO, descriptor: int, complain: Complain, sto
         desk = Desk() if job.lines else None
         found = await settled(await _found(job, store, complain), store)
         found = await as_agent(found, store, model_given=job.options.model is not None)
-        options = replace(found, store=store, asker=desk.ask if desk else None)
+        options = replace(found, store=store, asker=desk.ask if desk else None, on_wait=complain)
         if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
             check_model(options)
         async with open_with(options) as session:

@@ -131,6 +131,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Code that lives as long as the session; see `holdfast.extensions.lifecycle.Extension`."""
     mcp_config: Sequence[str | Path] = ()
     """Files or JSON texts with MCP servers, besides those of the settings."""
+    on_wait: Callable[[str], None] | None = None
+    """Is told, in a sentence, what an opening waits for."""
     modules: Sequence["CommandModule"] = ()
     """Commands besides those that are built in."""
     checkpoints: bool = True

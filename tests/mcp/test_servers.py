@@ -11,10 +11,10 @@ import anyio
 import pytest
 
 from holdfast.mcp.connection import BACKOFF_S
-from holdfast.mcp.servers import ServerStatus
+from holdfast.mcp.servers import Servers, ServerStatus
 from holdfast.mcp.spec import ServerSpec
 from holdfast.tools.processes import look_at
-from tests.mcp.kit import by_name, fake, lines, said, servers, tool
+from tests.mcp.kit import by_name, fake, lines, means, said, servers, tool
 from tests.tools.context import RecordingContext, until
 
 ECHO = tool("echo", inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
@@ -105,6 +105,14 @@ async def test_a_server_that_does_not_greet_fails_alone(tmp_path: Path, greeting
         assert list(by_name(found)) == ["mcp__good__echo"]
         assert (status["bad"].state, status["good"].state) == ("failed", "connected")
         assert words in status["bad"].why
+
+
+async def test_whoever_waits_for_a_server_is_told_for_whom(tmp_path: Path) -> None:
+    heard: list[str] = []
+    slow = replace(fake(tmp_path, "slow", greeting="silent"), start_s=3)
+
+    async with Servers([slow], means(tmp_path), on_wait=heard.append):  # which does not sleep before it tells
+        assert heard == ["Waiting for MCP servers: 'slow', for 3 s at most."]
 
 
 @pytest.mark.parametrize(

@@ -63,14 +63,15 @@ def session_servers(
     keep: Keep | None = None,
     log: Callable[[str, str], None] | None = None,
     on_change: Callable[[str], None] | None = None,
+    on_wait: Callable[[str], None] | None = None,
     environment: Mapping[str, str] = os.environ,
     programs: Programs | None = None,
 ) -> Servers:
     """The servers of a session that works in `cwd`, not connected yet.
 
     `data` is the data folder with the book of approved tools; None approves all, for tests and for sessions that are kept nowhere.
-    `keep` puts long outputs away. `log` takes what servers log, `on_change` the name of a server whose offers have changed. `programs`
-    starts servers' programs otherwise than here, behind walls for instance.
+    `keep` puts long outputs away. `log` takes what servers log, `on_change` the name of a server whose offers have changed, `on_wait` a
+    sentence about servers that are slow to answer. `programs` starts servers' programs otherwise than here, behind walls for instance.
     """
     means = Means(
         programs=programs or ServerPrograms(),
@@ -84,7 +85,7 @@ def session_servers(
         guard=_guarded,
         version=VERSION,
     )
-    return Servers(specs, means, pins=None if data is None else PinBook(data), on_change=on_change)
+    return Servers(specs, means, pins=None if data is None else PinBook(data), on_change=on_change, on_wait=on_wait)
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

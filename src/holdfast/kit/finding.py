@@ -103,5 +103,7 @@ async def _servers(
         return None, notes
     from holdfast.extensions.mcp_servers import session_servers  # noqa: PLC0415 - likewise
 
-    servers = session_servers(found.specs, cwd=ground.cwd, data=data_dir(), roots=ground.roots, keep=outputs.keep)
+    servers = session_servers(
+        found.specs, cwd=ground.cwd, data=data_dir(), roots=ground.roots, keep=outputs.keep, on_wait=options.on_wait
+    )
     return await stack.enter_async_context(servers), notes

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from holdfast.mcp.connection import Connection
 
+SLOW_S: Final = 2.0
+"""After this long whoever waits is told for whom."""
 CLOSE_S: Final = 10.0
 """How long all servers together may take to end, before the rest of it is cut short."""
 
@@ -70,13 +72,17 @@ class Servers:
         *,
         pins: Pins | None = None,
         on_change: Callable[[str], None] | None = None,
+        on_wait: Callable[[str], None] | None = None,
     ) -> None:
-        """`pins` remembers approved tools; without it all are approved. `on_change` is told the name of a server whose offers changed."""
+        """`pins` remembers approved tools; without it all are approved. `on_change` is told the name of a server whose offers changed,
+        `on_wait` which servers are slow to answer.
+        """
         parts = server_names((spec.name for spec in specs), {spec.name for spec in specs if spec.vouched})
         self._servers = {spec.name: _Server(spec, parts[spec.name]) for spec in specs}
         self._means = means
         self._pins = pins
         self._on_change = on_change
+        self._on_wait = on_wait
         self._tasks: TaskGroup | None = None
 
     async def __aenter__(self) -> Self:
@@ -207,8 +213,18 @@ class Servers:
         for server, connection in zip(servers, connections, strict=True):
             server.connection = connection
             self._tasks.start_soon(connection.run)
+        if self._on_wait is not None:
+            self._tasks.start_soon(self._tell_who_is_slow, servers, self._on_wait)
         for connection in connections:
             await connection.settled()
+
+    async def _tell_who_is_slow(self, servers: Sequence["_Server"], tell: Callable[[str], None]) -> None:
+        await self._means.sleep(SLOW_S)
+        slow = [server.spec for server in servers if server.status().state == "starting"]
+        if slow:
+            names = ", ".join(repr(spec.name) for spec in slow)
+            most = max(spec.start_s for spec in slow)
+            tell(f"Waiting for MCP servers: {names}, for {most:g} s at most.")
 
     async def _ended(self) -> None:
         for server in self._servers.values():
