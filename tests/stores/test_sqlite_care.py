@@ -22,6 +22,7 @@ from holdfast.vocab.errors import (
     LogDamaged,
     NeedsUpgrade,
     NoSession,
+    SeqConflict,
     SessionBusy,
     StoreReadOnly,
     StoreUnavailable,
@@ -203,6 +204,21 @@ async def test_a_deleted_session_leaves_nothing_that_no_other_needs(open_at: Ope
     }
     assert counts == {"sessions": 1, "events": 2, "blobs": 0, "refs": 1, "snapshots": 1}
     assert await store.verify("s2") == ()
+
+
+async def test_an_append_that_is_refused_leaves_no_file_behind_unless_others_need_it(
+    open_at: Open, tmp_path: Path
+) -> None:
+    store = await open_at()
+    other = LARGE + b"!"
+    holder = await begun(store, "s1")
+    await store.append(holder, 1, [cites(LARGE, 2)], {digest(LARGE): LARGE})
+
+    with pytest.raises(SeqConflict):
+        await store.append(holder, 7, [cites(LARGE, 8)], {digest(LARGE): LARGE, digest(other): other})
+
+    assert [path.name for path in (tmp_path / "store.db.blobs").rglob("*") if path.is_file()] == [digest(LARGE)]
+    assert await store.blob(digest(LARGE)) == LARGE
 
 
 async def test_the_holder_of_a_deleted_session_cannot_write_into_a_new_one_of_its_name(open_at: Open) -> None:

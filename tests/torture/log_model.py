@@ -218,8 +218,7 @@ class LogMachine(RuleBasedStateMachine):
                 assert (list(part.records), part.trouble) == (log.records, None)
                 assert (await self.store.meta(session)).seq == len(log.records)
             else:
-                with pytest.raises(NoSession):
-                    await self.store.read(session)
+                assert await _lacks(NoSession, self.store.read(session))
             assert await self.store.holder(session) == self.shelf.holder(session)
         listed = await self.store.list(SessionQuery(include_children=True))
         assert {meta.id for meta in listed} == {name for name in SESSIONS if self.shelf.log(name).records}
@@ -227,8 +226,7 @@ class LogMachine(RuleBasedStateMachine):
             if self.shelf.cites(sha):
                 assert digest(await self.store.blob(sha)) == sha
             else:
-                with pytest.raises(BlobMissing):
-                    await self.store.blob(sha)
+                assert await _lacks(BlobMissing, self.store.blob(sha))
 
     def _event(self, lease: Lease, seq: int, blob: int) -> Recorded:
         self._count += 1
@@ -260,6 +258,15 @@ class LogMachine(RuleBasedStateMachine):
 
     def _is_dead(self, owner: Owner) -> bool:
         return owner.id in self.shelf.dead
+
+
+async def _lacks(error: type[Exception], asking: Coroutine[Any, Any, object]) -> bool:  # Any: as coroutines are typed
+    """Whether asking ends in that error. What `pytest.raises` raises would end the portal, and hide the history."""
+    try:
+        await asking
+    except error:
+        return True
+    return False
 
 
 class _Clock:

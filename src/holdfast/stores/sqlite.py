@@ -4,6 +4,7 @@
 process, but a power cut may take the newest acknowledged events with it.
 """
 
+import contextlib
 import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +21,7 @@ from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.stores.sqlite_leases import IsDead
 from holdfast.stores.sqlite_place import Place, prepare
 from holdfast.stores.sqlite_writer import InlineWriter, Job, Scribe, ThreadWriter, Writer
-from holdfast.vocab.errors import LogDamaged
+from holdfast.vocab.errors import HoldfastError, LogDamaged
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import Lease, Owner, SessionMeta
@@ -86,10 +87,19 @@ class SqliteStore:
         """Make `records` and `blobs` durable, or raise and change nothing."""
         self._check_writable()
         check_session_id(lease.session)
-        if any(map(self._files.takes, blobs.values())):
+        large = [sha for sha, content in blobs.items() if self._files.takes(content)]
+        if large:
             await self._writer.aside(functools.partial(self._files.write, blobs))
         append = sqlite_log.Append(lease, expected_seq, records, blobs, self._files, self._doubtful)
-        await self._writer.write(Job(append.apply, append.landed, append.doubt))
+        try:
+            await self._writer.write(Job(append.apply, append.landed, append.doubt))
+        except HoldfastError:
+            if large:
+                with contextlib.suppress(
+                    HoldfastError
+                ):  # the error above counts; whatever is left then, nobody can read
+                    await self._writer.write(Job(lambda db: sqlite_upkeep.drop_uncited(db, large, self._files)))
+            raise
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""

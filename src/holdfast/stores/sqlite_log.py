@@ -195,10 +195,15 @@ def list_metas(db: Db, query: SessionQuery) -> tuple[SessionMeta, ...]:
     return tuple(map(meta_of, rows))
 
 
+def is_cited(db: Db, sha: str) -> bool:
+    """Whether any session uses a blob."""
+    return bool(db.execute("SELECT 1 FROM refs WHERE sha = ? LIMIT 1", (key(sha),)))
+
+
 def read_blob(db: Db, sha: str, files: BlobFiles) -> bytes:
     """The bytes of a blob, checked."""
     rows = db.execute("SELECT content FROM blobs WHERE sha = ?", (key(sha),))
-    content = rows[0][0] if rows else files.read(sha) if _is_hash(sha) else None
+    content = rows[0][0] if rows else files.read(sha) if _is_hash(sha) and is_cited(db, sha) else None
     if content is None:
         raise BlobMissing(f"The blob {sha!r} is not in this store. Restore the store's files from a copy.")
     if digest(content) != sha:

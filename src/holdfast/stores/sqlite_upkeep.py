@@ -1,6 +1,6 @@
 """Checking, mending and deleting whole sessions of the SQLite store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -9,7 +9,17 @@ from holdfast.logic.parts import cited_blobs
 from holdfast.stores import sqlite_search as search
 from holdfast.stores.sqlite_db import Db, Row
 from holdfast.stores.sqlite_files import BlobFiles, forget_aside, set_aside
-from holdfast.stores.sqlite_log import CHUNK, META, decode_lines, lines_after, meta_of, number_of, put_meta, read_blob
+from holdfast.stores.sqlite_log import (
+    CHUNK,
+    META,
+    decode_lines,
+    is_cited,
+    lines_after,
+    meta_of,
+    number_of,
+    put_meta,
+    read_blob,
+)
 from holdfast.stores.sqlite_schema import set_value, value
 from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
 from holdfast.vocab.specs import SessionMeta
@@ -123,6 +133,13 @@ def _put_aside(db: Db, path: Path | None, session: str, seq: int, lines: list[by
     db.execute("CREATE TABLE IF NOT EXISTS damaged (session TEXT NOT NULL, seq INTEGER NOT NULL, line BLOB NOT NULL)")
     db.executemany("INSERT INTO damaged VALUES (?, ?, ?)", [(session, seq + n, line) for n, line in enumerate(lines)])
     return "the table 'damaged' of the store"
+
+
+def drop_uncited(db: Db, blobs: Iterable[str], files: BlobFiles) -> None:
+    """Remove the files of blobs that no session cites: they were written for an append that was refused."""
+    for sha in blobs:
+        if not is_cited(db, sha):
+            files.remove(sha)
 
 
 def _sweep_blobs(db: Db, num: int, files: BlobFiles) -> None:
