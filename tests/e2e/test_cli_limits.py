@@ -33,7 +33,7 @@ def test_a_wait_is_told_and_the_answer_comes(door: Door) -> None:
         "holdfast: rate limited; trying again in 0.01 s (2 of 4)",
         "holdfast: rate limited; trying again in 0.01 s (3 of 4)",
     ]
-    retry = {"max_retries": 3, "retry_delay_ms": 10, "error": "rate_limit", "model": model}
+    retry = {"max_retries": 3, "retry_delay_ms": 10, "error_status": None, "error": "rate_limit", "model": model}
     assert of_kind(lines, "system/api_retry") == [{"attempt": 1} | retry, {"attempt": 2} | retry]
 
 

@@ -69,8 +69,17 @@ def test_damage_is_named_the_rest_is_readable_and_repair_makes_it_whole(door: Do
     validated = door.run("log", "validate", "s1", "--json")
     verified = door.run("sessions", "verify", "--json")
     listed = door.run("sessions", "list", "--json")
+    replayed = door.run("log", "replay", "s1")
+    before = door.run("log", "replay", "s1", "--at", "5")
+    exported = door.run("log", "export", "s1")
 
     assert (resumed.code, resumed.out) == (1, "")
+    assert [(each.code, "goes no further" in each.err) for each in (replayed, exported, before)] == [
+        (1, True),
+        (1, True),
+        (0, False),
+    ]
+    assert replayed.json == before.json
     assert "can only be read" in resumed.err
     assert (shown.code, [line["seq"] for line in shown.lines]) == (1, [1, 2, 3, 4, 5])
     assert "goes no further" in shown.err

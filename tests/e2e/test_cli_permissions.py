@@ -135,3 +135,11 @@ def test_rules_of_settings_are_not_remarked_on_at_every_run(door: Door) -> None:
 
     assert (ran.code, ran.err) == (0, "")
     assert [denial["tool_name"] for denial in ran.json["permission_denials"]] == ["Bash"]
+
+
+def test_lists_of_tools_are_taken_as_people_write_them(door: Door) -> None:
+    rules = ("--allowedTools", "Read", "Bash", "--disallowedTools", "WebFetch", "WebSearch")
+    ran = door.run("-p", "go", "--model", door.script(RUNS, DONE), *rules)
+
+    assert (ran.code, ran.out) == (0, "Done.\n")
+    assert (door.work / "b.txt").exists()

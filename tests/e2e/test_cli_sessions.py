@@ -247,3 +247,20 @@ def test_a_session_is_exported_by_the_ending_of_the_file(door: Door) -> None:
     assert door.run("sessions", "show", "s1", "--json").json["exported"] is True
     assert door.run("export", "nobody", "-o", str(flow)).code == 1
     assert door.run("export", "s1", "-o", str(door.folder / "no" / "such" / "folder.yaml")).code in (1, 2)
+
+
+def test_a_session_is_not_moved_to_where_it_would_be_gone(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script({"text": "one"}), "--session-id", "s1")
+
+    moved = door.run("sessions", "move", "s1", "memory:")
+
+    assert (moved.code, moved.out) == (2, "")
+    assert [one["id"] for one in door.run("sessions", "list", "--json").json] == ["s1"]
+
+
+def test_what_is_exported_is_for_the_person_alone(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script({"text": "one"}), "--session-id", "s1")
+
+    for name in ("s1.yaml", "s1.json"):
+        assert door.run("export", "s1", "-o", name).code == 0
+        assert (door.work / name).stat().st_mode & 0o777 == 0o600

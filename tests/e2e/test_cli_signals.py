@@ -1,6 +1,7 @@
 """Signals: the first interrupt stops the turn and keeps what was said; SIGTERM and SIGHUP let it finish in time."""
 
 import signal
+import time
 
 import pytest
 
@@ -34,6 +35,15 @@ def test_an_interrupt_ends_with_130_and_keeps_the_partial_text(door: Door) -> No
     assert kinds(ran.lines)[-1] == "SessionClosed"
     after = door.run("-r", "s1", "-p", "more", "--output-format", "json")
     assert (after.code, after.json["result"]) == (0, "after")
+
+
+def test_a_second_interrupt_at_any_time_ends_with_130_too(door: Door) -> None:
+    for pause in (0.02, 0.1, 0.2):
+        process = start(door, HANGS, flags=("--no-persist",))
+        process.send_signal(signal.SIGINT)
+        time.sleep(pause)
+
+        assert finish(process, signal.SIGINT).code == 130
 
 
 def test_an_interrupt_in_text_prints_what_was_said(door: Door) -> None:

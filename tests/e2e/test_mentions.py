@@ -112,7 +112,7 @@ def test_a_resource_of_a_server_is_brought_and_the_server_is_listed(door: Door) 
 
     assert ran.code == 0, ran.err
     init = ran.lines[0]
-    assert init["mcp_servers"] == [{"name": "notes", "status": "connected"}]
+    assert init["mcp_servers"] == [{"name": "notes", "status": "connected", "source": "flag"}]
     assert "mcp__notes__echo" in init["tools"]
     state = door.run("log", "replay", init["session_id"]).json
     assert state["progress"]["consent"]["taint"] == ["untrusted"]

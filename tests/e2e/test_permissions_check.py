@@ -69,10 +69,10 @@ def test_links_of_the_real_folder_are_followed(door: Door) -> None:
     ("arguments", "code"),
     [
         (("check", "Bash"), 2),
-        (("check", "Bash", "not json"), 1),
-        (("check", "Bash", "[]"), 1),
+        (("check", "Bash", "not json"), 2),
+        (("check", "Bash", "[]"), 2),
         (("check", "Bash", "{}", "--mode", "yolo"), 2),
-        (("check", "Bash", "{}", "--deny", "Bash(rm"), 1),
+        (("check", "Bash", "{}", "--deny", "Bash(rm"), 2),
         (("check", "-", "{}"), 2),
         (("lint", "/no/such/file"), 2),
     ],
@@ -266,3 +266,28 @@ def test_the_settings_of_the_place_are_looked_over_when_none_are_named(door: Doo
     (door.work / ".claude/settings.local.json").write_text("{broken")
     broken = door.run("permissions", "lint")
     assert (broken.code, "cannot be read" in broken.out) == (1, True)
+
+
+def test_brackets_of_every_kind_lead_to_the_files_of_a_fixture(door: Door) -> None:
+    commands = ("cat .en[[:alpha:]]", "cat .en[![:digit:]]", "cat .en[x[:alpha:]]", "cat .en[[.v.]]", "cat .[[=e=]]nv")
+    rules, place = {"deny": ["Read(.env)"]}, {"fixture": {".env": "K=1", "src/a.py": ""}}
+    lines = [bash(command) | {"rule_set": rules, "ctx": place} for command in (*commands, "cat src/[a-z].py")]
+
+    found = door.spawn("permissions", "check", "-", text=cases(*lines))
+
+    assert [line["decision"] for line in found.lines] == ["deny"] * 5 + ["allow"]
+
+
+def test_an_answer_is_one_line_for_every_reader_of_lines(door: Door) -> None:
+    case = bash("ls a\u2028b\u2029c\x85d")
+    found = door.spawn("permissions", "check", "-", text=cases(json.dumps(case, ensure_ascii=False)))
+
+    assert len(found.out.splitlines()) == 1
+    assert json.loads(found.out)["id"] == case["id"]
+
+
+def test_rules_beside_a_list_of_cases_are_not_used_in_silence(door: Door) -> None:
+    found = door.spawn("permissions", "check", "-", "--allow", "Bash(make)", text=cases(bash("make")))
+
+    assert found.lines[0]["decision"] == "ask"
+    assert "are not used" in found.err

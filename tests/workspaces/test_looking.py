@@ -95,6 +95,8 @@ def test_a_folder_that_may_not_be_searched_leads_nowhere(tree: Path) -> None:
         ("w/plain", ["w/plain"]),
         ("w/[ab].py", ["w/[ab].py", "w/a.py", "w/b.py"]),
         ("w/[[:alpha:]].py", ["w/[[:alpha:]].py", "w/a.py", "w/b.py"]),
+        ("w/[[.a.]].py", ["w/[[.a.]].py", "w/a.py", "w/b.py"]),
+        ("w/[[=a=]x].py", ["w/[[=a=]x].py", "w/a.py", "w/b.py"]),
         ("w/src/**", ["w", "w/src", "w/src/c.py", "w/src/deep", "w/src/deep/d.py"]),
         ("w/src/**/*.py", ["w/a.py", "w/b.py", "w/src/c.py", "w/src/deep/d.py"]),
         ("nothing/*", ["nothing/*"]),

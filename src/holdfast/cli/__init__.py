@@ -20,7 +20,16 @@ def main() -> None:
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before anything was begun
         code = telling.INTERRUPTED
+    if code == telling.INTERRUPTED:
+        _be_deaf()
     sys.exit(code)
+
+
+def _be_deaf() -> None:
+    """Ignore further interrupts: one that comes while Python ends would make an orderly end look like a kill."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _missing_streams() -> set[int]:

@@ -15,6 +15,7 @@ from holdfast.providers.registry import load_format
 from holdfast.vocab.errors import ProviderError
 from holdfast.vocab.messages import DurablePart, ToolCall
 from holdfast.vocab.specs import Usage
+from holdfast.wire.unbroken import json_line
 
 _SIZES: Final = (3, 40, 600)
 """How long the pieces of a body are on average; one of them is drawn for each body."""
@@ -174,7 +175,7 @@ _lines: Final = msgspec.json.Decoder(Recording)
 
 def _encode(content: _Read | _Failed) -> bytes:
     try:
-        return msgspec.json.encode(content)
+        return json_line(content)
     except UnicodeEncodeError as exc:
         problem = ProviderError("unknown", f"The answer has text that cannot be written: {exc.reason}.")
-        return msgspec.json.encode(_failed(content.id, problem))
+        return json_line(_failed(content.id, problem))

@@ -1,6 +1,7 @@
 """The flags of `holdfast` and `holdfast -p`, in groups."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -15,6 +16,9 @@ FORMATS: Final = ("text", "json", "stream-json", "events")
 EFFORTS: Final = ("low", "medium", "high")
 ON_EXCEED: Final[dict[str, "OnExceed"]] = {"warn": "warn", "fail": "fail", "pause": "pause_for_approval"}
 """What may be typed, and what it is called in the log."""
+
+_LISTS: Final = ("--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools")
+_RULE: Final = re.compile(r"(?:[A-Z]\w*|mcp__[\w*-]+)(?:\(.*\))?", re.DOTALL)
 
 SESSION: Final = "The session"
 MODEL: Final = "The model"
@@ -220,3 +224,16 @@ def prompt_flags(command: F) -> F:
     for declare in reversed(_DECLARED):
         command = declare(command)
     return command
+
+
+def spread(arguments: Sequence[str]) -> list[str]:
+    """`arguments` with the flag of a list before each of its rules: `--allowedTools Read "Bash(make *)"` is how people write one."""
+    found: list[str] = []
+    lists = ""
+    for each in arguments:
+        if lists and found[-1] != lists and _RULE.fullmatch(each):
+            found.append(lists)
+        elif found[-1:] != [lists]:
+            lists = each if each in _LISTS else ""
+        found.append(each)
+    return found

@@ -21,6 +21,7 @@ from holdfast.logic.words import counted
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
 from holdfast.view.validity import problems
+from holdfast.vocab.specs import Trouble
 from holdfast.wire.stream import Item, line
 
 
@@ -30,10 +31,7 @@ async def show(place: Place, *, session: str, after: int, limit: int | None, as_
         meta = await find(store, session, complain)
         part = await store.read(meta.id, after, limit)
     _print(meta.id, part.records, as_json=as_json)
-    if part.trouble is not None:
-        complain(f"The log goes no further: {part.trouble.detail}")
-        return COULD_NOT if part.trouble.kind != "torn" else 0
-    return 0
+    return _told(part.trouble)
 
 
 async def tail(place: Place, *, session: str, after: int | None, as_json: bool) -> int:
@@ -54,8 +52,9 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
         if at is not None and at > meta.seq:
             raise click.UsageError(f"--at {at} is past the end: the last event of {meta.id} is {meta.seq}.")
         state = await replaying.replay(store, meta.id, at)
+        trouble = (await store.read(meta.id, 0, at)).trouble if at != 0 else None
     say_json(state)
-    return 0
+    return _told(trouble)
 
 
 async def validate(place: Place, *, session: str, as_json: bool) -> int:
@@ -82,14 +81,23 @@ async def export(place: Place, *, session: str, kind: str, output: Path | None) 
     """Write the diagnostic log of a session to a file or to standard output."""
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
+        trouble = (await store.read(meta.id)).trouble
         if output is not None:
             lines = await export_diagnostic(store, meta.id, output)
             say(f"{output}: {counted(lines, 'line')} of {kind}")
-            return 0
+            return _told(trouble)
         material = await gather(store, meta.id)
     for written in json_lines(material):
         say(written.decode())
-    return 0
+    return _told(trouble)
+
+
+def _told(trouble: Trouble | None) -> int:
+    """Say where a log cannot be read any further; return what that means for the exit code."""
+    if trouble is None:
+        return 0
+    complain(f"The log goes no further: {trouble.detail}")
+    return COULD_NOT if trouble.kind != "torn" else 0
 
 
 async def repair(place: Place, *, session: str, as_json: bool) -> int:

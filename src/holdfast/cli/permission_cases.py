@@ -20,6 +20,8 @@ from holdfast.logic.permissions.removals import literal_folder
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode
+from holdfast.wire.unbroken import json_line
+from holdfast.workspaces.looking import MAGIC
 
 CWD: Final = "/repo"
 HOME: Final = "/home/u"
@@ -157,15 +159,13 @@ def answer_line(line: bytes) -> bytes:
     try:
         case = read_line(line)
     except (ValueError, RecursionError) as exc:  # not JSON, or not what a line must have
-        return msgspec.json.encode(_Error(id=_id_of(line), error=f"This line is not a case: {exc}"))
+        return json_line(_Error(id=_id_of(line), error=f"This line is not a case: {exc}"))
     try:
-        return msgspec.json.encode(printed(decide(case), case.id))
+        return json_line(printed(decide(case), case.id))
     except UserError as exc:
-        return msgspec.json.encode(_Error(id=case.id, error=str(exc)))
+        return json_line(_Error(id=case.id, error=str(exc)))
     except UnicodeEncodeError as exc:
-        return msgspec.json.encode(
-            _Error(id=case.id, error=f"The answer has text that cannot be written: {exc.reason}.")
-        )
+        return json_line(_Error(id=case.id, error=f"The answer has text that cannot be written: {exc.reason}."))
 
 
 def read_line(line: bytes) -> Line:
@@ -326,10 +326,10 @@ def _segment(part: str) -> str:
     out = "" if part.startswith((".", "[")) else r"(?!\.)"
     at = 0
     while at < len(part):
-        end = part.find("]", at + 2) if part[at] == "[" else -1
-        if end > 0:
-            out += "[" + part[at + 1 : end].replace("!", "^", 1).replace("\\", r"\\") + "]"
-            at = end
+        bracket = MAGIC.match(part, at) if part[at] == "[" else None
+        if bracket is not None:
+            out += "[^/]"  # rather too much than too little, as where the files are real
+            at = bracket.end() - 1
         else:
             out += {"*": "[^/]*", "?": "[^/]"}.get(part[at], re.escape(part[at]))
         at += 1

@@ -48,17 +48,23 @@ def check(
     if tool == "-":
         if json_args is not None:
             raise click.UsageError("With - the calls come from standard input, not as an argument.", ctx)
-        from holdfast.cli import permission_cases, permission_scores
+        from holdfast.cli import permission_cases, permission_scores, telling
 
+        if mode != "default" or allow or ask or deny:
+            telling.complain("With - each line says its own mode and rules: those of the command line are not used.")
         return permission_scores.score_lines() if expect else permission_cases.check_lines()
     if json_args is None:
         raise click.UsageError("Give the call's arguments as JSON, or - to read cases from standard input.", ctx)
     from holdfast.cli import permission_place
+    from holdfast.vocab.errors import UserError
 
     wanted = permission_place.Wanted(
         tool=tool, args=json_args, mode=mode, allow=allow, ask=ask, deny=deny, scope=scope, trusted=not untrusted
     )
-    return permission_place.check_here(wanted, cwd or ctx.obj.cwd)
+    try:
+        return permission_place.check_here(wanted, cwd or ctx.obj.cwd)
+    except UserError as exc:
+        raise click.UsageError(str(exc), ctx) from exc
 
 
 @command.command()

@@ -165,10 +165,14 @@ def _schema(given: str) -> dict[str, object]:
 
 
 def _check_servers(given: Sequence[str]) -> None:
-    """Refuse a file that is not there: whoever names one wants it. What is wrong inside of one is told, and hides nothing else."""
+    """Refuse what is no file and no JSON: whoever names one wants it. What is wrong with one server is told, and hides no other."""
     for each in given:
-        if not each.lstrip().startswith("{") and not Path(each).expanduser().is_file():
+        inline = each.lstrip().startswith("{")
+        if not inline and not Path(each).expanduser().is_file():
             raise UserError(f"--mcp-config names {each!r}, which is no file.")
+        from holdfast.extensions.mcp_files import read_given
+
+        read_given(each)
 
 
 def _rules(given: Given) -> Iterable[Rule]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from holdfast.cli import telling
-from holdfast.cli.flags import Flag, prompt_flags
+from holdfast.cli.flags import Flag, prompt_flags, spread
 from holdfast.cli.place import Place
 
 COMMANDS: Final = {
@@ -47,7 +47,7 @@ def _run(arguments: Sequence[str]) -> int:
     from holdfast.vocab.errors import HoldfastError
 
     try:
-        code = root.main(args=list(arguments), prog_name="holdfast", standalone_mode=False)
+        code = root.main(args=spread(arguments), prog_name="holdfast", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
         telling.complain(exc.format_message())

@@ -193,6 +193,8 @@ async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run:
 
 async def move(place: Place, *, session: str, target: str, as_json: bool) -> int:
     """Bring a session into another store."""
+    if target.startswith("memory:"):
+        raise click.UsageError("A session that is moved to memory: ends with this command. Name a store that stays.")
     clock = SystemClock()
     async with place.opened() as store:
         meta = await find_one(store, session)

@@ -61,7 +61,9 @@ def say_json(content: object) -> None:
     """Print one JSON document, readable on a terminal and on one line otherwise."""
     import msgspec
 
-    encoded = msgspec.json.encode(content)
+    from holdfast.wire.unbroken import json_line
+
+    encoded = json_line(content)
     say((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
 
 

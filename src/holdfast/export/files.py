@@ -11,7 +11,8 @@ def replace_file(target: Path, text: str) -> None:
     """Put `text` in the place of `target` in one step. Raise `UserError` when that cannot be done; the old file stays then."""
     unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        unfinished.write_text(text, encoding="utf-8")
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
         os.replace(unfinished, target)
     except OSError as exc:
         unfinished.unlink(missing_ok=True)

@@ -80,6 +80,12 @@ class ServersFound(Struct, frozen=True, kw_only=True):
         return [*used, *held]
 
 
+def read_given(given: str | Path) -> JsonText:
+    """The JSON that `--mcp-config` names, or is. Raise `UserError` when it is none."""
+    inline = isinstance(given, str) and given.lstrip().startswith("{")
+    return _inline(str(given)) if inline else JsonText.read(Path(given).expanduser())
+
+
 def read_servers(place: ServersPlace) -> ServersFound:
     """Read every file that names servers. Never raises for what stands in one of them."""
     return _Reading(place).all()
@@ -131,9 +137,7 @@ class _Reading:
 
     def _given(self, given: str | Path) -> Iterator[Source]:
         try:
-            inline = isinstance(given, str) and given.lstrip().startswith("{")
-            text = _inline(str(given)) if inline else JsonText.read(Path(given).expanduser())
-            yield self._source(text, "flag", self._place.environment)
+            yield self._source(read_given(given), "flag", self._place.environment)
         except UserError as exc:
             self._problems.append(str(exc))
 

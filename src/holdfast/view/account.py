@@ -95,8 +95,8 @@ class About(Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...] = ()
     plugins: tuple[tuple[str, str], ...] = ()
     """Names, and folders."""
-    servers: tuple[tuple[str, str], ...] = ()
-    """Names, and how it stands with each."""
+    servers: tuple[tuple[str, str, str], ...] = ()
+    """Names, how it stands with each, and who wrote it down."""
 
 
 class Answered(Struct, frozen=True, kw_only=True):

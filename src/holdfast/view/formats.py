@@ -2,13 +2,12 @@
 
 from typing import Final, Protocol
 
-import msgspec
-
 from holdfast.runtime.bus import Item
 from holdfast.view.account import About, Answered, Ended
 from holdfast.view.result_object import command_object, result_object
 from holdfast.view.words import plain
 from holdfast.wire.stream import PREFIX, line
+from holdfast.wire.unbroken import json_line
 
 COMMAND_RESULT: Final = f"{PREFIX}command_result"
 """The type of the native line that says what came of a command."""
@@ -78,11 +77,11 @@ class ResultObjects(_Silent):
 
     def result(self, ended: Ended) -> list[bytes]:
         """The object."""
-        return [msgspec.json.encode(result_object(self._session, ended))]
+        return [json_line(result_object(self._session, ended))]
 
     def command(self, answered: Answered) -> list[bytes]:
         """The object."""
-        return [msgspec.json.encode(command_object(self._session, answered))]
+        return [json_line(command_object(self._session, answered))]
 
 
 class NativeStream(_Silent):
@@ -104,4 +103,4 @@ class NativeStream(_Silent):
             "data": answered.content,
         }
         told = {"type": COMMAND_RESULT, "session": self._session, "after": answered.seq, "data": content}
-        return [msgspec.json.encode(told)]
+        return [json_line(told)]

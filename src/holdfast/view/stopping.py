@@ -37,10 +37,14 @@ class Stopping:
 
     async def listen(self, tasks: TaskGroup, *, task_status: TaskStatus[None]) -> None:
         """Wait for signals until cancelled."""
-        with anyio.open_signal_receiver(*_wanted()) as signals:
-            task_status.started()
-            async for number in signals:
-                self._receive(number, tasks)
+        try:
+            with anyio.open_signal_receiver(*_wanted()) as signals:
+                task_status.started()
+                async for number in signals:
+                    self._receive(number, tasks)
+        finally:
+            if self.interrupted:  # another interrupt while the run ends is no other end
+                signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
 
     async def interrupt(self, reason: str, by: By = "system") -> None:
         """Stop the running turn or command, or the one that is about to start; go on until cancelled."""

@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from holdfast.logic.pricing import dollars
 from holdfast.ports import EventStore
 from holdfast.runtime.ask_budget import BUDGET
@@ -46,6 +44,7 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Usage
+from holdfast.wire.unbroken import json_line
 
 Line = dict[str, object]
 _REASONS: Final = {"rule": "rule", "mode": "mode", "hook": "hook", "shell": "subcommandResults"}
@@ -82,7 +81,9 @@ class StreamJson:
             "subtype": "init",
             "cwd": about.cwd,
             "tools": list(about.tools),
-            "mcp_servers": [{"name": name, "status": status} for name, status in about.servers],
+            "mcp_servers": [
+                {"name": name, "status": status, "source": source} for name, status, source in about.servers
+            ],
             "model": about.model,
             "permissionMode": about.mode,
             "slash_commands": list(about.commands),
@@ -111,11 +112,11 @@ class StreamJson:
 
     def result(self, ended: Ended) -> list[bytes]:
         """The line that ends a turn."""
-        return [msgspec.json.encode(result_object(self._session, ended))]
+        return [json_line(result_object(self._session, ended))]
 
     def command(self, answered: Answered) -> list[bytes]:
         """The line that ends a command."""
-        return [msgspec.json.encode(command_object(self._session, answered))]
+        return [json_line(command_object(self._session, answered))]
 
     async def _event(self, record: Recorded) -> list[bytes]:
         event = record.event
@@ -241,7 +242,7 @@ class StreamJson:
 
     def _line(self, line: Line, *names: str) -> bytes:
         identity = {"session_id": self._session, "uuid": stable_uuid(self._session, *names)}
-        return msgspec.json.encode(line | identity)
+        return json_line(line | identity)
 
 
 def _suggestions(offers: Sequence[str]) -> list[Line]:
@@ -266,6 +267,7 @@ def limit_line(record: Recorded) -> Line:
                 "attempt": event.attempt - 1,  # the convention counts the retries, the log counts the calls
                 "max_retries": event.attempts - 1,
                 "retry_delay_ms": max(0, event.until - record.at) // 1000,
+                "error_status": None,  # the log keeps kinds of errors, not the numbers that providers have for them
                 "error": event.kind,
                 "model": event.model,
             }

@@ -283,7 +283,10 @@ class Talk:
             skills=tuple(each.name for each in kit.found.skills),
             agents=tuple(each.name for each in kit.found.usable_agents),
             plugins=tuple((each.name, str(each.folder)) for each in kit.plugins),
-            servers=tuple((name, status.state) for name, status in kit.server_status().items()),
+            servers=tuple(
+                (name, status.state, str(status.server.get("scope", "")))
+                for name, status in kit.server_status().items()
+            ),
         )
 
     async def _show(self) -> None:

@@ -18,6 +18,7 @@ from holdfast.vocab.deltas import DELTAS, Delta, Lagged, Notice
 from holdfast.vocab.errors import NeedsUpgrade, UserError
 from holdfast.vocab.event import By, Recorded
 from holdfast.wire.names import EVENT_NAMED, NAME_OF
+from holdfast.wire.unbroken import unbroken
 
 PREFIX: Final = "session:"
 LIFECYCLE: Final = "session:lifecycle"
@@ -31,9 +32,9 @@ def line(session: str, item: Item) -> bytes:
     """Any item as a line of JSON, without the line end."""
     match item:
         case Recorded():
-            return event_line(session, item)
+            return unbroken(event_line(session, item))
         case Delta():
-            return delta_line(session, item)
+            return unbroken(delta_line(session, item))
         case Notice():
             return notice_line(session, item)
         case Lagged():

@@ -25,7 +25,7 @@ LONGEST: Final = 4096
 _OF_A_PROCESS: Final = re.compile(r"/proc/\d+/")
 _UNCLEAR: Final = re.compile(r"[\\{}()]")
 """What shells read in different ways: escapes, braces, extended patterns, qualifiers."""
-_MAGIC: Final = re.compile(r"[*?]|\[[!^]?\]?(?:\[:\w+:\]|[^\]/])*\]")
+MAGIC: Final = re.compile(r"[*?]|\[[!^]?\]?(?:\[(?P<kind>[:.=]).*?(?P=kind)\]|[^\]/])*\]")
 
 
 def look(paths: Iterable[str]) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _expand(pattern: str, until: float) -> list[str]:
     """The existing paths that `pattern` matches."""
     paths = [""]
     for part in pattern.split("/")[1:]:
-        if _MAGIC.search(part):
+        if MAGIC.search(part):
             paths = _limited((f"{path}/{name}" for path in paths for name in _names(path or "/", part, until)), until)
         else:
             paths = [f"{path}/{part}" for path in paths]
@@ -186,7 +186,7 @@ def _unless_late(names: Iterator[str], until: float) -> list[str]:
 def _as_regex(part: str) -> str:
     ends = 0
     regex: list[str] = []
-    for magic in _MAGIC.finditer(part):
+    for magic in MAGIC.finditer(part):
         regex += re.escape(part[ends : magic.start()]), ".*" if magic[0] == "*" else "."
         ends = magic.end()
     return "".join(regex) + re.escape(part[ends:])

@@ -4,6 +4,7 @@ Every access is judged, whoever makes it: a file tool, a redirect, an operand of
 writes to.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -59,9 +60,16 @@ def weigh_touch(case: Case, touch: Touch) -> Finding:
     if access.glob:
         return _expanded(case, touch)
     spot = case.locate(access.path)
-    if spot.lexical in (FREE if touch.changes else FREE_TO_READ) and "\x00" not in access.path:
+    if spot.lexical in _free(touch) and "\x00" not in access.path:
         return _allow(touch, "path", f"{spot.lexical} may be used by anybody")
     return _placed(case, touch, spot)
+
+
+def _free(touch: Touch) -> Collection[str]:
+    """The devices that anybody may use. Those of a tool that reads files would be our own."""
+    if touch.by_tool:
+        return ("/dev/null",)
+    return FREE if touch.changes else FREE_TO_READ
 
 
 def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:

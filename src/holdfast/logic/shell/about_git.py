@@ -12,6 +12,8 @@ from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
 
 _PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
+_SIGNATURE: Final = re.compile(r"%[-+ ]?G[?GSKFPT]|%\(\*?signature|signature:")
+"""In a format, what is known of a commit's signature only after it was checked."""
 _LISTING: Final = ("--list", "-l", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at")
 _READING: Final = {
     "stash": ("list", "show"),
@@ -88,6 +90,8 @@ def _join(effect: Effect, other: Effect) -> None:
 def _subcommand(name: str, arguments: Sequence[Field], sub: Program, scope: Scope) -> Effect:
     line = take_apart(arguments, sub.options, number=sub.number)
     effect = from_line(line, sub, scope)
+    if any(_SIGNATURE.search(field.value or field.text) for field in arguments):
+        effect.run("it has signatures checked by a program that the repository's configuration names")
     for field in line.operands:
         if field.value is not None and ":" in field.value and sub.operands:
             _, _, path = field.value.partition(":")

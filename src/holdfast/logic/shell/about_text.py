@@ -14,7 +14,7 @@ _ALL_PROCESSES: Final = re.compile(r"-[efFlyHLjcAMZ]+")
 _RUNS_EACH: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
 _PROCESS_OPTION: Final = re.compile(r"-[A-DF-Za-df-z]+|--[a-z-]+(?:=.*)?|[A-DF-Za-df-z]+|[0-9]+(?:,[0-9]+)*")
 _PROCESS_VALUED: Final = re.compile(
-    r"-?[A-Za-z]*[oOpuUgGtsCqk]|--(?:format|pid|ppid|user|User|group|Group|tty|sid|sort|cols|rows|columns|lines|width)"
+    r"-[A-Za-z]*[oOpuUgGtsCqk]|[A-Za-z]*[oOpUtk]|--(?:format|pid|ppid|user|User|group|Group|tty|sid|sort|cols|rows|columns|lines|width)"
 )
 _FORMATTED: Final = re.compile(r"-[efFlyHLjcAMZ]+o")
 _EDITOR_RUNS: Final = re.compile(r"!(.*)|system|py|lua|perl|ruby|source|exe|term|make", re.DOTALL)
@@ -77,6 +77,14 @@ def about_ps(fields: Sequence[Field], _program: Program, _scope: Scope) -> Effec
             if "env" in (fields[at].value or ""):
                 effect.run("it shows the environment of processes")
             at += 1
+    return effect
+
+
+def about_strings(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `strings` does: like other programs of its family it takes options from a file, and shows what it does not know of it."""
+    effect = by_table(fields, program, scope)
+    if any((field.value or field.start).startswith("@") for field in fields[1:]):
+        effect.run("it takes its options from a file")
     return effect
 
 

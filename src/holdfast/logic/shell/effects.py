@@ -200,6 +200,10 @@ def base_name(name: str, os: str) -> str:
     return base.removesuffix(".exe")
 
 
+_PLACES: Final = ("PWD", "OLDPWD")
+"""Variables of the shell whose names look like those of passwords."""
+
+
 def shows_secret(fields: Sequence[Field], scope: Scope) -> bool:
     """Whether a word holds a variable whose name says that its value is a secret, or one that was set to such a value."""
     unknown = (name for field in fields if field.value is None for name in _VARIABLE.findall(field.text))
@@ -208,6 +212,8 @@ def shows_secret(fields: Sequence[Field], scope: Scope) -> bool:
 
 def _names_secret(name: str) -> bool:
     upper = name.upper()
+    if name in _PLACES:
+        return False
     if any(word in upper for word in words("variables", "secret")):
         return True
     return not words("variables", "secret_parts").isdisjoint(upper.split("_"))

@@ -33,6 +33,7 @@ from holdfast.logic.shell.about_text import (
     about_jq,
     about_make,
     about_ps,
+    about_strings,
 )
 from holdfast.logic.shell.effects import (
     Effect,
@@ -74,6 +75,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "ps": about_ps,
     "sed": about_sed,
     "shell_options": about_shell_options,
+    "strings": about_strings,
     "tar": about_tar,
     "test": about_test,
     "unzip": about_unzip,
