@@ -65,7 +65,9 @@ def open_session(options: Options) -> AbstractAsyncContextManager[Session]:
     return open_with(options)
 
 
-async def query(prompt: str, *, model: str | Model, store: str | EventStore | None = None, **options: Any) -> str:
+async def query(
+    prompt: str, *, model: str | Model | None = None, store: str | EventStore | None = None, **options: Any
+) -> str:
     """Ask one question and return the answer; nothing is kept unless a `store` is named. The options are those of `open_session`."""
     async with open_session(model=model, store=store, **options) as session:
         return await session.run(prompt)

@@ -160,6 +160,9 @@ def checked(options: Options) -> Options:
         raise UserError(f"{options.on_crash!r} is not a way to treat a crash. Use 'continue' or 'abandon'.")
     if options.on_exceed not in (None, *get_args(OnExceed)):
         raise UserError(f"{options.on_exceed!r} is not known. When a budget is spent: {', '.join(get_args(OnExceed))}.")
+    given: Sequence[object] = options.rules
+    if wrong := [rule for rule in given if not isinstance(rule, Rule)]:
+        raise UserError(f"{wrong[0]!r} is not a rule. Write Rule.parse('allow', {str(wrong[0])!r}).")
     compaction_share(options.auto_compact)
     if options.max_messages is not None and options.max_messages < 1:
         raise UserError(f"max_messages is {options.max_messages}. Give a number from 1 on, or None for no limit.")

@@ -45,6 +45,16 @@ async def test_a_listener_that_read_the_log_again_hears_nothing_twice() -> None:
     assert listener.take() is None
 
 
+async def test_deltas_of_what_was_read_from_the_log_meanwhile_are_left_out() -> None:
+    bus = Bus()
+    listener = bus.subscribe(after=1)
+    late, timely = TextDelta(text="late", after=1), TextDelta(text="timely", after=3)
+    bus.publish([late, record(2), late, record(3), timely])
+    listener.caught_up(3)
+
+    assert [listener.take(), listener.take()] == [timely, None]
+
+
 async def test_a_waiting_listener_wakes_and_ends_with_the_bus() -> None:
     bus = Bus()
     heard: list[object] = []

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from holdfast.testing.builders import example, example_events, recorded
-from holdfast.vocab.deltas import DELTAS, Lagged, Notice
+from holdfast.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
 from holdfast.vocab.event import Event
 from holdfast.vocab.events import Renamed
 from holdfast.wire.codec import encode
@@ -16,6 +16,7 @@ from holdfast.wire.stream import Item, line
 
 SCHEMA = event_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
+COMMAND = CommandResult(after=3, command="help", success=True, message="m", data={"a": [1]})
 
 
 def part(name: str) -> Draft202012Validator:
@@ -45,7 +46,7 @@ def test_the_schema_takes_every_event_stored_and_streamed(event: Event) -> None:
     assert not part("stream_event").is_valid(stored)
 
 
-@pytest.mark.parametrize("item", [*(example(cls) for cls in DELTAS), example(Notice), example(Lagged)])
+@pytest.mark.parametrize("item", [*(example(cls) for cls in DELTAS), example(Notice), example(Lagged), COMMAND])
 def test_the_schema_takes_every_other_item_of_the_stream(item: Item) -> None:
     VALIDATOR.validate(json.loads(line("s1", item)))
 

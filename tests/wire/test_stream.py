@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.testing.builders import example, example_events, recorded
-from holdfast.vocab.deltas import DELTAS, Lagged, Notice, TextDelta
+from holdfast.vocab.deltas import DELTAS, CommandResult, Lagged, Notice, TextDelta
 from holdfast.vocab.errors import NeedsUpgrade, UserError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import ToolStarted
@@ -19,6 +19,7 @@ ITEMS: tuple[Item, ...] = (
     example(Notice),
     Notice(notice="SessionClosed", state="Closed"),
     example(Lagged),
+    CommandResult(after=3, command="help", success=True, message="m", data={"a": [1]}),
 )
 
 

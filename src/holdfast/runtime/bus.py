@@ -48,6 +48,8 @@ class Subscription:
             return Lagged(after=self._seen, missed=missed)
         while self._ring:
             item = self._ring.popleft()
+            if isinstance(item, Delta) and item.after < self._seen:
+                continue  # the event that it led to was read from the log meanwhile
             if not isinstance(item, Recorded):
                 return item
             if item.seq > self._seen:

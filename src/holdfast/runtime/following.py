@@ -1,6 +1,6 @@
 """Following a session: every event in order, however slow the follower, with the deltas between them while it keeps up."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from holdfast.ports import EventStore
 from holdfast.runtime.bus import Item, Subscription
@@ -9,13 +9,19 @@ from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import BudgetAnswered
 from holdfast.vocab.events import InputDropped, InputTaken, TurnCompleted
 
+Tell = Callable[[Lagged], Awaitable[None]]
 
-async def follow(subscription: Subscription, store: EventStore, session: str) -> AsyncIterator[Item]:
-    """Everything from the subscription; what it lost is read from the log."""
+
+async def follow(
+    subscription: Subscription, store: EventStore, session: str, tell: Tell | None = None
+) -> AsyncIterator[Item]:
+    """Everything from the subscription; what it lost is read from the log, deltas excepted, after `tell` was told so."""
     async for item in subscription:
         if not isinstance(item, Lagged):
             yield item
             continue
+        if tell is not None:
+            await tell(item)
         for record in (await store.read(session, item.after)).records:
             subscription.caught_up(record.seq)
             yield record

@@ -25,7 +25,7 @@ from holdfast.testing.tool_reference import tools_document
 from holdfast.vocab import deltas, errors, event, events, messages, specs
 from holdfast.wire import schema
 from holdfast.wire.names import NAME_OF
-from holdfast.wire.stream import LAGGED, LIFECYCLE, PREFIX
+from holdfast.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
 
 WORDS: Final[tuple[ModuleType, ...]] = (event, events, messages, specs, errors, deltas)
 """Where the structures and the closed sets of values stand that events are made of."""
@@ -51,6 +51,7 @@ def events_document() -> str:
     lines += ["", "## Notices", "", "Derived from the log, never stored. `after` stands beside the content."]
     lines += _section(deltas.Notice, f"`{LIFECYCLE}`", without=_PLACE)
     lines += _section(deltas.Lagged, f"`{LAGGED}`", without=_PLACE)
+    lines += _section(deltas.CommandResult, f"`{COMMAND_RESULT}`", without=_PLACE)
     lines += ["", "## Structures", "", "What the fields above are made of. A part of a message names itself in `type`."]
     for part in _structures():
         lines += _section(part, _tag(part))

@@ -1,16 +1,13 @@
 """What a run without a person prints: one class for each `--output-format`."""
 
-from typing import Final, Protocol
+from typing import Protocol
 
-from holdfast.runtime.bus import Item
 from holdfast.view.account import About, Answered, Ended
 from holdfast.view.result_object import command_object, result_object
 from holdfast.view.words import plain
-from holdfast.wire.stream import PREFIX, line
+from holdfast.vocab.deltas import CommandResult
+from holdfast.wire.stream import Item, line
 from holdfast.wire.unbroken import json_line
-
-COMMAND_RESULT: Final = f"{PREFIX}command_result"
-"""The type of the native line that says what came of a command."""
 
 
 class Format(Protocol):
@@ -20,7 +17,7 @@ class Format(Protocol):
         """What is printed before anything happens."""
 
     async def show(self, item: Item) -> list[bytes]:
-        """What is printed for an event, a delta or a notice."""
+        """What is printed for an event, a delta, a notice, or what was missed."""
 
     def answered(self, request: str, problem: str = "") -> list[bytes]:
         """What is printed when a control request was carried out, or could not be."""
@@ -96,11 +93,11 @@ class NativeStream(_Silent):
 
     def command(self, answered: Answered) -> list[bytes]:
         """A line of its own, which is no event: nothing of it is in the log."""
-        content = {
-            "command": answered.name,
-            "success": answered.success,
-            "message": answered.message,
-            "data": answered.content,
-        }
-        told = {"type": COMMAND_RESULT, "session": self._session, "after": answered.seq, "data": content}
-        return [json_line(told)]
+        result = CommandResult(
+            after=answered.seq,
+            command=answered.name,
+            success=answered.success,
+            message=answered.message,
+            data=dict(answered.content),
+        )
+        return [line(self._session, result)]

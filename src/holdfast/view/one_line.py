@@ -4,17 +4,17 @@ from typing import Final
 
 import msgspec
 
-from holdfast.runtime.bus import Item
-from holdfast.vocab.deltas import Delta, Lagged, Notice
+from holdfast.vocab.deltas import Delta, Notice
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.messages import iso
 from holdfast.wire.names import NAME_OF
+from holdfast.wire.stream import Item
 
 WIDTH: Final = 160
 _LEFT_OUT: Final = frozenset({"instructions", "tools", "rules", "schema", "type", "usage"})
 
 
-def one_line(item: Item | Lagged) -> str:
+def one_line(item: Item) -> str:
     """An event, a delta or a notice on one line; empty for what a person need not see."""
     match item:
         case Recorded():

@@ -6,7 +6,6 @@ from typing import Final
 from holdfast.logic.pricing import dollars
 from holdfast.ports import EventStore
 from holdfast.runtime.ask_budget import BUDGET
-from holdfast.runtime.bus import Item
 from holdfast.runtime.texts import whole_text
 from holdfast.version import VERSION
 from holdfast.view.account import About, Answered, Ended
@@ -44,6 +43,7 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.messages import DurablePart, MediaRef, Reasoning, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Usage
+from holdfast.wire.stream import Item
 from holdfast.wire.unbroken import json_line
 
 Line = dict[str, object]

@@ -25,6 +25,7 @@ from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
 from holdfast.view.taking import Order, Taken, is_command, take_unless, text_of
 from holdfast.view.words import note, plain, told
+from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, TurnPaused, UserError
 from holdfast.vocab.event import Recorded, TurnOutcome
 from holdfast.vocab.events import InputReceived, TurnStarted
@@ -291,10 +292,13 @@ class Talk:
 
     async def _show(self) -> None:
         """Print everything until the session is closed."""
-        async for item in follow(self._subscription, self._session.store, self._session.id):
+        async for item in follow(self._subscription, self._session.store, self._session.id, self._tell_lagged):
             await self._print(item)
         self._all_shown = True
         self._moved.set()
+
+    async def _tell_lagged(self, lagged: Lagged) -> None:
+        await self._outlet.put(await self._format.show(lagged))
 
     async def _print(self, item: Item) -> None:
         await self._outlet.put(await self._format.show(item))

@@ -73,3 +73,15 @@ class Lagged(msgspec.Struct, frozen=True, kw_only=True):
 
     after: int
     missed: int
+
+
+class CommandResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A command that somebody typed was carried out. What it changed is in the log; this is not."""
+
+    after: int
+    command: str
+    success: bool
+    message: str
+    """For a person."""
+    data: dict[str, object]
+    """For programs."""

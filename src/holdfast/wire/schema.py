@@ -18,11 +18,11 @@ from typing import Final, get_args
 import msgspec
 from msgspec import Struct
 
-from holdfast.vocab.deltas import DELTAS, Lagged, Notice
+from holdfast.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
 from holdfast.vocab.event import By
 from holdfast.vocab.events import EVENTS, VERSIONS
 from holdfast.wire.names import NAME_OF
-from holdfast.wire.stream import LAGGED, LIFECYCLE, PREFIX
+from holdfast.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
 
 Schema = dict[str, object]
 
@@ -38,6 +38,7 @@ def event_schema() -> Schema:
         "stream_delta": _deltas(),
         "stream_lifecycle": _mark(LIFECYCLE, Notice),
         "stream_lagged": _mark(LAGGED, Lagged),
+        "stream_command": _mark(COMMAND_RESULT, CommandResult),
     }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -178,7 +179,7 @@ def _properties(*names: str) -> Schema:
 
 def _components() -> Schema:
     """The bodies and everything inside them, by class name, with the notes under their fields."""
-    kinds: tuple[type[msgspec.Struct], ...] = (*EVENTS, *DELTAS, Notice, Lagged)
+    kinds: tuple[type[msgspec.Struct], ...] = (*EVENTS, *DELTAS, Notice, Lagged, CommandResult)
     _, components = msgspec.json.schema_components(kinds, schema_hook=_anything, ref_template=_ref("{name}"))
     notes = _notes()
     for name, component in components.items():

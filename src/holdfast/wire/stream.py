@@ -4,6 +4,7 @@
     delta      {"type":"session:text_delta","session","after","n","data"}
     lifecycle  {"type":"session:lifecycle","session","after","data":{"notice","state","outcome"?}}
     lagged     {"type":"session:lagged","session","after","data":{"missed"}}
+    command    {"type":"session:command_result","session","after","data":{"command","success","message","data"}}
 
 Only events have a `seq`. Unlike the stored line, `at` is a text and there is no `v`: what is streamed always has the
 current shape.
@@ -14,7 +15,7 @@ from typing import Any, Final, TypeVar, assert_never
 
 import msgspec
 
-from holdfast.vocab.deltas import DELTAS, Delta, Lagged, Notice
+from holdfast.vocab.deltas import DELTAS, CommandResult, Delta, Lagged, Notice
 from holdfast.vocab.errors import NeedsUpgrade, UserError
 from holdfast.vocab.event import By, Recorded
 from holdfast.wire.names import EVENT_NAMED, NAME_OF
@@ -23,8 +24,9 @@ from holdfast.wire.unbroken import unbroken
 PREFIX: Final = "session:"
 LIFECYCLE: Final = "session:lifecycle"
 LAGGED: Final = "session:lagged"
+COMMAND_RESULT: Final = "session:command_result"
 
-Item = Recorded | Delta | Notice | Lagged
+Item = Recorded | Delta | Notice | Lagged | CommandResult
 """What a subscriber sees."""
 
 
@@ -39,6 +41,8 @@ def line(session: str, item: Item) -> bytes:
             return notice_line(session, item)
         case Lagged():
             return lagged_line(session, item)
+        case CommandResult():
+            return unbroken(command_line(session, item))
         case _:
             assert_never(item)
 
@@ -152,6 +156,14 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
 _T = TypeVar("_T")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PLACE: Final = ("after", "n")
+
+
+def command_line(session: str, result: CommandResult) -> bytes:
+    """What came of a command as a line of the stream."""
+    content = {name: getattr(result, name) for name in CommandResult.__struct_fields__ if name not in _PLACE}
+    return _encoder.encode(_MarkLine(type=COMMAND_RESULT, session=session, after=result.after, data=content))
+
+
 _encoder: Final = msgspec.json.Encoder()
 _head_decoder: Final = msgspec.json.Decoder(_Head)
 _DELTA_NAMED: Final = {NAME_OF[cls]: cls for cls in DELTAS}
@@ -163,6 +175,8 @@ def _item(head: _Head) -> Item:
         return _placed(head, Notice, after=head.after)
     if head.type == LAGGED:
         return _placed(head, Lagged, after=head.after)
+    if head.type == COMMAND_RESULT:
+        return _placed(head, CommandResult, after=head.after)
     if name in _DELTA_NAMED:
         return _placed(head, _DELTA_NAMED[name], after=head.after, n=head.n)
     if name not in EVENT_NAMED:
