@@ -77,6 +77,9 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
     if "\x00" in touch.access.path:
         return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file")
     if denied := _ruled(case.book.deny, case, touch, spot):
+        if touch.changes and touch.access.deep:  # as for what it reads below a folder
+            detail = f"it puts something at {spot.lexical!r}, which the rule {str(denied)!r} denies"
+            return Finding(touch.what, "ask", "rule", detail, "hard")
         return Finding(touch.what, "deny", "rule", f"{spot.lexical!r} is denied by the rule {str(denied)!r}")
     if (
         touch.access.kind == "remove"

@@ -13,13 +13,15 @@ from msgspec import Struct
 
 from holdfast.logic.acts import Command, Layer, Script
 from holdfast.logic.permissions.hidden_programs import may_run
-from holdfast.logic.permissions.wildcards import DEEP, Tokens, meets, star_match
+from holdfast.logic.permissions.wildcards import DEEP, Tokens, meets, star_match, star_spans
 from holdfast.vocab.rules import Rule
 
 _GAP: Final = "\x1f"
 """What stands between words."""
 _UNKNOWN: Final = "\ue000"
 """What stands for a word that is not known before it runs: only a wildcard covers it."""
+_CLIMB: Final = re.compile(rf"(?<![^/\\=:,{_GAP}])\.\.(?![^/\\:,{_GAP}])")
+"""A part of a path that leads to the folder above."""
 _LONG: Final = 4_000
 """Characters of a command with unknown words that are compared; a longer one may be anything."""
 
@@ -58,6 +60,18 @@ class CommandPattern(Struct, frozen=True):
         plain = " ".join(text.split())
         return any(star_match(pieces, plain) for pieces in self.text)
 
+    def vouches_for(self, layer: Layer) -> bool:
+        """Whether a program and its arguments match, and no wildcard behind a slash stands for a way out by `..`."""
+        if not self.bounded or not _climbs(layer):
+            return self.covers(layer)
+        joined = _GAP.join(_UNKNOWN if word is None else word for word in layer.words)
+        return any(_keeps_below(pieces, joined) for pieces in self.vector)
+
+    @property
+    def bounded(self) -> bool:
+        """Whether some wildcard goes on with a path that the pattern began."""
+        return any(map(any, map(_bounds, self.text)))
+
     def may_cover(self, words: tuple[str | None, ...]) -> bool:
         """Whether words could match, whatever those are that are not known."""
         theirs = _tokens(words)
@@ -79,6 +93,30 @@ def command_pattern(pattern: str, *, wide: bool) -> CommandPattern:
         return CommandPattern(raw, text, ())
     first, gap, _ = words[0].partition(_GAP)
     return CommandPattern(raw, text, _ends(words, _GAP, tail), first if gap or len(words) == 1 else "")
+
+
+def _climbs(layer: Layer) -> bool:
+    return any(word is not None and _CLIMB.search(word) for word in layer.words)
+
+
+def _bounds(pieces: Pieces) -> list[bool]:
+    """For each wildcard of a pattern, whether it goes on with a path that the pattern began."""
+    found, path = [], False
+    for piece in pieces[:-1]:
+        *before, word = re.split(rf"[{_GAP} ]", piece)
+        path = "/" in word or (path and not before)
+        found.append(path)
+    return found
+
+
+def _keeps_below(pieces: Pieces, text: str) -> bool:
+    """Whether words match, and no wildcard that goes on with a path stands for a part that leads above."""
+    spans = star_spans(pieces, text)
+    if spans is None:
+        return False
+    bounded = [span for span, path in zip(spans, _bounds(pieces), strict=True) if path]
+    climbs = [found.span() for found in _CLIMB.finditer(text)]
+    return not any(start < above and below < end for start, end in bounded for below, above in climbs)
 
 
 def _ends(pieces: Pieces, gap: str, tail: bool) -> tuple[Pieces, ...]:
@@ -119,12 +157,13 @@ def allowed(rule: Rule, command: Command, script: Script, text: str) -> Vouch:
         return "whole"
     if command.steers:
         alone = len(script.commands) == 1 and "=" in pattern.raw.partition(" ")[0] and not script.problem
+        alone = alone and not (pattern.bounded and any(map(_climbs, command.layers)))
         return "rule" if alone and not command.exact and pattern.covers_text(text) else "no"
     for layer in _reachable(command):
         if command.exact or not _has_program(command):
             if pattern.equals(layer.text):
                 return "whole"
-        elif pattern.program in ("", layer.words[0]) and pattern.covers(layer):
+        elif pattern.program in ("", layer.words[0]) and pattern.vouches_for(layer):
             return "rule"
     return "no"
 

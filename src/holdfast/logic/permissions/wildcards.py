@@ -39,19 +39,26 @@ def expression(tokens: Tokens) -> str:
 
 def star_match(pieces: tuple[str, ...], text: str) -> bool:
     """Whether a text is the pieces in their order with anything between them: `a*b` in pieces is `("a", "b")`."""
+    return star_spans(pieces, text) is not None
+
+
+def star_spans(pieces: tuple[str, ...], text: str) -> list[tuple[int, int]] | None:
+    """Where in a text each wildcard begins and ends that stands between the pieces; None when they do not match."""
     first, *others = pieces
     if not others:
-        return text == first
+        return [] if text == first else None
     *middle, last = others
     if not text.startswith(first) or not text.endswith(last) or len(text) < len(first) + len(last):
-        return False
+        return None
     at, end = len(first), len(text) - len(last)
+    spans = []
     for piece in middle:
         found = text.find(piece, at, end)
         if found < 0:
-            return False
+            return None
+        spans.append((at, found))
         at = found + len(piece)
-    return True
+    return [*spans, (at, end)]
 
 
 def meets(one: Tokens, other: Tokens) -> bool:

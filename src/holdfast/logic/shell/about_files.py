@@ -5,7 +5,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import HERE, Effect, by_table, from_line, goes_deep, see, suspect
+import msgspec
+
+from holdfast.logic.shell.effects import HERE, Effect, base_name, by_table, from_line, goes_deep, see, suspect
 from holdfast.logic.shell.options import Line, take_apart
 from holdfast.logic.shell.scope import Field, Scope, join
 from holdfast.logic.shell.table import Program
@@ -19,7 +21,13 @@ _LISTS: Final = re.compile(r"-?[vzjJ]*t[vzjJ]*f")
 _WILD: Final = frozenset("*?[")
 MOST_NAMES: Final = 200
 """How many names of a wildcard are looked at one by one."""
+_CONTENT: Final = ("*", ".??*")
+"""What is in a folder; `.*` would be `..` as well, and no place with a meaning has a shorter name."""
+_SAME_FOLDER: Final = re.compile(r"/\.?(?=/|$)")
 _INLINE: Final = re.compile(r"(?:^|=)[@<]([^;]+)")
+_NAMED: Final = re.compile(r"[^=@]*@([^=]+)")
+_AT: Final = ("at", "named", "cookies")
+"""What an option of `curl` takes that may be text, or a file: `@file`, `name@file`, or any text without `=`."""
 
 
 def about_copy(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
@@ -54,9 +62,12 @@ def _placed(fields: Sequence[Field], program: Program, scope: Scope, *, moves: b
         effect.touch("write", target, scope)
         if any(_DELETES.match(name) for name in line.unknown):
             effect.touch("remove", target, scope)
-        if not line.has("-T", "--no-target-directory"):
-            for source in sources:
+        merges = line.has("-T", "--no-target-directory")
+        for source in sources:
+            if not merges:
                 _land(target, source, effect, scope)
+            if goes_deep(line, program) and (merges or _means_content(source, fields[0], scope)):
+                _land_content(target, source, effect, scope)
     if goes_deep(line, program):
         effect.deepen()
     return effect
@@ -76,6 +87,47 @@ def _land(target: Field, source: Field, effect: Effect, scope: Scope) -> None:
         effect.touch("write", below, scope)
     for name in names:
         effect.touch("write", Field(join(target.value or "", name), target.text), scope)
+
+
+def _means_content(source: Field, program: Field, scope: Scope) -> bool:
+    """Whether a folder is named in the way that means what is in it. A slash is enough for `rsync`, and for the `cp` of BSD."""
+    value, name = source.value or "", base_name(program.value or "", scope.ground.os)
+    slashed = name == "rsync" or (name == "cp" and scope.ground.os == "darwin")
+    return value.rstrip("/").rpartition("/")[2] in ("", ".") or (slashed and value.endswith("/"))
+
+
+def _land_content(target: Field, source: Field, effect: Effect, scope: Scope) -> None:
+    """Take in the files that the content of a folder becomes when it is put over another one."""
+    if source.value is None or target.value is None or target.glob:
+        return
+    starts = _folders(source.value, scope)
+    globs = [join(start, names) for start in starts for names in _CONTENT]
+    for glob in globs:
+        if glob not in scope.ground.globs:  # to be looked up
+            effect.touch("list", Field(glob, source.text, glob=True), scope)
+    found = [posixpath.split(path) for glob in globs for path in scope.ground.globs.get(glob, ())]
+    names = [name for _, name in dict.fromkeys(found) if name not in _CONTENT]  # what matches nothing stays as it is
+    unsure = not names or any(folder not in starts for folder, _ in found)  # a link is found by where it leads
+    written = Effect()
+    for place in _folders(target.value, scope):
+        for name in names:
+            written.touch("write", Field(join(place, name), target.text), scope)
+        for name in _CONTENT if unsure and _holds_workspace(place, scope) else ():
+            written.touch("write", Field(join(place, name), target.text, glob=True), scope)
+    effect.accesses += [msgspec.structs.replace(access, deep=True) for access in written.accesses]
+
+
+def _holds_workspace(folder: str, scope: Scope) -> bool:
+    """Whether a folder is one that has places with a meaning below it, as far as can be told without looking."""
+    dear = (scope.ground.cwd, scope.ground.home, *scope.ground.roots)
+    return any(f"{each.rstrip('/')}/".startswith(f"{folder.rstrip('/')}/") for each in dear)
+
+
+def _folders(name: str, scope: Scope) -> list[str]:
+    """Give the absolute paths of a folder, in which no part says nothing, as written and without `..`."""
+    found = [path for path in scope.paths(name) if path]
+    plain = [_SAME_FOLDER.sub("", path) or "/" for path in found]
+    return list(dict.fromkeys((*plain, *map(posixpath.normpath, plain))))
 
 
 def _matched(source: Field, scope: Scope) -> list[str] | None:
@@ -206,12 +258,23 @@ def about_curl(fields: Sequence[Field], program: Program, scope: Scope) -> Effec
     line = take_apart(fields[1:], program.options)
     for seen in line.seen:
         see(seen, effect, scope)
-        if seen.option.kind == "at" and seen.value is not None and seen.value.value is not None:
-            for path in _INLINE.findall(seen.value.value):
+        if seen.option.kind in _AT and seen.value is not None:
+            for path in _given_to_curl(seen.option.kind, seen.value.value):
                 effect.touch("read", Field(path, seen.value.text), scope)
-        elif seen.option.kind == "at" and seen.value is not None:
-            effect.touch("read", seen.value, scope)
     for field in (*line.operands, *line.values("--url")):
         if field.value is not None and field.value.lower().startswith("file:"):
             effect.touch("read", Field("/" + field.value[5:].lstrip("/").removeprefix("localhost/"), field.text), scope)
     return effect
+
+
+def _given_to_curl(kind: str, value: str | None) -> list[str | None]:
+    """Give the files that a value names; None for one that is not known."""
+    if value is None:
+        return [None]
+    found = [path.strip('"') for path in _INLINE.findall(value)]
+    parts = [part.strip('"') for path in found if "," in path for part in path.split(",")]
+    if kind == "named" and (named := _NAMED.fullmatch(value)):
+        found.append(named[1])
+    elif kind == "cookies" and "=" not in value:
+        found.append(value)
+    return [path for path in dict.fromkeys((*found, *parts)) if path != "-"]

@@ -82,6 +82,7 @@ def _given_commands(name: str | None, arguments: Sequence[Field], effect: Effect
 
 def _join(effect: Effect, other: Effect) -> None:
     effect.accesses += other.accesses
+    effect.scripts += other.scripts
     effect.network = effect.network or other.network
     if other.does != "reads":
         effect.run(other.why)

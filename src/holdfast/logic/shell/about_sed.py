@@ -26,6 +26,13 @@ _TEXT: Final = re.compile(r"[aic](?:\\\n|[ \t]*\\?)(?:[^\n\\]|\\.)*", re.DOTALL)
 _FLAGS: Final = re.compile(r"[gpiImM0-9]*")
 _FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
 _RUN: Final = re.compile(r"(?<![A-Za-z\\])e[ \t]+([^\n]+)")
+_RUN_RESULT: Final = re.compile(
+    r"(?=s([^\\\n])(?:\\.|(?!\1)[^\\])*+\1((?:\\.|(?!\1)[^\\])*+)\1[gpiImM0-9\s]*e)", re.DOTALL
+)
+"""A substitution whose result is run, wherever it may begin."""
+_CLASS: Final = re.compile(r"\[\^?\]?[^\]\n]*\]")
+_LONG: Final = 1_000
+"""How much of a script is looked through for what it runs."""
 _GAP: Final = re.compile(r"(?:[\s;{}]|#[^\n]*)*")
 
 
@@ -47,7 +54,7 @@ def about_sed(fields: Sequence[Field], _program: Program, scope: Scope) -> Effec
     for script in scripts:
         if script.value is None or script.glob or not is_harmless(script.value):
             effect.run("its script may write files or run programs")
-            effect.scripts += [Field(text, text) for text in _RUN.findall(script.value or "")]
+            _run(script.value or script.hint, effect)
             for letter, name in _FILES.findall(script.value or ""):
                 effect.touch("read" if letter in "rR" else "write", Field(name, name), scope)
     changes = line.has("-i", "--in-place")
@@ -66,21 +73,42 @@ def about_sed(fields: Sequence[Field], _program: Program, scope: Scope) -> Effec
     return effect
 
 
+def _run(script: str, effect: Effect) -> None:
+    """Take in what a script runs: commands that it spells out, and lines that pass through it."""
+    seen = script[:_LONG]
+    effect.scripts += [Field(text, text) for text in _RUN.findall(script)]
+    results = [found[2] for text in (seen, _CLASS.sub("x", seen)) for found in _RUN_RESULT.finditer(text)]
+    effect.scripts += [Field(text, text) for text in dict.fromkeys(results) if text]
+    lines, at = list[str](), 0
+    while (at := _first_harmful(script, at)) >= 0:
+        end = script.find("\n", at)
+        end = len(script) if end < 0 else end
+        lines += [script[at + 1 : end].strip()] if script[at : at + 1] == "e" else []
+        at = max(end, at + 1)
+    effect.scripts += [Field(line, line) for line in lines if line]
+    if results or "" in lines or len(script) > _LONG:
+        effect.hide("its script may run the lines that pass through it")
+
+
 def is_harmless(script: str) -> bool:
     """Whether a script is made of commands that only print and change what passes through."""
-    at = 0
+    return _first_harmful(script) < 0
+
+
+def _first_harmful(script: str, at: int = 0) -> int:
+    """Give the place of the first command from here on that is not known to be harmless, or -1."""
     while True:
         gap = _GAP.match(script, at)
         at = gap.end() if gap else at
         if at >= len(script):
-            return True
+            return -1
         address = _ADDRESSES.match(script, at)
         at = address.end() if address else at
         if script[at : at + 1] == "{":
             continue
         after = _command(script, at)
         if after < 0 or script[after : after + 1] not in ("", ";", "\n", "}", " ", "#"):
-            return False
+            return at
         at = after
 
 

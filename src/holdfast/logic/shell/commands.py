@@ -6,11 +6,19 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.acts import Layer
-from holdfast.logic.shell.effects import Effect, base_name, is_command_name, is_system, shows_secret, steering
+from holdfast.logic.shell.effects import (
+    Effect,
+    base_name,
+    is_command_name,
+    is_system,
+    mentioned,
+    shows_secret,
+    steering,
+)
 from holdfast.logic.shell.fields import expand_one
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.layers import Source, Step, peel
-from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, is_number
+from holdfast.logic.shell.scope import Field, Scope, is_number
 from holdfast.logic.shell.syntax import Simple
 from holdfast.logic.shell.walk import Around, Walker
 from holdfast.logic.shell.witness import read_twice
@@ -187,10 +195,10 @@ class Finder(Walker):
         task.steers = (*task.steers, *step.steers)
         task.tame = task.tame and step.tame and own
         _take(task.found, step.effect)
-        if not (step.here or (name in _HERE and not step.moved)):
+        if not (step.here or (name in _HERE and not step.folders)):
             task.scope = task.scope.copy()
-        if step.moved:
-            task.scope.folders = task.scope.failed = UNKNOWN
+        if step.folders:
+            task.scope.folders = task.scope.failed = step.folders
         for words in step.also:
             self.guesses -= 1 + len(words) // 50
             if self.guesses > 0:
@@ -202,6 +210,8 @@ class Finder(Walker):
         effect = effect_of(fields, scope)
         if effect.from_input and (source.piped or (source.text is not None and source.text.value is None)):
             effect.hide("its program comes from elsewhere")
+        elif effect.from_input and source.text is not None:
+            mentioned(source.text.value or "", effect, scope)
         if source.text is not None and effect.does == "reads" and shows_secret([source.text], scope):
             effect.run("it shows a secret")
         if not task.tame:

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.logic.shell.about_find import filled_in
 from holdfast.logic.shell.effects import Effect, is_command_name, see, steering
 from holdfast.logic.shell.options import Line, Options, take_apart
-from holdfast.logic.shell.scope import Field, Scope
+from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, union
 from holdfast.logic.shell.table import Wrapper, wrappers
 
 _ASSIGNED: Final = re.compile(r"([^=]+)=")
@@ -59,8 +59,8 @@ class Step(msgspec.Struct):
     also: list[list[Field]] = []
     """Commands that may turn out to be the program, when that is not certain."""
     effect: Effect = msgspec.field(default_factory=Effect)
-    moved: bool = False
-    """Whether the folder is another one inside."""
+    folders: tuple[str | None, ...] = ()
+    """Where it runs inside, when that is not here; None for anywhere."""
 
 
 def peel(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step | None:
@@ -77,12 +77,12 @@ def peel(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> St
 def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper, options: Options) -> Step | None:
     step, rest = Step(), list(fields[1:])
     if wrapper.sub:
-        before = next(
-            (at for at, field in enumerate(rest) if field.value is None or not field.value.startswith("-")), len(rest)
-        )
-        if before == len(rest) or rest[before].value not in wrapper.sub.split():
+        before = _subcommand(rest, wrapper)
+        if before is None:
             return None
-        rest = rest[before + 1 :]
+        group, rest = wrapper.groups.get(rest[before].value or ""), rest[before + 1 :]
+        if group:
+            return _generic(name, [fields[0], *rest], scope, *wrappers()[group])
     line = take_apart(rest, options, stop=True, number=wrapper.number)
     if name == "command" and line.has("-v", "-V"):
         return None
@@ -96,7 +96,10 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
         operands = operands[1:]
     if wrapper.assigns:
         operands = _assigned(operands, step)
-    step.moved = wrapper.moves or line.has("-C", "--chdir", "-D")
+    for field in line.values("--entrypoint"):
+        step.also += [operands] if operands else []
+        operands = [*_split(field), *operands]
+    step.folders = _folders(line, wrapper, scope)
     step.effect.network, step.effect.exact = wrapper.network, wrapper.exact
     step.inner = operands
     step.transparent = wrapper.transparent and not step.steers and not (wrapper.strict and line.seen)
@@ -112,6 +115,31 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
         step.transparent = False
     step.tame = step.transparent
     return step if step.inner or step.effect.scripts else None
+
+
+def _subcommand(fields: Sequence[Field], wrapper: Wrapper) -> int | None:
+    """Find the word that says what a tool is to do, if it is one of those that run a program; options before it may have values."""
+    valued = False
+    for at, field in enumerate(fields):
+        value = field.value
+        if value is not None and (value in wrapper.sub.split() or value in wrapper.groups):
+            return at
+        option = value is not None and value.startswith("-")
+        if not option and not valued:
+            return None
+        valued = option and "=" not in (value or "")
+    return None
+
+
+def _folders(line: Line, wrapper: Wrapper, scope: Scope) -> tuple[str | None, ...]:
+    """Say where a program runs that is not run here; nothing when it is."""
+    folders: tuple[str | None, ...] = ()
+    for field in line.values(*wrapper.folder.split()):
+        known = field.value is not None and not field.glob
+        folders = union(folders, tuple(path or None for path in scope.paths(field.value or "")) if known else UNKNOWN)
+    if not wrapper.moves:
+        return folders
+    return union(folders or scope.folders, UNKNOWN) if wrapper.stays else UNKNOWN
 
 
 def _endings(fields: Sequence[Field]) -> list[list[Field]]:
@@ -161,14 +189,23 @@ def _env_string(fields: Sequence[Field], text: Field, line: Line, scope: Scope) 
         step.effect.hide("env splits a text that is not known")
         step.effect.scripts.append(Field(None, text.text, hint=text.value or text.hint))
         return step
-    try:
-        words = [Field(word, word) for word in shlex.split(text.value)]
-    except ValueError:
-        return Step(inner=[Field(None, text.text, many=True), *line.operands])
+    words = _split(text)
+    if any(word.value is None for word in words):
+        return Step(inner=[*words, *line.operands])
     found = _generic("env", [fields[0], *words, *line.operands], scope, *wrappers()["env"])
     if found is not None:
         found.transparent = found.tame = False
+        found.folders = union(_folders(line, wrappers()["env"][0], scope), found.folders)
     return found
+
+
+def _split(text: Field) -> list[Field]:
+    """Split a text into words; one that is not known may be any."""
+    try:
+        words = shlex.split(text.value) if text.value is not None else None
+    except ValueError:
+        words = None
+    return [Field(word, word) for word in words] if words is not None else [Field(None, text.text, many=True)]
 
 
 def _shell(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step:

@@ -79,10 +79,16 @@ class Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: bool = False
     moves: bool = False
     """Whether the program runs in another folder, or another file system."""
+    stays: bool = False
+    """Whether that may be this folder as well."""
+    folder: str = ""
+    """Options that name the folder that the program runs in."""
     unsure: bool = False
     """Whether what comes before the program is not known."""
     sub: str = ""
     """Subcommands of which one must come first."""
+    groups: Mapping[str, str] = {}
+    """Words that may come before a subcommand, each with the row that holds for what follows it."""
 
 
 @cache
