@@ -48,3 +48,14 @@ def test_other_variables_that_are_called_like_passwords_are_still_secrets(name: 
 @pytest.mark.parametrize("path", ["/dev/stdin", "/dev/zero", "/dev/tty", "/dev/random"])
 def test_a_tool_does_not_read_our_own_devices(path: str) -> None:
     assert weighed("Read", {"file_path": path}).decision == "ask"
+
+
+@pytest.mark.parametrize("pattern", ["{/etc,src}/*", "{..,src}/*", "{../x,y}", "[.][.]/*", "**/../../*", "{a,~/x}"])
+def test_a_pattern_that_may_lead_anywhere_is_asked_for(pattern: str) -> None:
+    assert weighed("Glob", {"pattern": pattern}).decision == "ask"
+    assert weighed("Grep", {"pattern": "x", "glob": pattern}).decision == "ask"
+
+
+@pytest.mark.parametrize("pattern", ["**/*.{ts,tsx}", "{src,tests}/**/*.py", "*..*", "**/.env.{a,b}"])
+def test_one_that_stays_below_its_folder_is_not(pattern: str) -> None:
+    assert weighed("Glob", {"pattern": pattern}).decision == "allow"

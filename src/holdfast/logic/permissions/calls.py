@@ -177,9 +177,15 @@ def _searched(call: Call, text: str | None, ground: Ground) -> tuple[Access, ...
     return tuple(found)
 
 
+_CLIMBS: Final = re.compile(r"(?:^|[/{,])(?:\.|\[\.\]){2}(?:[/},]|$)|[{,][/~]")
+"""In a pattern behind its first wildcard: what may lead to any folder."""
+
+
 def _named_by(pattern: str, root: str, ground: Ground) -> list[Access]:
     """What a search pattern names by itself: the folder that it starts at, and a file without wildcards."""
     literal = re.split(r"[*?\[{]", pattern.removeprefix("!"), maxsplit=1)[0]
+    if _CLIMBS.search(pattern, len(literal)):
+        return [Access(kind="list", path="", written=pattern)]
     whole = literal == pattern
     named = literal if whole else literal.rpartition("/")[0] + "/" * (literal.startswith("/") or "/" in literal)
     if not named:
