@@ -21,6 +21,32 @@ while True:
     number += 1
     sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "method": "ping"}\\n' % number)
 """
+POLITE: Final = """
+import json, sys
+waiting = []
+for first in range(0, 3 * int(sys.argv[1]), 250):
+    for number in range(first, first + 250):
+        sys.stdout.write('{"jsonrpc": "2.0", "id": %d, "method": "ping"}\\n' % number)
+    sys.stdout.flush()
+    answers = 0
+    while answers < 250:
+        message = json.loads(sys.stdin.readline())
+        if "method" in message:
+            waiting.append(message)
+        else:
+            answers += 1
+while True:
+    message = waiting.pop(0) if waiting else json.loads(sys.stdin.readline() or "{}")
+    if not message:
+        break
+    if "id" not in message:
+        continue
+    answer = {"tools": []}
+    if message["method"] == "initialize":
+        info = {"name": "polite", "version": "1"}
+        answer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
+"""
 DEAF: Final = """
 import json, sys
 lists = 0
@@ -55,9 +81,9 @@ async def test_a_server_that_asks_without_end_and_does_not_listen_is_given_up(tm
 
 
 async def test_a_server_whose_questions_are_answered_may_ask_as_many_as_it_likes(tmp_path: Path) -> None:
-    pings = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(3 * MOST_ASKED)]
-    async with servers([fake(tmp_path, tools=[tool("a")], first_words=pings)], tmp_path) as found:
-        assert found.status["fake"].state == "connected"
+    argv = (sys.executable, "-I", "-c", POLITE, str(MOST_ASKED))
+    async with servers([ServerSpec(name="polite", kind="stdio", argv=argv, start_s=40)], tmp_path) as found:
+        assert (found.status["polite"].state, found.status["polite"].why) == ("connected", "")
 
 
 async def test_a_list_is_bounded_by_its_bytes_and_not_by_its_pages_alone(tmp_path: Path) -> None:
