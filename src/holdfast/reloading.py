@@ -52,7 +52,9 @@ class Reloading(Struct):
             if words not in layered.warnings:
                 self.tell(words)
         self.kit.of_settings = (*(fresh.layered.warnings if fresh.layered is not None else ()),)
-        self._apply(with_kit(fresh, self.kit))
+        options = with_kit(fresh, self.kit)
+        self._apply(options)
+        await self.kit.obey(options.rules)
         await self._speak(layered.settings.language)
 
     def _apply(self, options: Options) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Session
+from holdfast import Rule, Session
 from holdfast.instructions import base
 from holdfast.vocab.event_instructions import InstructionsRead
 from holdfast.vocab.event_limits import Compacted, CompactionStarted
@@ -193,3 +193,36 @@ async def test_a_new_skill_is_listed_from_the_next_turn_on_and_one_that_nobody_t
         assert any("sly/SKILL.md:1: It was not looked at" in note for note in session.kit.notes)
     assert [("About scrub." in each.instructions) for each in model.heard] == [False, True, True]
     assert "About sly." not in model.heard[-1].instructions
+
+
+@pytest.mark.parametrize("written", ["@secret/plan.md", "@./docs/link.md"])
+async def test_a_note_does_not_bring_what_a_rule_denies_to_read(repository: Repository, written: str) -> None:
+    repository.write("secret/plan.md", "The launch is on Friday.")
+    (repository.root / "docs").mkdir()
+    (repository.root / "docs/link.md").symlink_to("../secret/plan.md")
+    repository.write("AGENTS.md", f"Run make test. See {written}")
+    model = Listener("One.")
+    async with repository.open(model=model, rules=[Rule.parse("deny", "Read(secret/**)")]) as session:
+        await session.run("a")
+        assert session.kit is not None
+        notes = session.kit.notes
+
+    (request,) = model.heard
+    assert "Run make test." in request.instructions
+    assert "Friday" not in request.instructions
+    assert any("denies reading it" in words for words in notes)
+
+
+async def test_a_denial_that_is_added_while_a_session_is_open_takes_it_out_of_the_instructions(
+    repository: Repository,
+) -> None:
+    repository.write("secret/plan.md", "The launch is on Friday.")
+    repository.write("AGENTS.md", "Run make test. See @secret/plan.md")
+    repository.write(".holdfast/settings.json", {"permissions": {"deny": ["Bash(rm *)"]}})
+    model = Listener("One.", "Two.")
+    async with repository.open(model=model) as session:
+        await session.run("a")
+        repository.write(".holdfast/settings.json", {"permissions": {"deny": ["Bash(rm *)", "Read(secret/**)"]}})
+        await session.run("b")
+
+    assert ["Friday" in request.instructions for request in model.heard] == [True, False]

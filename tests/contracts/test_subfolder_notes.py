@@ -1,15 +1,16 @@
 """Notes of folders below the working folder: shown with the first result from there, once, and again when they are gone or changed."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast import Session
+from holdfast import Rule, Session
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_instructions import NotesShown
-from holdfast.vocab.events import ToolFinished
+from holdfast.vocab.events import FaultCaught, ToolFinished
 from holdfast.vocab.messages import Text
 from tests.kit.repository import Repository, named
 
@@ -197,3 +198,29 @@ async def test_from_a_working_folder_below_the_root_a_sibling_speaks_and_the_way
 
     assert "frozen" not in own
     assert "frozen" in other
+
+
+async def test_a_note_that_a_rule_denies_is_not_shown_and_the_person_is_told(repository: Repository) -> None:
+    rules = [Rule.parse("deny", "Read(packages/api/AGENTS.md)")]
+    async with repository.open(*turns("packages/api/src/routes.py"), rules=rules) as session:
+        (found,) = await told(session, "a")
+        kit = session.kit
+
+    assert "ROUTES" in found
+    assert "frozen" not in found
+    assert kit is not None
+    assert any("packages/api/AGENTS.md" in words and "denies" in words for words in kit.notes)
+
+
+async def test_whatever_goes_wrong_with_notes_the_result_of_the_call_is_whole(repository: Repository) -> None:
+    async def fail(paths: Sequence[str], call: str) -> tuple[str, tuple[NotesShown, ...]]:
+        raise ZeroDivisionError(call)
+
+    async with repository.open(*turns("packages/api/src/routes.py")) as session:
+        session._world.find_notes = fail
+        (found,) = await told(session, "a")
+        (fault,) = named(await session.events(), FaultCaught)
+        (finished,) = named(await session.events(), ToolFinished)
+
+    assert "ROUTES" in found
+    assert (fault.where, fault.kind, finished.outcome) == ("notes", "ZeroDivisionError", "ok")

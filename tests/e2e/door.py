@@ -152,6 +152,13 @@ def finish(process: Process, number: signal.Signals | None = None) -> Ran:
     return Ran(process.wait(timeout=50), out, err)
 
 
+def write(path: Path, text: str) -> Path:
+    """Write a file, and the folders that lead to it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def _kind(line: Line) -> str:
     if line["type"] == "session:lifecycle":
         return str(line["data"]["notice"])

@@ -6,15 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.door import Door
+from tests.e2e.door import Door, write
 
 REVIEWER = "---\nname: reviewer\ndescription: Reviews.\ntools: Read, Grep, Teleport\ndisallowedTools: Grep\n---\nYou review BOATS.\n"
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def reviewer(door: Door, text: str = REVIEWER) -> Path:

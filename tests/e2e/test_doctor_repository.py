@@ -7,17 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.door import Door
+from tests.e2e.door import Door, write
 from tests.mcp.kit import HERE, tool
 
 SCREENFUL = 60
 """Lines that a person looks at."""
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 @pytest.fixture

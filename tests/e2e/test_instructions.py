@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.door import Door
+from tests.e2e.door import Door, write
 
 
 @pytest.fixture
@@ -24,12 +24,6 @@ def repository(door: Door) -> Path:
     write(door.work / "package.json", '{"name": "boat"}')
     write(door.folder / "home/.claude/CLAUDE.md", "Call me captain.")
     return door.work
-
-
-def write(path: Path, content: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content, encoding="utf-8")
-    return path
 
 
 PARTS = [
@@ -105,3 +99,22 @@ def test_a_real_repository_is_known_by_its_branch(door: Door) -> None:
     parts = {part["name"]: part["text"] for part in door.run("config", "instructions", "--json").json["parts"]}
 
     assert "branch harbour when this was written" in parts["working-directory"]
+
+
+def test_notes_of_other_folders_come_with_the_first_file_from_there_and_what_is_left_out_is_told(
+    door: Door, repository: Path
+) -> None:
+    write(repository / "sub/AGENTS.md", "Nested words. See @../secret/plan.md")
+    write(repository / "secret/plan.md", "The launch is on Friday.")
+    write(repository / "sub/a.txt", "a\n")
+    reads = {"calls": [{"name": "Read", "args": {"file_path": "sub/a.txt"}}]}
+    ran = door.run(
+        *("-p", "go", "--model", door.script(reads, {"text": "ok"}), "--trust", "--deny", "Read(secret/**)"),
+        *("--session-id", "s1"),
+    )
+
+    assert (ran.code, ran.out) == (0, "ok\n")
+    assert "sub/AGENTS.md:1: 'secret/plan.md' is left out: a rule denies reading it." in ran.err
+    log = door.run("log", "show", "s1", "--json").out
+    assert "Nested words." in log
+    assert "Friday" not in log

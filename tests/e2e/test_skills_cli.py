@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.door import Door
+from tests.e2e.door import Door, write
 
 
 @pytest.fixture(autouse=True)
@@ -12,12 +12,6 @@ def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the folders of the test count."""
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     monkeypatch.delenv("HOLDFAST_MANAGED_SETTINGS", raising=False)
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 def skill(folder: Path, name: str, more: str = "") -> Path:

@@ -2,17 +2,10 @@
 
 import json
 import signal
-from pathlib import Path
 
 import pytest
 
-from tests.e2e.door import Door, finish, kinds, read_until
-
-
-def write(path: Path, text: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
+from tests.e2e.door import Door, finish, kinds, read_until, write
 
 
 @pytest.fixture

@@ -167,11 +167,10 @@ def _schema(given: str) -> dict[str, object]:
 def _check_servers(given: Sequence[str]) -> None:
     """Refuse what is no file and no JSON: whoever names one wants it. What is wrong with one server is told, and hides no other."""
     for each in given:
-        inline = each.lstrip().startswith("{")
-        if not inline and not Path(each).expanduser().is_file():
-            raise UserError(f"--mcp-config names {each!r}, which is no file.")
         from holdfast.extensions.mcp_files import read_given
 
+        if not each.lstrip().startswith("{") and not Path(each).expanduser().is_file():
+            raise UserError(f"--mcp-config names {each!r}, which is no file.")
         read_given(each)
 
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.config.places import claude_dir, home_dir
 from holdfast.config.settings import config_dir
+from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import Mode
 from holdfast.workspaces.project import project_root
 
@@ -46,6 +47,8 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
     """Folders besides the project's that imports may lead to."""
     excluded: tuple[str, ...] = ()
     """Patterns of files that are left out, compared with the whole path: `/srv/mono/other-team/**`."""
+    denials: tuple[Rule, ...] = ()
+    """Rules that deny: what may not be read is not told either."""
     bare: bool = False
     """Whether no file is read and nothing is listed."""
     system_prompt: str | None = None
@@ -125,6 +128,11 @@ def find_place(
     )
 
 
+def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """The rules that deny."""
+    return tuple(rule for rule in rules if rule.decision == "deny")
+
+
 def settled_place(
     cwd: str | Path,
     layers: "Layered",
@@ -136,6 +144,7 @@ def settled_place(
     said = layers.settings
     found = {
         "trusted": layers.trust.trusted,
+        "denials": denials_of(layers.rules),
         "folders": layers.folders,
         "mode": layers.mode or "default",
         "language": said.language,

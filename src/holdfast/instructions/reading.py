@@ -150,6 +150,8 @@ class Reading:
         real = os.path.realpath(path)
         if roots is not None and not self.inside(real, roots):
             raise OSError(errno.EXDEV, "it leads outside of the project")
+        if self._is_denied(real, str(path)):
+            raise OSError(errno.EACCES, "a rule denies reading it")
         if (chosen or real != str(path)) and (place := self._secret(real, path, roots)):
             raise OSError(errno.EACCES, f"it may hold secrets ({place})")
         handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -202,6 +204,26 @@ class Reading:
             self._real_roots[key] = os.path.realpath(root)
         return self._real_roots[key]
 
+    def _is_denied(self, *paths: str) -> bool:
+        place = self.place
+        if not place.denials:
+            return False
+        from holdfast.logic.acts import Ground  # noqa: PLC0415 - only denials need it
+        from holdfast.logic.permissions import hidden  # noqa: PLC0415 - likewise
+
+        ground = Ground(
+            cwd=str(place.cwd),
+            home=str(place.home),
+            roots=(self._real(place.root),),
+            os=self._system,
+            trusted=place.trusted,
+        )
+        return any(hidden(path, place.denials, ground) for path in paths)
+
+    @property
+    def _system(self) -> Literal["darwin", "linux"]:
+        return "darwin" if self.place.system == "darwin" else "linux"
+
     def _secret(self, real: str, path: Path, roots: Sequence[Path] | None) -> str:
         """The name of what may be secret about a file; empty when it may be shown."""
         if all(_is_plainly_a_note(each, roots or ()) for each in (real, str(path))):
@@ -212,14 +234,13 @@ class Reading:
 
         home = str(self.place.home)
         known = tuple(self._real(root) for root in roots or (self.place.config_dir, self.place.claude_dir))
-        system: Literal["darwin", "linux"] = "darwin" if self.place.system == "darwin" else "linux"
-        ground = Ground(cwd=known[0], home=home, roots=known, os=system)
+        ground = Ground(cwd=known[0], home=home, roots=known, os=self._system)
         for each in (Path(real), path):
             if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.place.config_dir):
                 return each.name
             if ".git" in each.parts:
                 return ".git"
-        return sensitive((plain(real, system), plain(str(path), system)), ground)
+        return sensitive((plain(real, self._system), plain(str(path), self._system)), ground)
 
 
 def stamp_of(found: os.stat_result) -> Stamp:

@@ -30,7 +30,9 @@ FOREIGN: Final = frozenset(
 class SubfolderNotes:
     """What the folders of files tell whoever works there, as far as the conversation does not have it."""
 
-    def __init__(self, place: Callable[[], Place], state: State) -> None:
+    def __init__(self, place: Callable[[], Place], state: State, complain: Callable[[str], None]) -> None:
+        """`complain` takes what was left out, with file and line."""
+        self._complain = complain
         self._place = place
         self._state = state
         self._telling: dict[str, tuple[str, str]] = {}
@@ -41,7 +43,9 @@ class SubfolderNotes:
         place = self._place()
         if place.bare or place.system_prompt is not None:
             return "", ()
-        found = await anyio.to_thread.run_sync(partial(read_notes, place, paths), abandon_on_cancel=True)
+        found, problems = await anyio.to_thread.run_sync(partial(read_notes, place, paths), abandon_on_cancel=True)
+        for words in problems:
+            self._complain(words)
         news = [each for each in found if self._is_news(each, call)]
         if not news:
             return "", ()
@@ -58,11 +62,11 @@ class SubfolderNotes:
         return telling != told or by == call or all(by != each.id for each in self._state.progress.calls)
 
 
-def read_notes(place: Place, paths: Sequence[str]) -> list[TextFile]:
-    """The notes of the folders of `paths` below the project's root that the instructions do not have, outermost first. Blocks on files."""
+def read_notes(place: Place, paths: Sequence[str]) -> tuple[list[TextFile], list[str]]:
+    """The notes of the folders of `paths` that the instructions do not have, outermost first, and what was left out. Blocks on files."""
     folders = sorted({folder for path in paths for folder in _folders(place, path)}, key=lambda each: each.parts)
     if not folders:
-        return []
+        return [], []
     reading = Reading(place)
     found = [
         file
@@ -71,7 +75,7 @@ def read_notes(place: Place, paths: Sequence[str]) -> list[TextFile]:
         for file in notes.files
     ]
     own = set(paths)
-    return [each for each in found if each.text.strip() and os.path.realpath(each.path) not in own]
+    return [each for each in found if each.text.strip() and os.path.realpath(each.path) not in own], reading.problems
 
 
 def _folders(place: Place, path: str) -> Iterator[Path]:

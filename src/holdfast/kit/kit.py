@@ -63,7 +63,7 @@ class Kit:
         from holdfast.kit.including import Including  # noqa: PLC0415 - likewise
 
         self._runner = runner
-        runner.world.find_notes = SubfolderNotes(lambda: self._around.place, runner.world.state).find
+        runner.world.find_notes = SubfolderNotes(lambda: self._around.place, runner.world.state, self.add_note).find
         self._including = Including(runner.world)
         for module in modules:
             self.commands.add_module(module)
@@ -164,6 +164,15 @@ class Kit:
         runner.tell(now.text, now.sha256, max(0, runner.policy.overhead + grown))
         runner.riders = (*runner.riders, Draft(event=now.event(why)))
         return now.sha256 != before
+
+    async def obey(self, rules: Sequence[Rule]) -> None:
+        """Tell nothing any more of what `rules` deny to read."""
+        from holdfast.instructions.place import denials_of  # noqa: PLC0415 - loaded by now
+
+        denials = denials_of(rules)
+        if denials != self._around.place.denials:
+            self._around = replace(self._around, place=replace(self._around.place, denials=denials))
+            await self.refresh("changed")
 
     async def speak(self, language: str) -> None:
         """Have the answers in a language, for this session."""

@@ -12,7 +12,7 @@ from holdfast.config.settings import Settings
 from holdfast.extensions.scanning import Found, scan_now
 from holdfast.extensions.sources import PluginFolders, Sources, plugin_folders, sources_of
 from holdfast.instructions.gathering import Instructions, gather
-from holdfast.instructions.place import Listed, Place, find_place
+from holdfast.instructions.place import Listed, Place, denials_of, find_place
 from holdfast.memory.memory import Memory
 from holdfast.options import Options
 from holdfast.vocab.specs import Mode
@@ -71,6 +71,7 @@ def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: 
         folder,
         trusted=trusted,
         folders=options.folders,
+        denials=denials_of((*options.rules, *(rule for plugin in plugins.plugins for rule in plugin.deny_rules))),
         system_prompt=options.system_prompt,
         append=_appended(options, plugins.plugins),
         language=settings.language,

@@ -115,10 +115,8 @@ class RunTool:
             return self._finish("failed", parts, code=output.code)
         notes, shown = await self._notes()
         finished = self._finish("ok", (*parts, *notes), code=output.code)
-        said = (
-            Draft(event=each, cause=self._id) for each in shown
-        )  # after the result: a log that ends between them has them told again
-        return Outcome((*finished.drafts, *said), finished.blobs)
+        said = (Draft(event=each, cause=self._id) for each in shown)
+        return Outcome((*finished.drafts, *said), finished.blobs)  # in this order: a log cut between them tells again
 
     def stopped(self) -> Outcome:
         """What it had shown when it was told to stop."""

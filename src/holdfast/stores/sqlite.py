@@ -94,12 +94,14 @@ class SqliteStore:
         try:
             await self._writer.write(Job(append.apply, append.landed, append.doubt))
         except HoldfastError:
-            if large:
-                with contextlib.suppress(
-                    HoldfastError
-                ):  # the error above counts; whatever is left then, nobody can read
-                    await self._writer.write(Job(lambda db: sqlite_upkeep.drop_uncited(db, large, self._files)))
+            await self._take_back(large)
             raise
+
+    async def _take_back(self, blobs: Sequence[str]) -> None:
+        """Remove files that were written for an append that is refused. Where that fails the refusal counts: nobody can read them."""
+        if blobs:
+            with contextlib.suppress(HoldfastError):
+                await self._writer.write(Job(lambda db: sqlite_upkeep.drop_uncited(db, blobs, self._files)))
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""

@@ -17,7 +17,8 @@ class _Told(list[Session]):
     def append(self, session: Session) -> None:
         """Tell one more."""
         world = session._world
-        world.find_notes = SubfolderNotes(lambda: find_place(world.cwd, trusted=True), world.state).find
+        place = find_place(world.cwd, trusted=True)
+        world.find_notes = SubfolderNotes(lambda: place, world.state, complain=print).find
         super().append(session)
 
 

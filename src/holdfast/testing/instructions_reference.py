@@ -65,7 +65,8 @@ compaction, a rewind or a fresh start takes them out of the conversation. Folder
 
 `@path` in a note takes that file along, {deep} deep and {files} in all: from the folder of the note, from `/`, or from `~/`; not
 in code. It must be a regular text file in the project or in a folder that was added (for the person's own notes: in the person's
-configuration folders), links followed, and nothing that may hold secrets. A circle is named and cut. What is no file
+configuration folders), links followed, and nothing that may hold secrets. No note and no file that it names is told when a rule
+denies reading it. A circle is named and cut. What is no file
 (`@app.route`, `@types/node`) is text.
 
 ## A workspace that is not trusted

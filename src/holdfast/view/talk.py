@@ -59,6 +59,7 @@ class Talk:
         """Set when whatever goes on is to stop at once."""
         self._current = Account()
         self._accounts: dict[str, Account] = {}
+        self._noted: list[str] = []
 
     async def open(self) -> None:
         """Say what was found, and make sure that there is a model for what is to come."""
@@ -72,9 +73,9 @@ class Talk:
             check_model(options, session.model)
             for words in unknown_models(session.model_facts):
                 self._complain(words)
-        notes = session.kit.notes if session.kit is not None else ()
-        for words in (*session.warnings, *told(notes, trusted=options.trust is not False)):
+        for words in session.warnings:
             self._complain(words)
+        self._tell_notes()
         about = await self._about()
         for words in rule_notes(options.rules, about.tools):
             self._complain(words)
@@ -303,8 +304,7 @@ class Talk:
     async def _print(self, item: Item) -> None:
         await self._outlet.put(await self._format.show(item))
         if isinstance(item, Recorded):
-            words = limit_in_words(item, answerable=self._job.lines) if self._job.output == "text" else ""
-            if words:
+            if self._job.output == "text" and (words := limit_in_words(item, answerable=self._job.lines)):
                 self._complain(words)
             if isinstance(item.event, TurnStarted):
                 self._current = self._accounts[item.id] = Account()
@@ -326,9 +326,17 @@ class Talk:
         """Print what came of a turn, after everything that happened in it, and tell a person what went wrong."""
         await self._caught_up(self._session.seq)
         await self._print_result(result)
-        for words in (*self._denials(result), result.message):
-            if words:
-                self._complain(words)
+        for words in filter(None, (*self._denials(result), result.message)):
+            self._complain(words)
+        self._tell_notes()
+
+    def _tell_notes(self) -> None:
+        """Tell the person what was found around the session, once."""
+        notes = self._session.kit.notes if self._session.kit is not None else ()
+        news = [words for words in notes if words not in self._noted]
+        self._noted += news
+        for words in told(news, trusted=self._job.options.trust is not False):
+            self._complain(words)
 
     async def _print_result(self, result: TurnResult) -> None:
         account = self._accounts.pop(result.turn, None)
