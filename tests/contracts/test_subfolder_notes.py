@@ -5,9 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from holdfast import Rule, Session
+from holdfast.instructions.place import find_place
+from holdfast.instructions.subfolders import SubfolderNotes
+from holdfast.logic.state import State
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_instructions import NotesShown
 from holdfast.vocab.events import FaultCaught, ToolFinished
@@ -224,3 +228,62 @@ async def test_whatever_goes_wrong_with_notes_the_result_of_the_call_is_whole(re
 
     assert "ROUTES" in found
     assert (fault.where, fault.kind, finished.outcome) == ("notes", "ZeroDivisionError", "ok")
+
+
+async def test_another_repository_inside_gives_no_instructions(repository: Repository) -> None:
+    repository.write("lib/.git", "gitdir: ../.git/modules/lib\n")
+    repository.write("lib/AGENTS.md", "Foreign words.")
+    repository.write("lib/src/AGENTS.md", "More foreign words.")
+    repository.write("lib/src/a.py", "a\n")
+    async with repository.open(*turns("lib/src/a.py")) as session:
+        (found,) = await told(session, "a")
+
+    assert "oreign words" not in found
+
+
+async def test_a_file_that_a_person_wants_to_be_asked_about_is_not_told_without_a_question(
+    repository: Repository,
+) -> None:
+    repository.write("secret/plan.md", "The launch is on Friday.")
+    repository.write("packages/api/AGENTS.md", "Frozen. See @../../secret/plan.md")
+    rules = [Rule.parse("ask", "Read(secret/**)"), Rule.parse("ask", "Write")]
+    async with repository.open(*turns("packages/api/src/routes.py"), rules=rules) as session:
+        (found,) = await told(session, "a")
+
+    assert "Frozen" in found
+    assert "Friday" not in found
+
+
+async def test_what_had_no_room_comes_with_a_later_result(repository: Repository) -> None:
+    for number in range(60):
+        repository.write(f"many/.claude/rules/r{number:02}.md", f"Rule {number:02}. " + "word " * 200)
+    repository.write("many/a.txt", "a\n")
+    async with repository.open(*turns("many/a.txt", "many/a.txt")) as session:
+        await told(session, "a", "b")
+        shown = [each.path for each in named(await session.events(), NotesShown)]
+
+    assert len(shown) == len(set(shown))
+    assert 20 < len(shown) <= 60
+
+
+async def test_a_working_folder_that_is_a_link_is_told_its_notes_once(repository: Repository) -> None:
+    (repository.root / "api").symlink_to("packages/api")
+    async with repository.open(*turns("src/routes.py"), cwd=repository.root / "api") as session:
+        (found,) = await told(session, "a")
+
+    assert "frozen" not in found
+
+
+async def test_folders_whose_notes_take_too_long_are_left_out_once_and_for_all(tmp_path: Path) -> None:
+    said: list[str] = []
+    place = find_place(tmp_path, trusted=True)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/AGENTS.md").write_text("Nested.")
+    notes = SubfolderNotes(lambda: place, State(), said.append)
+    paths = [str(tmp_path / "sub/a")]
+
+    with anyio.move_on_after(0):
+        await notes.find(paths, "c1")
+
+    assert "take too long" in said[0]
+    assert await notes.find(paths, "c2") == ("", ())

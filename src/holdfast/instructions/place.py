@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.config.places import claude_dir, home_dir
 from holdfast.config.settings import config_dir
@@ -48,7 +49,7 @@ class Place(Struct, frozen=True, kw_only=True, dict=True):
     excluded: tuple[str, ...] = ()
     """Patterns of files that are left out, compared with the whole path: `/srv/mono/other-team/**`."""
     denials: tuple[Rule, ...] = ()
-    """Rules that deny: what may not be read is not told either."""
+    """Rules that deny: what may not be read, or not without a question, is not told either."""
     bare: bool = False
     """Whether no file is read and nothing is listed."""
     system_prompt: str | None = None
@@ -129,8 +130,8 @@ def find_place(
 
 
 def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules that deny."""
-    return tuple(rule for rule in rules if rule.decision == "deny")
+    """What denies some files, or asks before: nobody can be asked for a note. A rule about a whole tool says nothing of files."""
+    return tuple(replace(rule, decision="deny") for rule in rules if rule.decision != "allow" and rule.pattern)
 
 
 def settled_place(

@@ -37,22 +37,40 @@ class SubfolderNotes:
         self._state = state
         self._telling: dict[str, tuple[str, str]] = {}
         """By file: what is being told, and by which call. Calls that run together do not tell it twice."""
+        self._unread: frozenset[str] = frozenset()
+        """Folders of files whose notes are being read, or took too long."""
 
     async def find(self, paths: Sequence[str], call: str) -> tuple[str, tuple[NotesShown, ...]]:
         """The notes of the folders of `paths` that are news, framed, and the events that say so."""
         place = self._place()
         if place.bare or place.system_prompt is not None:
             return "", ()
-        found, problems = await anyio.to_thread.run_sync(partial(read_notes, place, paths), abandon_on_cancel=True)
-        for words in problems:
-            self._complain(words)
-        news = [each for each in found if self._is_news(each, call)]
+        news = [each for each in await self._read(place, paths) if self._is_news(each, call)]
         if not news:
             return "", ()
-        shown = tuple(NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in news)
-        self._telling |= {each.path: (each.sha256, call) for each in shown}
         ahead = SUBFOLDER if place.trusted else STRANGERS
-        return "\n\n" + fit_files(news, LIMIT, strangers=not place.trusted, ahead=ahead).text, shown
+        fitted = fit_files(news, LIMIT, strangers=not place.trusted, ahead=ahead)
+        had_room = [each for each in news if str(each.path) in fitted.sources]
+        shown = tuple(NotesShown(path=each.shown, sha256=_digest(each), call=call) for each in had_room)
+        self._telling |= {each.path: (each.sha256, call) for each in shown}
+        return f"\n\n{fitted.text}", shown
+
+    async def _read(self, place: Place, paths: Sequence[str]) -> list[TextFile]:
+        """The notes; none of folders that are being read, or whose reading took too long."""
+        folders = frozenset(map(os.path.dirname, paths)) - self._unread
+        self._unread |= folders
+        done = False
+        try:
+            wanted = [path for path in paths if os.path.dirname(path) in folders]
+            found, problems = await anyio.to_thread.run_sync(partial(read_notes, place, wanted), abandon_on_cancel=True)
+            done = True
+        finally:
+            if not done:
+                self._complain(f"The notes for {', '.join(sorted(folders))} take too long to read and are left out.")
+        self._unread -= folders
+        for words in problems:
+            self._complain(words)
+        return found
 
     def _is_news(self, file: TextFile, call: str) -> bool:
         told = _digest(file)
@@ -86,9 +104,12 @@ def _folders(place: Place, path: str) -> Iterator[Path]:
     names = Path(path[len(root) :].lstrip("/")).parent.parts
     if FOREIGN.intersection(names):
         return
+    told = set(map(os.path.realpath, place.walk))
     for depth in range(1, min(len(names), DEEPEST) + 1):
         folder = place.root.joinpath(*names[:depth])
-        if folder not in place.walk:
+        if os.path.lexists(folder / ".git"):  # another repository begins here, perhaps a stranger's
+            return
+        if os.path.realpath(folder) not in told:
             yield folder
 
 

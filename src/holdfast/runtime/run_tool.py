@@ -16,7 +16,7 @@ from holdfast.vocab.event_tools import FileSeen
 from holdfast.vocab.events import FaultCaught, ToolFinished, ToolStarted
 from holdfast.vocab.messages import InFlightPart, MediaRef, Text, TextRef
 
-NOTES_S = 5.0
+NOTES_S = 2.0
 """How long the result of a tool waits for the notes of the folders that it went to."""
 KEPT_OUTPUT = 64 * 1024
 """Characters of streamed output that are kept for a call that is stopped."""

@@ -59,14 +59,15 @@ file that was skipped. A branch that changes during a session changes nothing by
 
 Other folders of the project may have notes too. They are shown with the result of the first call that reads or writes a file there,
 outermost folder first, {notes} at most, and `NotesShown` says so in the log. They are not shown again before they change, or before a
-compaction, a rewind or a fresh start takes them out of the conversation. Folders of what others wrote ({foreign}) are not asked.
+compaction, a rewind or a fresh start takes them out of the conversation. Folders of what others wrote ({foreign}, and every repository inside
+this one) are not asked; rules with `paths` of such folders are not shown.
 
 ## Files that notes name
 
 `@path` in a note takes that file along, {deep} deep and {files} in all: from the folder of the note, from `/`, or from `~/`; not
 in code. It must be a regular text file in the project or in a folder that was added (for the person's own notes: in the person's
 configuration folders), links followed, and nothing that may hold secrets. No note and no file that it names is told when a rule
-denies reading it. A circle is named and cut. What is no file
+denies reading it or wants a person to be asked. A circle is named and cut. What is no file
 (`@app.route`, `@types/node`) is text.
 
 ## A workspace that is not trusted

@@ -51,7 +51,7 @@ class Answers(BaseHTTPRequestHandler):
 
 class Server:
     def __init__(self, params):
-        print("native code says something")
+        print("native code says something", flush=True)
         if PLAY.get("crash"):
             os.abort()
         if PLAY.get("problem"):
