@@ -59,8 +59,8 @@ file that was skipped. A branch that changes during a session changes nothing by
 
 Other folders of the project may have notes too. They are shown with the result of the first call that reads or writes a file there,
 outermost folder first, {notes} at most, and `NotesShown` says so in the log. They are not shown again before they change, or before a
-compaction, a rewind or a fresh start takes them out of the conversation. Folders of what others wrote ({foreign}, and every repository inside
-this one) are not asked; rules with `paths` of such folders are not shown.
+compaction, a rewind or a fresh start takes them out of the conversation. Folders of what others wrote are not asked
+({foreign}, and every repository inside this one). Rules with `paths` in other folders are not shown.
 
 ## Files that notes name
 
