@@ -29,6 +29,12 @@ class Ran:
     err: str
 
     @property
+    def complaints(self) -> str:
+        """Standard error, without the word about servers that are waited for: whether it comes depends on how busy the machine is."""
+        lines = self.err.splitlines(keepends=True)
+        return "".join(line for line in lines if not line.startswith("holdfast: Waiting for MCP servers:"))
+
+    @property
     def json(self) -> Any:  # Any: as above
         """Standard output as one JSON document."""
         return json.loads(self.out)

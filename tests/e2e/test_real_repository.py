@@ -140,7 +140,7 @@ CALLS: list[dict[str, object]] = [
 def test_all_of_it_is_used_unchanged_once_it_is_trusted(harbour: Harbour) -> None:
     allowed = [call("Bash", command="echo $HARBOUR"), *CALLS[1:]]
     ran = harbour.say("Go.", {"calls": allowed}, {"text": "Done."})
-    assert (ran.code, ran.err) == (0, "")
+    assert (ran.code, ran.complaints) == (0, "")
     (instructions,) = of_type(ran, "instructions_read")
     sources = {part["name"]: part.get("sources", []) for part in instructions["parts"]}
     assert sources["agent-instructions"] == [str(harbour.root / "AGENTS.md")]
@@ -150,7 +150,7 @@ def test_all_of_it_is_used_unchanged_once_it_is_trusted(harbour: Harbour) -> Non
     results = told(ran)
     outcomes = sorted(outcome for outcome, _ in results)
     words = "\n".join(text for _, text in results)
-    assert outcomes == ["denied", "denied", "ok", "ok", "ok", "ok"]
+    assert outcomes == ["denied", "denied", "ok", "ok", "ok", "ok"], ran.out
     for expected in (
         "Falmouth\\n",
         "The logbook is written by people.",

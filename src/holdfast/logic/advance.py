@@ -71,6 +71,8 @@ def _due(
     if call.lost and call.effect == "once":
         return (_lost(call),)
     match call.phase:
+        case "new" if _is_heard(p, call):
+            return ()  # what hooks say about it counts for what is looked at next
         case "new":
             return (Draft(event=CallProposed(call=call.id), cause=call.id),)
         case "inspected" if (
@@ -106,6 +108,10 @@ def _answers_itself(call: OpenCall) -> bool:
 
 def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:
     return gate(p.hooks, policy, event, subject_of(call), word=call.name, args=call.args)
+
+
+def _is_heard(p: Progress, call: OpenCall) -> bool:
+    return any(p.hooks.hearing(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
 
 
 def _heard_before(p: Progress, call: OpenCall) -> Draft | None:

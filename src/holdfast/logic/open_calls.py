@@ -53,7 +53,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     problem: str = ""
     facts: CallFacts | None = None
     stale: bool = False
-    """Something was changed since its paths were looked at, while a person was being asked about it."""
+    """Something was changed since its paths were looked at, while that was under way or a person was being asked about it."""
     hook: Decision | None = None
     """What the hooks before it decided."""
     hook_reason: str = ""
@@ -131,7 +131,12 @@ _UNJUDGED: Final[dict[str, object]] = {
 
 
 def _inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
-    return _change(calls, event.call, phase="inspected", intent="", problem=event.problem, facts=event.facts)
+    calls = _change(calls, event.call, phase="inspected", intent="", problem=event.problem, facts=event.facts)
+    return _again_if_stale(calls, event.call)
+
+
+def _again_if_stale(calls: Calls, call: str) -> Calls:
+    return tuple([_to_be_looked_at(c) if c.id == call and c.stale else c for c in calls])
 
 
 def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
@@ -157,13 +162,13 @@ def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
     if event.args:
         return _rewritten(calls, call.id, event.args, by="user")
     calls = _change(calls, call.id, phase="allowed", intent="", approved=seen_as(call.name, call.args, call.facts))
-    return tuple([_to_be_looked_at(c) if c.id == call.id and c.stale else c for c in calls])
+    return _again_if_stale(calls, call.id)
 
 
 def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
-    call = next((c for c in calls if c.id == event.subject.partition("~")[0]), None)
+    call = next((c for c in calls if subject_of(c) == event.subject), None)
     match event.event:
-        case "PreToolUse" if call is not None and call.phase == "inspected":
+        case "PreToolUse" if call is not None:  # in any phase: it may have to be looked at again meanwhile
             calls = _change(calls, call.id, hook=event.decision, hook_reason=event.reason)
             changed = event.args and event.args != call.args and not call.changes  # one round of changes is enough
             return _rewritten(calls, call.id, event.args, by="hook") if changed else calls
@@ -211,10 +216,10 @@ def _over(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Cal
 
 def _to_be_looked_at(call: OpenCall) -> OpenCall:
     """`call` after something was changed: where its paths lead has to be found out again before it may run."""
-    if call.facts is None or call.phase not in ("inspected", "judged", "allowed", "asking"):
-        return call
-    if call.phase == "asking":
+    if call.phase == "inspecting" or (call.phase == "asking" and call.facts is not None):
         return replace(call, stale=True)
+    if call.phase not in ("inspected", "judged", "allowed") or call.facts is None:
+        return replace(call, stale=False) if call.stale else call
     return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
 
 

@@ -16,7 +16,9 @@ from holdfast.ports import ModelRequest
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_instructions import NotesShown
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
+from holdfast.vocab.event_tools import HookFinished
 from holdfast.vocab.events import (
+    CallJudged,
     ChildFinished,
     ChildStarted,
     HistoryCleared,
@@ -26,6 +28,7 @@ from holdfast.vocab.events import (
     ModelAsked,
     ModelFailed,
     ModelReplied,
+    PermissionAnswered,
     Rewound,
     ToolFinished,
     ToolStarted,
@@ -100,12 +103,35 @@ def notes_are_before_the_model(log: Sequence[Recorded]) -> Iterator[str]:
     yield from (f"nobody was shown the notes {path}" for path in shown if f'path="{path}"' not in told)
 
 
+def what_is_refused_never_starts(log: Sequence[Recorded]) -> Iterator[str]:
+    """No call is started on which the last word was a no; a hook's no holds for ever, or until it is about other arguments."""
+    said: dict[str, str] = {}
+    by_hook: set[str] = set()
+    for record in log:
+        match record.event:
+            case HookFinished(event="PreToolUse", subject=subject, decision=decision):
+                call = subject.partition("~")[0]
+                by_hook = by_hook | {call} if decision == "deny" else by_hook - {call}
+            case CallJudged(call=call, decision=decision):
+                said[call] = decision
+            case PermissionAnswered(call=call, allowed=allowed):
+                said[call] = "allow" if allowed else "deny"
+            case HookFinished(event="PermissionRequest", subject=subject, decision=("allow" | "deny") as decision):
+                said[subject.partition("~")[0]] = decision
+            case ToolStarted(call=call) | ChildStarted(call=call):
+                if call in by_hook:
+                    yield f"the call {call} was started although a hook refused it"
+                elif said.get(call, "allow") == "deny":
+                    yield f"the call {call} was started although it was refused"
+
+
 AT_REST: Final[tuple[Check, ...]] = (
     log_is_whole,
     calls_have_one_result,
     inputs_are_taken_once,
     turns_end,
     notes_are_before_the_model,
+    what_is_refused_never_starts,
 )
 """What holds of a log when nothing is left to do."""
 

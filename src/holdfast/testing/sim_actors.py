@@ -7,6 +7,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.hooks import Hook, hook
 from holdfast.ports import Answer, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
 from holdfast.testing.crash_process import Ledger, Process
 from holdfast.testing.sim_universe import Universe
@@ -125,6 +126,10 @@ def _spec(name: str, effect: Effect = "once") -> ToolSpec:
     return ToolSpec(name=name, description=name, schema={"type": "object"}, effect=effect)
 
 
+def _said(event: str, **fields: object) -> dict[str, object]:
+    return {"hookSpecificOutput": {"hookEventName": event, **fields}}
+
+
 SPECS: Final = (
     replace(_spec("look", "pure"), concurrent=True),
     _spec("count", "pure"),
@@ -146,6 +151,24 @@ NAMES: Final = (
     *(spec.name for spec in SPECS[:6]),
     "no",
 )
+HOOKS: Final[dict[str, tuple[dict[str, object], ...]]] = {
+    "PreToolUse": (
+        _said("PreToolUse", permissionDecision="deny"),
+        _said("PreToolUse", permissionDecision="ask"),
+        _said("PreToolUse", permissionDecision="allow", updatedInput={"n": 2}),
+    ),
+    "PermissionRequest": (
+        _said("PermissionRequest", decision={"behavior": "deny"}),
+        _said("PermissionRequest", decision={"behavior": "allow"}),
+        _said("PermissionRequest", decision={"behavior": "allow", "updatedInput": {"n": 3}}),
+    ),
+    "PostToolUse": (
+        _said("PostToolUse", additionalContext="Well done."),
+        {"decision": "block", "reason": "Look again."},
+    ),
+    "Stop": ({"decision": "block", "reason": "Go on."},),
+}
+"""What hooks say, besides nothing."""
 ONCE: Final = frozenset(spec.name for spec in SPECS if spec.effect == "once")
 
 
@@ -189,6 +212,23 @@ class FakeTool(Struct, frozen=True):
         """Look it up in the ledger."""
         await self.universe.dawdle("tool", 1.0)
         return ToolOutput(text="had been done") if self.ledger.effects[self.spec.name, context.key] else None
+
+
+def fake_hooks(universe: Universe) -> list[Hook]:
+    """In every fourth world, hooks that take their time and say anything."""
+    return [_hook(universe, event) for event in HOOKS] if universe.seed % 4 == 1 else []
+
+
+def _hook(universe: Universe, event: str) -> Hook:
+    @hook(event, matcher="pay|order|put|look" if "Tool" in event else "")
+    async def say(told: dict[str, object]) -> dict[str, object] | None:
+        dice = universe.dice("hook")
+        await universe.dawdle("hook", 4.0)
+        if universe.happens("hook", 0.02):
+            raise RuntimeError("the hook is not well")
+        return dice.choice((None, None, *HOOKS[event]))
+
+    return say
 
 
 async def answer(universe: Universe, question: Question) -> Answer:

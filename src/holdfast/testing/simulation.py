@@ -35,7 +35,7 @@ from holdfast.testing.crash_checks import lost, wrong_with
 from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalTool, Process
 from holdfast.testing.crash_stage import OpenStore, inline_sqlite_store, memory_store
 from holdfast.testing.crash_ways import log_of, misled
-from holdfast.testing.sim_actors import ONCE, OTHER, FakeModel, answer, fake_tools
+from holdfast.testing.sim_actors import ONCE, OTHER, FakeModel, answer, fake_hooks, fake_tools
 from holdfast.testing.sim_client import Client
 from holdfast.testing.sim_loop import Stuck, run_virtually
 from holdfast.testing.sim_store import AuditedStore, FailingStore
@@ -295,6 +295,7 @@ class _Life(Struct, eq=False, kw_only=True):
             fallback_models=[mortal[OTHER]],
             tools=[MortalTool(each, self.process) for each in tools],
             only_tools=True,
+            hooks=fake_hooks(self.universe),
             asker=lambda question: answer(self.universe, question),
             store=self.store,
             trace=NoTrace(),
