@@ -14,6 +14,7 @@ def main() -> None:
         sys.exit(telling.COULD_NOT)
     if sys.argv[1:] == ["--version"]:
         sys.exit(telling.printed(telling.say_version))
+    _see_children_end()
     try:
         from holdfast.cli.root import run
 
@@ -23,6 +24,14 @@ def main() -> None:
     if code == telling.INTERRUPTED:
         _be_deaf()
     sys.exit(code)
+
+
+def _see_children_end() -> None:
+    """Hear of the end of children: whoever started us may ignore it, we would inherit that, and every exit code would be lost."""
+    import signal
+
+    if sys.platform != "win32" and signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
 
 def _be_deaf() -> None:

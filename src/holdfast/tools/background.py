@@ -20,7 +20,7 @@ from holdfast.tools.commands import Started, ending, note_start, start
 from holdfast.tools.define import tool
 from holdfast.tools.output import BoundedText
 from holdfast.tools.page import Keep, shown_in_part
-from holdfast.tools.processes import KILL_S, end_group, end_run, watchable
+from holdfast.tools.processes import KILL_S, end_group, end_run, has_ended, watchable
 from holdfast.tools.ripgrep import NoRipgrep, matching_lines
 from holdfast.tools.screen import PlainText, SettledLines
 from holdfast.tools.shell import LINGER_S, make_bash
@@ -246,7 +246,7 @@ class _Shell:
                 else:
                     poller.unregister(output)
                     open_ = False
-            if deadline is None and self._started.process.poll() is not None:
+            if deadline is None and has_ended(self._started.process):
                 deadline = time.monotonic() + LINGER_S
 
     def _tell(self, status: int, on_exit: OnExit | None) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.ports import ToolContext
+from holdfast.tools import processes
 from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, die_with_parent, started_at
 from holdfast.vocab.events import ProcessStarted
 from holdfast.vocab.keys import without_keys
@@ -83,6 +84,8 @@ def ending(status: int | None, timeout_ms: int | None = None) -> tuple[str, str]
     match status:
         case 0:
             return "", ""
+        case processes.UNSEEN:
+            return "exit:unknown", processes.LOST_CODE
         case int() if status < 0:
             return f"signal:{-status}", f"killed by signal {-status} ({_signal_name(-status) or 'unknown'})"
         case int() if status > 128 and (name := _signal_name(status - 128)):

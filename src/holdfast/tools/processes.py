@@ -28,6 +28,12 @@ GRACE_S: Final = 2.0
 KILL_S: Final = 2.0
 """How long the kernel may take to end it after SIGKILL."""
 
+UNSEEN: Final = 1000
+"""The exit code of a child whose own was lost; no program can have it."""
+LOST_CODE: Final = (
+    "its exit code was lost: something else in this program waits for its children, or SIGCHLD is ignored"
+)
+
 _PROC: Final = Path("/proc")
 _PR_SET_PDEATHSIG: Final = 1
 _POLL_S: Final = 0.02
@@ -123,11 +129,25 @@ async def wait_for(process: "subprocess.Popen[bytes]") -> None:
     """Wait until our child has ended; its children may go on."""
     descriptor = watchable(process.pid)
     try:
-        while process.poll() is None:
+        while not has_ended(process):
             await (anyio.sleep(_POLL_S) if descriptor is None else anyio.wait_readable(descriptor))
     finally:
         if descriptor is not None:
             os.close(descriptor)
+
+
+def has_ended(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether our child has ended. When its exit code was lost, it is `UNSEEN`: what nobody has seen must not look like success.
+
+    Python takes a child that it cannot find for one that ended well. It cannot be found when something else in this program waited for
+    it, or when SIGCHLD is ignored.
+    """
+    if process.returncode is None and hasattr(os, "waitid"):
+        try:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            process.returncode = UNSEEN
+    return process.poll() is not None
 
 
 def watchable(pid: int) -> int | None:

@@ -9,6 +9,7 @@ from holdfast.logic.hooks.spec import CommandHook, HookSpec
 from holdfast.runtime.hooks.means import Means, Told
 from holdfast.runtime.hooks.outcome import Outcome
 from holdfast.runtime.hooks.program import FLOOD, Program
+from holdfast.tools.processes import LOST_CODE, UNSEEN
 from holdfast.vocab.keys import without_keys
 
 
@@ -63,8 +64,14 @@ class CommandRun:
             stderr=program.stderr,
             cut=program.cut,
             timed_out=ending == "late",
-            failed=f"it wrote more than {FLOOD:,} bytes and was stopped" if ending == "flooded" else "",
+            failed=_failure(ending, program.exit_code),
         )
+
+
+def _failure(ending: str, exit_code: int | None) -> str:
+    if ending == "flooded":
+        return f"it wrote more than {FLOOD:,} bytes and was stopped"
+    return LOST_CODE if exit_code == UNSEEN else ""
 
 
 def background_seconds(text: str, usual: float) -> float:

@@ -135,7 +135,7 @@ class Program:
                 self._told = self._told[os.write(pipe.fileno(), self._told[:_PIECE]) :]
             except BlockingIOError:
                 continue
-            except OSError:  # it does not want to know
+            except BrokenPipeError:  # it does not want to know
                 break
         self._close_input()
 
