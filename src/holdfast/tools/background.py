@@ -16,7 +16,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from holdfast.ports import Tool, ToolContext, ToolOutput
-from holdfast.tools.commands import Started, ending, note_start, start
+from holdfast.tools.commands import PIPE_HOLDS, Started, ending, note_start, start
 from holdfast.tools.define import tool
 from holdfast.tools.output import BoundedText
 from holdfast.tools.page import Keep, shown_in_part
@@ -248,6 +248,17 @@ class _Shell:
                     open_ = False
             if deadline is None and has_ended(self._started.process):
                 deadline = time.monotonic() + LINGER_S
+        if open_:
+            self._read_rest(output)
+
+    def _read_rest(self, output: int) -> None:
+        """Take what is there already: a busy machine may have let the time pass without reading."""
+        os.set_blocking(output, False)
+        left = PIPE_HOLDS
+        with suppress(BlockingIOError):
+            while left > 0 and (piece := os.read(output, _PIECE)):
+                self._spool.add(piece)
+                left -= len(piece)
 
     def _tell(self, status: int, on_exit: OnExit | None) -> None:
         self.status = status

@@ -17,6 +17,8 @@ from holdfast.vocab.keys import without_keys
 
 LONGEST: Final = 1_000_000
 """Bytes that a command may have. The kernel takes so many, and some room is left for the environment."""
+PIPE_HOLDS: Final = 1_048_576
+"""Bytes that a pipe can hold at most: so many may still wait when the command has ended."""
 
 _ONE_ARGUMENT: Final = 120_000
 """Bytes that the kernel takes as one argument, less a margin."""

@@ -9,7 +9,7 @@ import anyio.to_thread
 from msgspec import Meta
 
 from holdfast.ports import Tool, ToolContext, ToolOutput
-from holdfast.tools.commands import Started, ending, note_start, problem_of, start
+from holdfast.tools.commands import PIPE_HOLDS, Started, ending, note_start, problem_of, start
 from holdfast.tools.define import tool
 from holdfast.tools.output import BoundedText, LiveText
 from holdfast.tools.page import Keep, shown_in_part
@@ -28,8 +28,6 @@ Begin = Callable[[str, ToolContext], ToolOutput]
 """Starts a command in the background and says how it is known. Raises `OSError` when it cannot be started."""
 
 _PIECE: Final = 65_536
-_PIPE_HOLDS: Final = 1_048_576
-"""Bytes that a pipe can hold at most: so many may still wait when the command has ended."""
 
 
 def make_bash(
@@ -129,7 +127,7 @@ class _Run:
             with anyio.move_on_after(LINGER_S):
                 await self._drained.wait()
             tasks.cancel_scope.cancel()
-        self._read(_PIPE_HOLDS)  # a busy event loop may have let the time pass without reading
+        self._read(PIPE_HOLDS)  # a busy event loop may have let the time pass without reading
         self._take(b"", final=True)
         self._live.close()
         return limit.cancelled_caught
