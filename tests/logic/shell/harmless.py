@@ -389,7 +389,7 @@ docker -cevil ps
 docker --config x ps
 docker run x
 docker exec c ls
-printenv HOME
+printenv HOME API_KEY
 env
 env | grep x
 export

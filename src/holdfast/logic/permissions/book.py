@@ -77,14 +77,17 @@ def naming(side: Side, name: str) -> tuple[Rule, ...]:
 def is_about(rule: Rule, name: str) -> bool:
     """Whether a rule is about a tool. What forbids or asks is read widely, what allows is read to the letter."""
     if rule.decision != "allow":
-        return any(
-            fnmatchcase(each.casefold(), rule.tool.casefold()) for each in ALIASES.get(usual_name(name), (name,))
-        )
+        return any(_may_name(rule.tool.casefold(), each.casefold()) for each in ALIASES.get(usual_name(name), (name,)))
     if rule.tool == "*":
         return rule.pattern is None and not name.startswith("mcp__")  # a server is allowed by its name alone
     if name.startswith("mcp__"):
         return _allows_server_tool(rule.tool, name)
     return usual_name(rule.tool) == usual_name(name)
+
+
+def _may_name(rule: str, name: str) -> bool:
+    """Whether a rule that forbids names a tool: by a pattern, or by its server, as in `mcp__srv`."""
+    return fnmatchcase(name, rule) or (rule.startswith("mcp__") and fnmatchcase(name, f"{rule}__*"))
 
 
 def _allows_server_tool(rule: str, name: str) -> bool:

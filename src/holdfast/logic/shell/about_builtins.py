@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.arithmetic import is_risky
-from holdfast.logic.shell.effects import Effect, is_command_name, steering, touched
+from holdfast.logic.shell.arithmetic import counted, is_risky
+from holdfast.logic.shell.effects import Effect, is_command_name, names_secret, quiets, steering, touched
 from holdfast.logic.shell.options import Options, may_be_option, take_apart
 from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, is_number, join
 from holdfast.logic.shell.table import Program
@@ -75,6 +75,15 @@ def about_printf(fields: Sequence[Field], _program: Program, scope: Scope) -> Ef
     return effect
 
 
+def about_printenv(fields: Sequence[Field], _program: Program, _scope: Scope) -> Effect:
+    """Say what `printenv` does: show variables, all of them when it names none."""
+    effect = Effect()
+    names = [field.value or "" for field in fields[1:]]
+    if not names or not all(_NAME.fullmatch(name) and not names_secret(name) for name in names):
+        effect.run("it may show secrets")
+    return effect
+
+
 def about_variables(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:
     """Say what commands do that set variables."""
     name = fields[0].value or ""
@@ -96,6 +105,9 @@ def about_variables(fields: Sequence[Field], _program: Program, scope: Scope) ->
         for field in operands:
             if field.value is None or not _COUNT.fullmatch(field.value) or is_risky(field.value, (), scope):
                 effect.hide("arithmetic may run commands")
+            for variable in counted(field.value or ""):
+                _assigned(Field(variable), effect, scope)
+                scope.assign(variable, Field(None, number=True))
         return effect
     for field in (*operands, *line.values("-a", "-p" if name == "wait" else "-a")):
         if name == "unset" and field.value is not None and field.value in scope.functions:
@@ -162,11 +174,13 @@ def _declare(field: Field, effect: Effect, scope: Scope, *, exported: bool, odd:
         scope.unclear |= {variable}
     if equals:
         scope.assign(variable, Field(value) if field.value is not None else None)
-        if is_command_name(variable) and value:
+        if is_command_name(variable) and value and not quiets(variable, Field(value)):
             effect.scripts.append(Field(value, field.text))
     if exported:
         scope.exported |= {variable}
-    if not equals and variable not in scope.values:
+    if (not equals and variable not in scope.values) or (
+        equals and field.value is not None and quiets(variable, Field(value))
+    ):
         return
     if steering(variable, exported=exported):
         scope.steers = (*scope.steers, variable)

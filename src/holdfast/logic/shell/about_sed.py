@@ -43,7 +43,7 @@ def about_sed(fields: Sequence[Field], _program: Program, scope: Scope) -> Effec
     scripts, files = line.values("-e", "--expression"), line.operands
     if not line.has("-e", "--expression", "-f", "--file"):
         # BSD's -i takes a suffix of its own, often empty: then the script is the word after it.
-        taken = 2 if files and files[0].value == "" else 1
+        taken = 2 if files and files[0].value == "" and line.has("-i", "--in-place") else 1
         scripts, files = files[:taken], files[taken:]
     if line.unknown or line.unsure:
         effect.run(f"{line.unsure or line.unknown[0]} may be an option that is not known")

@@ -8,7 +8,7 @@ from holdfast.logic.shell.scope import Scope, is_number
 from holdfast.logic.shell.syntax import Arithmetic, Array, Literal, Parameter, Part, Substitution, Word
 
 _NAME: Final = re.compile(r"(?<![\w$])[A-Za-z_]\w*")
-_SET: Final = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)")
+_SET: Final = re.compile(r"(?<=\+\+|--)[A-Za-z_]\w*|[A-Za-z_]\w*(?=\s*(?:(?:<<|>>|[-+*/%&|^])?=(?!=)|\+\+|--))")
 _SUBSCRIPT: Final = re.compile(r"[0-9]+|[A-Za-z_][A-Za-z0-9_]*")
 _ELEMENT: Final = re.compile(r"\[(.*?)\]\+?=", re.DOTALL)
 _SHELL_SETS: Final = frozenset(

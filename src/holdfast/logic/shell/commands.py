@@ -12,6 +12,7 @@ from holdfast.logic.shell.effects import (
     is_command_name,
     is_system,
     mentioned,
+    quiets,
     shows_secret,
     steering,
 )
@@ -105,14 +106,14 @@ class Finder(Walker):
                 scope.assign(name, None)
         if values:
             reads_line = fields[0].value in ("read", "mapfile", "readarray")
-            names = [name for name, _ in values if steering(name, exported=True)]
+            names = [name for name, value in values if steering(name, exported=True) and not quiets(name, value)]
             task.steers = tuple(name for name in names if not (reads_line and name == "IFS"))
         self.command(fields, task)
 
     def _commands_in(self, values: list[tuple[str, Field | None]], task: Task) -> None:
         """Take in the commands that variables like `GIT_PAGER` hold."""
         for name, value in values:
-            if value is not None and value.value and is_command_name(name):
+            if value is not None and value.value and is_command_name(name) and not quiets(name, value):
                 inner = msgspec.structs.replace(task.around, tame=False, depth=task.around.depth + 1)
                 self.script(value, task.scope.fork(), inner)
 
@@ -132,7 +133,7 @@ class Finder(Walker):
             if name in task.scope.counted and not is_number(value):
                 self.doubts.append("arithmetic may run commands")
             task.scope.assign(name, value)
-            if self.steered(name, task.scope):
+            if not quiets(name, value) and self.steered(name, task.scope):
                 task.opened.run(f"it sets {name} for later commands")
         if any(access.kind == "write" for access in task.opened.accesses) and task.opened.does == "reads":
             task.opened.does = "edits"

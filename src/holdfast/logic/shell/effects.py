@@ -21,6 +21,8 @@ _ENDING: Final = re.compile(r"\.[A-Za-z0-9]+$")
 MOST_MENTIONED: Final = 50
 _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin/[^/]+")
 
+_ALIKE: Final = frozenset(("read", "list", "text"))
+"""What operands are that may be any number: none of them is changed."""
 _NOWHERE: Final = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr"))
 
 HERE: Final = Field(".", ".")
@@ -123,11 +125,16 @@ def suspect(line: Line, program: Program, effect: Effect) -> None:
         effect.run(f"{line.unknown[0]} is not a known option")
     if not program.risky:
         return
-    unsure = line.unsure or next((field.text for field in line.operands if field.glob), "")
+    unsure = line.unsure or ("" if _ALIKE.issuperset(program.operands) else _wild(line))
     if program.operands == ("remove",):
         unsure = next((field.text for field in line.operands if may_be_option(field) and not _has_ending(field)), "")
     if unsure:
         effect.run(f"{unsure} may become an option")
+
+
+def _wild(line: Line) -> str:
+    """Give an operand that may become several, as written."""
+    return next((field.text for field in line.operands if field.glob), "")
 
 
 def _has_ending(field: Field) -> bool:
@@ -207,10 +214,11 @@ _PLACES: Final = ("PWD", "OLDPWD")
 def shows_secret(fields: Sequence[Field], scope: Scope) -> bool:
     """Whether a word holds a variable whose name says that its value is a secret, or one that was set to such a value."""
     unknown = (name for field in fields if field.value is None for name in _VARIABLE.findall(field.text))
-    return any(name in scope.secrets or _names_secret(name) for name in unknown)
+    return any(name in scope.secrets or names_secret(name) for name in unknown)
 
 
-def _names_secret(name: str) -> bool:
+def names_secret(name: str) -> bool:
+    """Whether the name of a variable says that its value is a secret."""
     upper = name.upper()
     if name in _PLACES:
         return False
@@ -222,6 +230,13 @@ def _names_secret(name: str) -> bool:
 def is_command_name(name: str) -> bool:
     """Whether a variable's value is a command that some program runs."""
     return name.endswith(tuple(words("variables", "command_endings")))
+
+
+def quiets(name: str, value: Field | None) -> bool:
+    """Whether a value only says that no pager and no editor is wanted: `GIT_PAGER=cat`, `GIT_EDITOR=true`."""
+    if value is None or (value.value not in words("variables", "quiet_values") and value.value != ""):
+        return False
+    return name.endswith(tuple(words("variables", "quiet_endings")))
 
 
 def steering(name: str, *, exported: bool) -> bool:

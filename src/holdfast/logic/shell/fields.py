@@ -200,8 +200,11 @@ def _parameter(part: Parameter, building: _Building, scope: Scope, *, quoted: bo
         building.add(held.value, quoted=not held.glob)
         building.glob = building.glob or held.glob
         return
-    if "IFS" in scope.values or held.glob:
+    if "IFS" in scope.values or (held.glob and not _stays_whole(held, scope)):
         building.hide(many=True)
+        return
+    if held.glob:
+        building.add(held.value, quoted=False)
         return
     pieces = _BLANKS.split(held.value)
     if len(pieces) > MOST:
@@ -211,3 +214,9 @@ def _parameter(part: Parameter, building: _Building, scope: Scope, *, quoted: bo
         if at:
             yield from building.done()
         building.add(piece, quoted=False)
+
+
+def _stays_whole(held: Field, scope: Scope) -> bool:
+    """Whether no name that a wildcard matches has a blank or a wildcard of its own; one that was not looked up yet will be."""
+    found = [name for path in scope.paths(held.value or "") for name in scope.ground.globs.get(path, ())]
+    return not any(_BLANKS.search(name) or _QUOTED_WILD.search(name) for name in found)

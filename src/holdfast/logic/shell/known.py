@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 from holdfast.logic.shell.about_awk import about_awk
 from holdfast.logic.shell.about_builtins import (
     about_folder,
+    about_printenv,
     about_printf,
     about_shell_options,
     about_test,
@@ -71,6 +72,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "jq": about_jq,
     "make": about_make,
     "move": about_move,
+    "printenv": about_printenv,
     "printf": about_printf,
     "ps": about_ps,
     "sed": about_sed,

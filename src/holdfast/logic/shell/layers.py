@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.shell.about_find import filled_in
-from holdfast.logic.shell.effects import Effect, is_command_name, see, steering
+from holdfast.logic.shell.effects import Effect, is_command_name, quiets, see, steering
 from holdfast.logic.shell.options import Line, Options, take_apart
 from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, union
 from holdfast.logic.shell.table import Wrapper, wrappers
@@ -69,6 +69,8 @@ def peel(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> St
     if special:
         return special(fields, scope, source)
     if name in _SHELLS or name in _OTHER_SHELLS:
+        if len(fields) == 2 and fields[1].value == "--version":
+            return None
         return _shell(name, fields, scope, source)
     row = wrappers().get(name) or (wrappers()["ld.so"] if name.startswith("ld") and _LOADER.fullmatch(name) else None)
     return _generic(name, fields, scope, *row) if row else None
@@ -102,7 +104,7 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
     step.folders = _folders(line, wrapper, scope)
     step.effect.network, step.effect.exact = wrapper.network, wrapper.exact
     step.inner = operands
-    step.transparent = wrapper.transparent and not step.steers and not (wrapper.strict and line.seen)
+    step.tame = (wrapper.transparent or wrapper.tame) and not step.steers and not (wrapper.strict and line.seen)
     if line.unknown or line.unsure or any(field.many or field.value is None for field in line.operands[: wrapper.skip]):
         step.effect.hide(f"{name} has options that are not known")
         step.also += _endings(rest)
@@ -111,9 +113,8 @@ def _generic(name: str, fields: Sequence[Field], scope: Scope, wrapper: Wrapper,
         step.also += _endings(rest)
     if wrapper.joins:
         _join_arguments(name, step, line)
-    if step.effect.does == "runs":
-        step.transparent = False
-    step.tame = step.transparent
+    step.tame = step.tame and step.effect.does != "runs"
+    step.transparent = wrapper.transparent and step.tame
     return step if step.inner or step.effect.scripts else None
 
 
@@ -174,6 +175,10 @@ def _assigned(operands: list[Field], step: Step) -> list[Field]:
         found = _ASSIGNED.match(field.value if field.value is not None else field.start)
         if not found:
             break
+        held = field.value[found.end() :] if field.value is not None else None
+        if quiets(found[1], Field(held)):
+            at += 1
+            continue
         if steering(found[1], exported=True):
             step.steers.append(found[1])
         if is_command_name(found[1]) and field.value is not None:

@@ -18,6 +18,7 @@ LONGEST: Final = 10_000
 UNKNOWN: Final[tuple[str | None, ...]] = (None,)
 
 
+_SAME: Final = re.compile(r"/\.?(?=/)")
 _NUMBER: Final = re.compile(r"\s*[-+]?(?:[0-9]+|0[xX][0-9A-Fa-f]+)\s*")
 
 
@@ -187,8 +188,14 @@ class Scope:
     def paths(self, name: str) -> tuple[str, ...]:
         """Make a path absolute, not normalised; one for each folder that the command may be in, "" for unknown."""
         if is_absolute(name, self.ground.os):
-            return (name,)
-        return tuple("" if folder is None else join(folder, name) for folder in self.folders)
+            return (self._shortened(name),)
+        return tuple("" if folder is None else self._shortened(join(folder, name)) for folder in self.folders)
+
+    def _shortened(self, path: str) -> str:
+        """Take out the parts that say nothing, so that a wildcard is looked up where it is; Windows reads `//` as another machine."""
+        if ("/./" not in path and "//" not in path) or self.ground.os == "windows":
+            return path
+        return _SAME.sub("", path)
 
 
 def union(one: tuple[str | None, ...], other: tuple[str | None, ...]) -> tuple[str | None, ...]:

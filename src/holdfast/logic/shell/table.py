@@ -67,9 +67,11 @@ class Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip: int = 0
     """How many operands come before the program."""
     transparent: bool = False
-    """Whether it changes nothing about the program, when it has no options but `plain` ones."""
+    """Whether it changes nothing about the program: rules that allow look past it."""
+    tame: bool = False
+    """Whether a harmless program stays harmless behind it, although a rule that allows the program does not look past it."""
     strict: bool = False
-    """Whether any option ends its transparency."""
+    """Whether any option ends that."""
     assigns: bool = False
     """Whether `NAME=value` may come before the program."""
     joins: bool = False
