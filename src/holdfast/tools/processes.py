@@ -179,11 +179,16 @@ async def stop_call(call: str) -> bool:
 
 
 async def stop_calls(calls: Collection[str]) -> bool:
-    """As `stop_call`, for many at once: the processes of the machine are looked at one time, not one time for each."""
-    groups = await anyio.to_thread.run_sync(_groups_of, calls)
-    for group in groups:
-        await end_group(group)
-    return bool(groups)
+    """As `stop_call`, for many at once: the processes of the machine are looked at one time, not one time for each.
+
+    Then again until there is nobody new: one may leave its group after it was seen there.
+    """
+    stopped: set[int] = set()
+    while groups := await anyio.to_thread.run_sync(_groups_of, calls) - stopped:
+        stopped |= groups
+        for group in sorted(groups):
+            await end_group(group)
+    return bool(stopped)
 
 
 @functools.cache
@@ -196,10 +201,13 @@ def _find_prctl() -> Callable[[int, int], int] | None:
 
 async def _press(group: int, run: str, number: int, seconds: float) -> bool:
     """Signal a group and wait until it is gone; give up after `seconds`."""
+    quiet = not run  # who becomes another program at this very moment shows no word: one more look
     with anyio.move_on_after(seconds):
         while True:
-            if not await anyio.to_thread.run_sync(_signal, group, run, number):
+            found = await anyio.to_thread.run_sync(_signal, group, run, number)
+            if not found and quiet:
                 return True
+            quiet = not found or not run
             if number == signal.SIGTERM:
                 number = 0  # a second SIGTERM often means "at once"; only look from now on
             await anyio.sleep(_POLL_S)
@@ -233,16 +241,16 @@ def _is_ours(group: int, boot: str, started: int, call: str) -> bool:
     return any(_carries(pid, call) for pid in living)
 
 
-def _groups_of(calls: Collection[str]) -> tuple[int, ...]:
+def _groups_of(calls: Collection[str]) -> set[int]:
     """The groups of everything that carries one of `calls`. The whole machine is looked at once, however many there are."""
     wanted = tuple(f"{CALL_VARIABLE}={call}".encode() for call in calls if call)
     if not wanted:
-        return ()
+        return set()
     mark = b"\0" + CALL_VARIABLE.encode()
     carriers = ((pid, told) for pid in _everybody() if mark in (told := _variables(pid)))
     found = (look_at(pid) for pid, told in carriers if not set(told.split(b"\0")).isdisjoint(wanted))
     groups = {each.group for each in found if each and not each.dead}
-    return tuple(sorted(groups - {os.getpgrp(), os.getsid(0)}))
+    return groups - {os.getpgrp(), os.getsid(0)}
 
 
 def _carries(pid: int, call: str) -> bool:
