@@ -15,7 +15,7 @@ from holdfast.mcp.servers import Servers, ServerStatus
 from holdfast.mcp.spec import ServerSpec
 from holdfast.tools.processes import look_at
 from tests.mcp.kit import by_name, fake, lines, means, said, servers, tool
-from tests.tools.context import RecordingContext, until
+from tests.tools.context import RecordingContext, cut_short, until
 
 ECHO = tool("echo", inputSchema={"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
 
@@ -85,8 +85,6 @@ async def test_without_the_package_servers_fail_with_the_command_that_installs_i
 @pytest.mark.parametrize(
     ("greeting", "words"),
     [
-        ("silent", "it was not ready within 2 s; it complained: I will not talk. [REDACTED]"),
-        ("garbage", "it was not ready within 2 s; it wrote what is no message, like 'Welcome to my server!'"),
         ("wrong", "it refused: the answer is no message of the protocol"),
         ("dies", "Connection closed; it complained: Missing configuration."),
         ("old", "Unsupported protocol version from the server: 1999-01-01"),
@@ -95,9 +93,7 @@ async def test_without_the_package_servers_fail_with_the_command_that_installs_i
 async def test_a_server_that_does_not_greet_fails_alone(tmp_path: Path, greeting: str, words: str) -> None:
     good = fake(tmp_path, "good", tools=[ECHO], calls={})
     env = {"KEY": "sesame-open-123"}
-    bad = replace(
-        fake(tmp_path, "bad", greeting=greeting, spec={"env": env}), start_s=20 if "not ready" not in words else 2
-    )
+    bad = fake(tmp_path, "bad", greeting=greeting, spec={"env": env})
 
     async with servers([bad, good], tmp_path) as found:
         status = found.status
@@ -105,6 +101,27 @@ async def test_a_server_that_does_not_greet_fails_alone(tmp_path: Path, greeting
         assert list(by_name(found)) == ["mcp__good__echo"]
         assert (status["bad"].state, status["good"].state) == ("failed", "connected")
         assert words in status["bad"].why
+
+
+@pytest.mark.parametrize(
+    ("greeting", "words"),
+    [
+        ("silent", "it complained: I will not talk. [REDACTED]"),
+        ("garbage", "it wrote what is no message, like 'Welcome to my server!'"),
+    ],
+)
+async def test_a_server_that_never_greets_is_given_up_with_what_it_said(
+    tmp_path: Path, greeting: str, words: str
+) -> None:
+    made = fake(tmp_path, greeting=greeting, spec={"env": {"KEY": "sesame-open-123"}})
+
+    async def attempt(limit: int) -> ServerStatus:
+        async with servers([replace(made, start_s=limit / 1000)], tmp_path) as found:
+            return found.status["fake"]
+
+    limit, status = await cut_short(attempt, lambda status: ";" in status.why)
+
+    assert (status.state, status.why) == ("failed", f"it was not ready within {limit // 1000} s; {words}")
 
 
 async def test_whoever_waits_for_a_server_is_told_for_whom(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from holdfast.runtime.hooks.means import marks
 from holdfast.runtime.hooks.program import KEPT
 from holdfast.runtime.hooks.run import run_each, run_hooks
 from tests.runtime.hook_kit import CALL, alive, hook_of, means, program, run
-from tests.tools.context import until
+from tests.tools.context import cut_short, until
 
 pytestmark = pytest.mark.anyio
 
@@ -127,7 +127,9 @@ async def test_garbage_is_only_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [STUBBORN, HIDING], ids=["stubborn", "hiding"])
 async def test_a_program_that_takes_too_long_is_ended_with_all_of_its_descendants(tmp_path: Path, text: str) -> None:
-    ran = await run(program(text, timeout=1), means(tmp_path))
+    _, ran = await cut_short(
+        lambda limit: run(program(text, timeout=limit / 1000), means(tmp_path)), lambda _: (tmp_path / "pids").exists()
+    )
 
     assert (ran.outcome.timed_out, ran.answer.decision) == (True, "deny")
     assert not any(map(alive, await _pids(tmp_path, 1)))
@@ -200,10 +202,8 @@ class Late:
 
 BACKGROUND = [
     program("until [ -e go ]; do sleep 0.01; done; echo late >&2; exit 2", background=True, wakes=True),
-    program(
-        """echo '{"async": true, "asyncTimeout": 15000}'; until [ -e go ]; do sleep 0.01; done; exit 2""", timeout=5
-    ),
-    program("""printf '{"async": true}'; until [ -e go ]; do sleep 0.01; done; exit 2""", timeout=5),
+    program("""echo '{"async": true, "asyncTimeout": 15000}'; until [ -e go ]; do sleep 0.01; done; exit 2"""),
+    program("""printf '{"async": true}'; until [ -e go ]; do sleep 0.01; done; exit 2"""),
 ]
 
 
@@ -221,15 +221,18 @@ async def test_a_hook_in_the_background_is_not_waited_for_and_decides_nothing(tm
     ]
 
 
-@pytest.mark.parametrize(
-    "text", [HIDING, 'echo \'{"async": true, "asyncTimeout": 1000}\'; ' + HIDING], ids=["setting", "first line"]
-)
-async def test_a_hook_in_the_background_has_its_time_too(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("setting", [True, False], ids=["setting", "first line"])
+async def test_a_hook_in_the_background_has_its_time_too(tmp_path: Path, setting: bool) -> None:
     late = Late()
-    setting = text == HIDING
-    spec = program(text, background=setting, timeout=1 if setting else 20)
-    async with anyio.create_task_group() as background:
-        await run(spec, means(tmp_path, background=background, on_late=late))
+
+    async def attempt(limit: int) -> None:
+        announced = f"""echo '{{"async": true, "asyncTimeout": {limit}}}'; {HIDING}"""
+        spec = program(HIDING, background=True, timeout=limit / 1000) if setting else program(announced)
+        late.said.clear()
+        async with anyio.create_task_group() as background:
+            await run(spec, means(tmp_path, background=background, on_late=late))
+
+    await cut_short(attempt, lambda _: (tmp_path / "pids").exists())
 
     assert not any(map(alive, await _pids(tmp_path, 1)))
     assert "longer than" in late.said[0].failed

@@ -1,13 +1,16 @@
 """A tool's context that remembers what it was told, and a way to wait for what a process does."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import anyio
 
 from holdfast.ports import Confinement
 from holdfast.vocab.event import Event
 from holdfast.vocab.event_tools import FileSeen
+
+T = TypeVar("T")
 
 
 class RecordingContext:
@@ -53,8 +56,17 @@ class RecordingContext:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait until something has become true elsewhere in the system; it must not take for ever."""
-    with anyio.fail_after(20):
+    with anyio.fail_after(100):
         while True:
             if condition():
                 return
             await anyio.sleep(0.005)
+
+
+async def cut_short(run: Callable[[int], Awaitable[T]], begun: Callable[[T], bool]) -> tuple[int, T]:
+    """Run what takes for ever with a limit in milliseconds, longer where the machine was too busy for it to begin within a short one."""
+    for limit in (1_000, 6_000, 36_000):
+        found = await run(limit)
+        if begun(found):
+            break
+    return limit, found

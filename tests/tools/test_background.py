@@ -1,7 +1,10 @@
 """Commands in the background: `Bash`, `BashOutput`, `KillShell`."""
 
 import os
+import shlex
 import signal
+import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -9,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.ports import Tool, ToolOutput
-from holdfast.tools.background import RUNNING, BackgroundShells, Ended
+from holdfast.tools.background import RUNNING, BackgroundShells, Ended, _Shell
+from holdfast.tools.commands import start
 from holdfast.tools.processes import boot_id, look_at, started_at
+from holdfast.tools.shell import LINGER_S
+from holdfast.tools.spool import Spool
 from holdfast.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, until
 
@@ -151,6 +157,24 @@ async def test_a_flood_is_shown_in_part_and_kept_whole(tmp_path: Path) -> None:
         assert text.endswith("20000\n(exit 0)")
         assert "ReadOutput with output_id='o1'" in text
         assert stage.kept == [b"".join(b"%d\n" % number for number in range(1, 20_001))]
+
+
+async def test_what_a_command_printed_is_read_to_its_end_although_the_reader_is_slow(tmp_path: Path) -> None:
+    class Slow(Spool):
+        def add(self, piece: bytes) -> None:
+            if self.size < 200_000:
+                time.sleep(LINGER_S)
+            super().add(piece)
+
+    enlarged = "import fcntl, sys; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); sys.stdout.write('x' * 1_000_000)"
+    command = f"exec {shlex.quote(sys.executable)} -I -S -c {shlex.quote(enlarged)}"
+    ended: list[Ended] = []
+    shell = _Shell("name", "call", command, start(command, RecordingContext(tmp_path), {}), Slow(), "")
+    shell.watch(ended.append)
+    await until(lambda: bool(ended))
+
+    assert (ended[0].status, shell.take()) == (0, "x" * 1_000_000)
+    shell.forget()
 
 
 async def test_endless_output_does_not_stop_the_rest_and_is_bounded(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from holdfast.tools.processes import boot_id, look_at, members
 from holdfast.tools.shell import make_bash, run_command
 from holdfast.vocab.errors import StoreFull
 from holdfast.vocab.events import ProcessStarted
-from tests.tools.context import RecordingContext, until
+from tests.tools.context import RecordingContext, cut_short, until
 
 pytestmark = pytest.mark.anyio
 
@@ -128,19 +128,26 @@ async def test_the_process_group_is_noted_as_soon_as_it_exists(tmp_path: Path) -
 
 
 async def test_rb_w37_a_timeout_stops_every_process_and_keeps_the_output_and_the_errors(tmp_path: Path) -> None:
-    output = await _run(tmp_path, f"echo begun >&2; {STUBBORN}", timeout=1000)
+    limit, output = await cut_short(
+        lambda limit: _run(tmp_path, f"echo begun >&2; {STUBBORN}", timeout=limit),
+        lambda output: len(output.text.splitlines()) == 4,
+    )
 
     begun, first, second, ending = output.text.splitlines()
-    assert (begun, ending) == ("begun", "timed out after 1000 ms; the command was stopped")
+    assert (begun, ending) == ("begun", f"timed out after {limit} ms; the command was stopped")
     assert (output.failed, output.code) == (True, "timeout")
     assert not _alive(int(first))
     assert not _alive(int(second))
 
 
 async def test_a_command_may_use_its_grace_to_say_goodbye(tmp_path: Path) -> None:
-    output = await _run(tmp_path, "trap 'echo goodbye; exit' TERM; sleep 60 & wait", timeout=1000)
+    command = "trap 'echo goodbye; exit' TERM; echo begun; sleep 60 & wait"
 
-    assert output.text == "goodbye\ntimed out after 1000 ms; the command was stopped"
+    limit, output = await cut_short(
+        lambda limit: _run(tmp_path, command, timeout=limit), lambda output: output.text.startswith("begun")
+    )
+
+    assert output.text == f"begun\ngoodbye\ntimed out after {limit} ms; the command was stopped"
 
 
 @pytest.mark.parametrize("command", ["set -m; sleep 60 & echo $!; echo $$; wait", "sleep 60 & echo $! $$; wait"])
@@ -208,7 +215,9 @@ async def test_what_cannot_be_started_is_said(tmp_path: Path, folder: str, args:
 async def test_rb_w60_a_grandchild_that_left_the_session_and_ignores_sigterm_is_stopped_too(tmp_path: Path) -> None:
     daemon = "setsid bash -c 'trap : TERM; echo $$; while :; do sleep 0.05; done' & wait; exit 0"
 
-    output = await _run(tmp_path, daemon, timeout=700)
+    _, output = await cut_short(
+        lambda limit: _run(tmp_path, daemon, timeout=limit), lambda output: output.text[0].isdecimal()
+    )
 
     pid, *_, ending = output.text.splitlines()
     assert ending.startswith("timed out")

@@ -15,7 +15,7 @@ import pytest
 from holdfast.tools.processes import look_at
 from holdfast.tools.shell import run_command
 from holdfast.workspaces.confine import Scratch, plan
-from tests.tools.context import RecordingContext, until
+from tests.tools.context import RecordingContext, cut_short, until
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 
 WHY = missing("bubblewrap")
@@ -277,12 +277,15 @@ async def test_a_command_may_use_its_grace_to_say_goodbye_behind_the_wall(tmp_pa
     wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
     context = RecordingContext(yard.root, confinement=wall)
 
-    output = await run_command.run(
-        {"command": "trap 'echo goodbye; exit' TERM; sleep 60 & wait", "timeout": 1000}, context
+    command = "trap 'echo goodbye; exit' TERM; echo begun; sleep 60 & wait"
+
+    limit, output = await cut_short(
+        lambda limit: run_command.run({"command": command, "timeout": limit}, context),
+        lambda output: output.text.startswith("begun"),
     )
     wall.close()
 
-    said, _, ending = output.text.partition("timed out after 1000 ms; the command was stopped")
+    said, _, ending = output.text.partition(f"timed out after {limit} ms; the command was stopped")
     assert "goodbye" in said
     assert ending.strip() == f"[{wall.words}]"
 
