@@ -225,16 +225,19 @@ async def test_lines_about_models_and_tools_say_where_they_belong(home: Home) ->
 
 @pytest.mark.contract("RB-31")
 async def test_text_can_be_read_while_the_run_goes_on(home: Home) -> None:
-    slow = {"text": "one two three four", "chunk": 4, "delay_ms": 40}
+    waiting = {"text": "one two three four", "chunk": 4, "hang": True}
     async with (
-        open_session(store=home.url, model=scripted(slow), cwd=home.folder, session_id="s1") as session,
+        open_session(store=home.url, model=scripted(waiting), cwd=home.folder, session_id="s1") as session,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(session.run, "hi")
+        tasks.start_soon(_until_stopped, session)
         while not (said := of(await home.peek(), "text_delta")):
             await anyio.sleep(0.02)
         assert session.is_running
         assert "one two three four".startswith("".join(line["delta"] for line in said))
+        while session.streaming_text != "one two three four":
+            await anyio.sleep(0.01)
+        await session.abort()
 
     assert "".join(line["delta"] for line in of(await home.export(), "text_delta")) == "one two three four"
 

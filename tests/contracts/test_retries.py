@@ -10,6 +10,7 @@ from holdfast import Session, TurnFailed, open_session
 from holdfast.logic.trying import SECOND, Retries
 from holdfast.ports import ModelReply, ModelRequest
 from holdfast.testing.clock import ObedientClock
+from holdfast.testing.sim_loop import run_virtually
 from holdfast.vocab.deltas import Delta, ToolArgsDelta
 from holdfast.vocab.errors import ErrorKind, ProviderError, UserError
 from holdfast.vocab.event_limits import FallbackTaken, WaitEnded, WaitStarted
@@ -311,14 +312,16 @@ async def test_another_model_chosen_in_a_wait_is_asked_at_once() -> None:
 
 
 @pytest.mark.contract("RB-9")
-async def test_a_silence_that_is_too_long_is_a_timeout_and_is_tried_again() -> None:
+def test_a_silence_that_is_too_long_is_a_timeout_and_is_tried_again() -> None:
     model = Fake(Silent(), "woke up")
-    async with open_session(
-        model=model, store=None, only_tools=True, idle_timeout_s=0.05, retries=Retries(first_wait_s=0.01)
-    ) as session:
-        assert await session.run("go") == "woke up"
-        (failed,) = await log_of(session, ModelFailed)
-        assert failed.kind == "timeout"
+
+    async def play() -> None:
+        async with open_session(model=model, store=None, only_tools=True, idle_timeout_s=60) as session:
+            assert await session.run("go") == "woke up"
+            (failed,) = await log_of(session, ModelFailed)
+            assert failed.kind == "timeout"
+
+    run_virtually(play)
 
 
 @pytest.mark.contract("RV-B8", "RV-B9")

@@ -15,6 +15,7 @@ from holdfast.logic.trying import Retries
 from holdfast.ports import SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.shelf import record
+from holdfast.testing.sim_loop import run_virtually
 from holdfast.vocab.deltas import Notice, TextDelta
 from holdfast.vocab.errors import IllegalTransition
 from holdfast.vocab.event import Recorded
@@ -120,14 +121,18 @@ async def test_a_given_id_is_used_and_a_missing_one_is_fresh() -> None:
 
 
 @pytest.mark.contract("RB-9")
-async def test_a_silent_model_times_out_and_a_slow_one_that_still_streams_does_not() -> None:
-    slow = {"text": "abcdef", "chunk": 1, "delay_ms": 60}
-    async with talk(slow, {"hang": True}, "fine", idle_timeout_s=0.25, retries=ONE_TRY) as session:
-        assert await session.run("slowly") == "abcdef"  # 0.36 s in all, never silent for 0.25
-        with pytest.raises(TurnFailed) as failed:
-            await session.run("silently")
-        assert failed.value.reason == "timeout"
-        assert await session.run("still there?") == "fine"
+def test_a_silent_model_times_out_and_a_slow_one_that_still_streams_does_not() -> None:
+    slow = {"text": "abcdef", "chunk": 1, "delay_ms": 60_000}
+
+    async def play() -> None:
+        async with talk(slow, {"hang": True}, "fine", idle_timeout_s=250, retries=ONE_TRY) as session:
+            assert await session.run("slowly") == "abcdef"  # 360 seconds in all, never silent for 250
+            with pytest.raises(TurnFailed) as failed:
+                await session.run("silently")
+            assert failed.value.reason == "timeout"
+            assert await session.run("still there?") == "fine"
+
+    run_virtually(play)
 
 
 @pytest.mark.contract("RB-14")

@@ -18,6 +18,8 @@ from tests.e2e.warm import COLD, Nest, Running
 SOURCE = Path(__file__).parents[2] / "src"
 Line = dict[str, Any]  # Any: what a program reads is JSON
 Process = subprocess.Popen[str] | Running
+WAIT = "until [ -e go ]; do sleep 0.01; done"
+"""A command that goes on until a file is there: a turn with it lasts for as long as a test wants."""
 
 
 @dataclass(frozen=True)

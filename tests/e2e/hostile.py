@@ -59,7 +59,7 @@ class Lure:
             while True:
                 caller, _ = self._socket.accept()
                 with caller, suppress(OSError):
-                    caller.settimeout(1)
+                    caller.settimeout(20)
                     self.heard.append(caller.recv(65_536))
                     caller.sendall(b"HTTP/1.1 401 No\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
 

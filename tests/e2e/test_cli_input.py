@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.e2e.door import Door, Line, Ran, finish, kinds, read_until, send
+from tests.e2e.door import WAIT, Door, Line, Ran, finish, kinds, read_until, send
 
 RUNS = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "echo ran >> b.txt"}}]}
 ONE = {"text": "one"}
@@ -140,15 +140,17 @@ def test_a_question_is_withdrawn_when_its_turn_is_interrupted(door: Door) -> Non
 
 
 def test_a_steer_is_taken_into_the_running_turn(door: Door) -> None:
-    slow = {"text": "I wait", "chunk": 1, "delay_ms": 40, "calls": [{"name": "Read", "args": {"file_path": "a"}}]}
+    waits = {"text": "I wait", "calls": [{"name": "Bash", "args": {"command": WAIT}}]}
     process = door.start(
-        *("--model", door.script(slow, {"text": "heard", "expect": {"contains": "by the way"}})),
-        *("--input-format", "stream-json", "--output-format", "events", "--no-persist"),
+        *("--model", door.script(waits, {"text": "heard", "expect": {"contains": "by the way"}})),
+        *("--input-format", "stream-json", "--output-format", "events", "--no-persist", "--allow", "Bash"),
     )
 
     send(process, user("go"))
-    list(read_until(process, "text_delta"))
+    list(read_until(process, "tool_started"))
     send(process, user("by the way", delivery="steer"))
+    list(read_until(process, "input_received"))
+    (door.work / "go").touch()
     rest = finish(process)
 
     assert rest.code == 0

@@ -6,6 +6,7 @@ import struct
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -89,13 +90,13 @@ async def test_a_name_that_means_something_else_the_second_time_gains_nothing() 
 async def test_a_rebinding_name_server_leads_nowhere() -> None:
     async with Site({"/": page("secret")}) as inside:
         with name_server("203.0.114.1", "127.0.0.1") as (port, questions):
-            egress = Egress(
-                allow_ports={inside.port}, limits=EgressLimits(connect_s=0.2), resolve=lambda name: ask(name, port)
-            )
+            resolve = partial(ask, port=port)
+            hasty = Egress(allow_ports={inside.port}, limits=EgressLimits(connect_s=1), resolve=resolve)
+            egress = Egress(allow_ports={inside.port}, resolve=resolve)
 
             with pytest.raises((httpx.ConnectTimeout, httpx.ConnectError)):
                 await get(
-                    egress, inside.url(host="rebinds.example")
+                    hasty, inside.url(host="rebinds.example")
                 )  # judged 203.0.114.1, so it dials that and nothing else
             refused = await refusal(egress, inside.url(host="rebinds.example"))
 

@@ -61,13 +61,13 @@ async def test_a_session_survives_what_passes(format: FormatName) -> None:
 
 @pytest.mark.parametrize("format", ["anthropic", "google"], ids=["ping events", "comments"])
 async def test_a_silent_provider_is_given_up_and_one_that_pings_is_not(format: FormatName) -> None:
-    patient = says("At last.").pinging(30, pause_s=0.04)
+    patient = says("At last.").pinging(25, pause_s=0.1)
     async with FakeProvider(format, [patient, says("Never.").stalled(0)]) as server:
         model = server.model()
         async with open_session(
-            model=model, store="memory:", idle_timeout_s=1.0, retries=Retries(attempts=1)
+            model=model, store="memory:", idle_timeout_s=2.0, retries=Retries(attempts=1)
         ) as session:
-            assert await session.run("Hello?") == "At last."
+            assert await session.run("Hello?") == "At last."  # after 2.5 seconds, never silent for 2
             with pytest.raises(TurnFailed, match="was silent"):
                 await session.run("Hello again?")
             await server.left.wait()
