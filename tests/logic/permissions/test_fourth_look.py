@@ -8,6 +8,7 @@ from tests.logic.permissions.desk import weighed
 
 NPM = {"allow": ["Bash(npm test *)"]}
 GIT = {"allow": ["Bash(git log *)", "Bash(git diff *)"]}
+NO_RM = {"allow": ["Bash"], "deny": ["Bash(rm *)"]}
 NO_ENV = {"deny": ["Read(.env)"], "files": {".env": "K=1", "linked": "symlink:.env", "a.py": "x"}}
 
 SERVERS = [
@@ -27,7 +28,7 @@ def test_a_rule_with_the_name_of_a_server_forbids_all_of_its_tools(held: dict[st
     assert weighed("mcp__github__get_issue", {}, **held).decision == decision
 
 
-COMMANDS = [
+COMMANDS: list[tuple[str, dict[str, Any], str]] = [
     # a wildcard is looked up where it is, however the way there is written
     ("cat ./*", NO_ENV, "deny"),
     ("cat .//*", NO_ENV, "deny"),
@@ -83,7 +84,83 @@ COMMANDS = [
 ]
 
 
+COMMANDS += [
+    # what a substitution prints is looked at, and not trusted
+    ("source <(echo rm -rf /)", {"mode": "bypassPermissions"}, "deny"),
+    ("bash <(printf 'rm -rf ~')", {"mode": "bypassPermissions"}, "deny"),
+    ('sh -c "$(echo rm -rf /)"', {"mode": "bypassPermissions"}, "deny"),
+    ('eval "$(echo rm -rf /)"', {"mode": "bypassPermissions"}, "deny"),
+    ("$(echo rm) -rf /", {"mode": "bypassPermissions"}, "deny"),
+    ('bash -c "$(echo ls)"', {}, "ask"),
+    ("$(echo ls) src", {}, "ask"),
+    # what a command makes and then runs
+    ("echo rm b > x; sh x", NO_RM, "ask"),
+    ("cat > x.sh <<E\nrm b\nE\nbash x.sh", NO_RM, "ask"),
+    ("cp /bin/rm z && ./z b", NO_RM, "ask"),
+    ("ln -s /bin/rm z; ./z b", NO_RM, "ask"),
+    ("echo form > x; sh x", NO_RM, "allow"),
+    ("gcc a.c -o a && ./a", NO_RM, "allow"),
+    ('vagrant ssh -c "rm b"', NO_RM, "ask"),
+    ("sg g sh -c 'rm b'", NO_RM, "deny"),
+    ("sg g -c 'rm b'", NO_RM, "deny"),
+    ('vagrant ssh -c "ls rm"', NO_RM, "allow"),
+    # drives, as the shells of Windows write them
+    (
+        "rm -rf /c/Windows",
+        {"mode": "bypassPermissions", "os": "windows", "cwd": "C:/repo", "home": "C:/Users/u"},
+        "deny",
+    ),
+    (
+        "rm -rf /cygdrive/c",
+        {"mode": "bypassPermissions", "os": "windows", "cwd": "C:/repo", "home": "C:/Users/u"},
+        "deny",
+    ),
+    ('cmd /c "rm x"', {**NO_RM, "os": "windows"}, "deny"),
+    ("cmd /crm x", {**NO_RM, "os": "windows"}, "deny"),
+    # programs that change the files that they are given
+    *(
+        (command, {"allow": ["Bash"], "deny": ["Edit(src/**)"]}, "deny")
+        for command in (
+            "perl -pi -e s/a/b/ src/a.py",
+            "perl -i.bak -pe 1 src/a.py",
+            "ruby -i -pe 1 src/a.py",
+            "patch src/a.py < p",
+            "vim src/a.py",
+            "sponge src/a.py",
+            "gcc -o src/a a.c",
+            "unzip a.zip -d src",
+        )
+    ),
+    *(
+        (command, {"allow": ["Bash"], "deny": ["Edit(src/**)"]}, "allow")
+        for command in ("perl src/a.pl", "less src/a.py", "gcc src/a.c -o a", "unzip src/a.zip", "patch a.py src/p")
+    ),
+]
+
+
 @pytest.mark.parametrize(("command", "held", "decision"), COMMANDS)
 def test_commands(command: str, held: dict[str, Any], decision: str) -> None:
     """What is hidden is found, and what everybody types every day is not asked about."""
     assert weighed("Bash", command, **held).decision == decision
+
+
+HOSTS = [
+    ("https://xn--mnchen-3ya.de/", ["WebFetch(domain:xn--mnchen-3ya.de)"], "allow"),
+    ("https://xn--mnchen-3ya.de/", ["WebFetch(domain:münchen.de)"], "allow"),
+    ("https://xn--mnchen-3ya.de/", ["WebFetch"], "ask"),
+    ("https://xn--mnchen-3ya.de/", ["WebFetch(domain:*.de)"], "ask"),
+    ("https://xn--exmple-4nf.com/", ["WebFetch(domain:example.com)"], "ask"),
+]
+
+
+@pytest.mark.parametrize(("url", "allow", "decision"), HOSTS)
+def test_a_host_in_another_script_is_allowed_by_who_names_it(url: str, allow: list[str], decision: str) -> None:
+    """What looks like another name is asked about; the very name is not."""
+    assert weighed("WebFetch", url, allow=allow).decision == decision
+
+
+def test_a_drive_is_denied_in_every_spelling() -> None:
+    """Git's shell writes `/c/Users` for `C:/Users`."""
+    for path in ("/c/Users/u/.ssh/id_rsa", "/mnt/c/Users/u/.ssh/id_rsa", "C:\\Users\\u\\.ssh\\id_rsa"):
+        held = weighed("Read", path, deny=["Read(~/.ssh/**)"], os="windows", cwd="C:/repo", home="C:/Users/u")
+        assert held.decision == "deny"

@@ -187,8 +187,14 @@ def test_what_zsh_reads_in_its_own_way_is_a_problem(text: str) -> None:
 
 
 def test_a_shell_whose_grammar_is_not_known_is_a_problem() -> None:
-    assert read_command("ls", Ground(cwd="/repo", home="/home/u", shell="fish")).problem
+    for text in ("ls; and pwd", "echo (pwd)", "not ls", "command ls", "echo $x", "ls *"):
+        assert read_command(text, Ground(cwd="/repo", home="/home/u", shell="fish")).problem
+    assert read_command("ls", Ground(cwd="/repo", home="/home/u", shell="pwsh")).problem
     assert read_command("echo {a,b}", Ground(cwd="/repo", home="/home/u", shell="/bin/sh")).problem
+
+
+def test_a_program_with_plain_words_reads_the_same_in_every_shell_of_unix() -> None:
+    assert not read_command("git log --oneline -5", Ground(cwd="/repo", home="/home/u", shell="fish")).problem
 
 
 def test_a_path_of_another_machine_runs_on_windows() -> None:

@@ -23,7 +23,12 @@ def may_run(command: Command, program: str) -> bool:
         return False
     if _INTERPRETER.fullmatch(name):
         return any(_base(found) == program for word in words for found in _NAMES.findall(word))
-    return not _is_known(name) and any(_base(word) == program for word in words)
+    return not _is_known(name) and any(_base(_first(word)) == program for word in words)
+
+
+def _first(word: str) -> str:
+    """The program of a text that a shell may be given; the word itself when it is one."""
+    return word.lstrip(" !").split(maxsplit=1)[0] if word.strip(" !") else ""
 
 
 def _base(word: str) -> str:

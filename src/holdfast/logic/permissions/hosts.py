@@ -42,6 +42,8 @@ class Target(Struct, frozen=True):
     odd: str = ""
     """Why it cannot be taken at its word."""
     scheme: str = "https"
+    encoded: bool = False
+    """Whether all that is odd about it is another script: who names that very host means it."""
     readings: tuple[str, ...] = ()
     """Every host that somebody could take it for."""
 
@@ -54,17 +56,17 @@ def read_url(url: str) -> Target:
     strict = _STRICT.fullmatch(url)
     if strict is None:
         host = readings[0] if readings else ""
-        return Target(host, _worst(url, host), "it is not written as a plain address", scheme, readings)
+        return Target(host, _worst(url, host), "it is not written as a plain address", scheme, False, readings)
     written = strict[1].lower()
     host = _canonical(written)
-    odd = ""
+    odd, encoded = "", False
     if ".." in host or host.startswith(".") or written.endswith("..") or not host:
         odd = "its host has an empty part"
     elif _is_number(host) and host != written.rstrip(".").strip("[]"):
         odd = "its host is a number in disguise"
     elif any(label.startswith("xn--") for label in host.split(".")):
-        odd = "its host is written in another script"
-    return Target(host, _standing(host), odd, scheme, tuple(dict.fromkeys((host, *readings))))
+        odd, encoded = "its host is written in another script", True
+    return Target(host, _standing(host), odd, scheme, encoded, tuple(dict.fromkeys((host, *readings))))
 
 
 def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
@@ -74,7 +76,7 @@ def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
     pattern = _domain(rule.pattern)
     if pattern is None:
         return "no"
-    if pattern == target.host:
+    if pattern == target.host or (target.encoded and pattern == _spelled_out(target.host)):
         return "name"
     return "any" if _covers_host(pattern, target.host) else "no"
 

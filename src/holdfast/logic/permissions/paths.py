@@ -16,6 +16,8 @@ FREE: Final = frozenset(f"/dev/{name}" for name in ("null", "stdin", "stdout", "
 FREE_TO_READ: Final = FREE | frozenset(f"/dev/{name}" for name in ("zero", "random", "urandom"))
 
 _DRIVE: Final = re.compile(r"/?([A-Za-z]):(?=/|$)")
+_MOUNTED: Final = re.compile(r"/(?:mnt/|cygdrive/)?([a-z])(?=/|$)")
+"""How the shells of Windows write a drive."""
 _ALIASES: Final = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?(root|cwd)(?=/|$)")
 _SPECIAL: Final = re.compile(
     r"/proc/[^/]+/(?:task/[^/]+/)?(root|cwd|fd|fdinfo|map_files|mem|environ|exe)(/|$)|/dev/fd(/|$)"
@@ -151,6 +153,8 @@ def _aliases(path: str, ground: Ground) -> list[str]:
     here = plain(ground.cwd, ground.os).rstrip("/")
     if path.startswith(here) and (hit := _HOME_VARIABLE.match(path, len(here))):
         found.append(plain(ground.home + path[hit.end() :], ground.os))  # what whoever wrote it meant
+    if ground.os == "windows" and (hit := _MOUNTED.match(path)):
+        found.append(f"{hit[1]}:{path[hit.end() :]}")
     if ground.os == "darwin":
         if path.startswith(_MAC_DATA + "/"):
             found.append(path[len(_MAC_DATA) :])

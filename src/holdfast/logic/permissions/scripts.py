@@ -6,6 +6,7 @@ from holdfast.logic.acts import Command, Script
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch, allowed, forbidden
+from holdfast.logic.permissions.homemade import weigh_homemade
 from holdfast.logic.permissions.moves import Moves
 from holdfast.logic.permissions.offers import command_offers
 from holdfast.logic.permissions.unnamed import unnamed
@@ -20,7 +21,7 @@ _ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
 
 def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     """What the policy says about each command and each access of a script."""
-    findings = [*_ruled(case, text, script), *_unread(case, text, script)]
+    findings = [*_ruled(case, text, script), *_unread(case, text, script), *weigh_homemade(case, script, text)]
     moves = Moves(script, text, case.ground.cwd, case.ground.os) if len(script.commands) > 1 else None
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)

@@ -26,7 +26,7 @@ def weigh_fetch(case: Case, url: str) -> Finding:
     kinds = [(allows_host(rule, target), rule) for rule in _about(case, case.book.allow)]
     if target.standing == "private" and not any(kind == "name" for kind, _ in kinds):
         return Finding(what, "ask", "network", f"{target.host!r} is on this machine or its network", "hard")
-    if target.odd:
+    if target.odd and not (target.encoded and any(kind == "name" for kind, _ in kinds)):
         held: Hold = "hard" if _about(case, case.book.deny) else "firm"
         return Finding(what, "ask", "network", f"the address is not what it seems: {target.odd}", held)
     rule_found = next((rule for kind, rule in kinds if kind != "no"), None)

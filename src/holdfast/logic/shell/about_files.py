@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -199,7 +200,11 @@ def about_unzip(fields: Sequence[Field], program: Program, scope: Scope) -> Effe
         effect = Effect()
         effect.touch("read", fields[2], scope)
         return effect
-    return by_table(fields, program, scope)
+    effect = by_table(fields, program, scope)
+    for before, field in pairwise(fields):
+        if before.value == "-d":
+            effect.touch("write", field, scope)
+    return effect
 
 
 def _only_lists(fields: Sequence[Field], flags: re.Pattern[str]) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from holdfast.logic.shell.about_find import filled_in
-from holdfast.logic.shell.effects import HERE, Effect, by_table, from_line, goes_deep, guessed, mentioned
+from holdfast.logic.shell.effects import HERE, Effect, base_name, by_table, from_line, goes_deep, guessed, mentioned
 from holdfast.logic.shell.options import may_be_option, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
@@ -18,6 +18,8 @@ _PROCESS_VALUED: Final = re.compile(
 )
 _FORMATTED: Final = re.compile(r"-[efFlyHLjcAMZ]+o")
 _EDITOR_RUNS: Final = re.compile(r"!(.*)|system|py|lua|perl|ruby|source|exe|term|make", re.DOTALL)
+_IN_PLACE: Final = frozenset(("perl", "ruby"))
+_CHANGES: Final = re.compile(r"-[alnpsw0]*i.*")
 _ENVIRONMENT: Final = re.compile(
     r"\benv\b|\$ENV\b|\$__prog|\binput_filename\b|\bimport\b|\binclude\b|\bget_search_list\b"
 )
@@ -117,9 +119,17 @@ def about_interpreter(fields: Sequence[Field], program: Program, scope: Scope) -
     if line.operands and line.operands[0].pipe:
         effect.hide("its program comes from elsewhere")
     guessed(line.operands, effect, scope)
+    if base_name(fields[0].value or "", scope.ground.os) in _IN_PLACE and _changes_files(fields):
+        for field in line.operands:
+            effect.touch("write", field, scope)
     if not codes and not line.has("-m") and line.operands:
         effect.touch("read", line.operands[0], scope)
     return effect
+
+
+def _changes_files(fields: Sequence[Field]) -> bool:
+    """Whether `-i` is among the options: the program goes through the files that it is given, and writes what it prints back."""
+    return any(_CHANGES.fullmatch(field.value or "") for field in fields[1:])
 
 
 def about_hidden_text(fields: Sequence[Field], _program: Program, scope: Scope) -> Effect:

@@ -18,8 +18,9 @@ from holdfast.logic.shell.effects import (
 )
 from holdfast.logic.shell.fields import expand_one
 from holdfast.logic.shell.known import effect_of
-from holdfast.logic.shell.layers import Source, Step, peel
+from holdfast.logic.shell.layers import peel
 from holdfast.logic.shell.scope import Field, Scope, is_number
+from holdfast.logic.shell.steps import Source, Step
 from holdfast.logic.shell.syntax import Simple
 from holdfast.logic.shell.walk import Around, Walker
 from holdfast.logic.shell.witness import read_twice
@@ -240,7 +241,13 @@ class Finder(Walker):
         task.layers = (*task.layers, layer(fields))
         task.scope.forget()
         self._finish(task.found, task)
-        if fields and fields[0].many and len(fields) > 1:
+        self.guesses -= 1
+        if fields and fields[0].hint and "$__" not in fields[0].hint and self.guesses > 0:
+            words = [Field(word, word) for word in fields[0].hint.split()]
+            self.command(
+                [*words, *fields[1:]], Task(task.scope.copy(), task.within(), Source(True), steers=task.steers)
+            )
+        elif fields and fields[0].many and len(fields) > 1:
             self.command(fields[1:], Task(task.scope.copy(), task.around, Source(True), steers=task.steers))
 
     def _scripts(self, step: Step, task: Task) -> None:

@@ -25,6 +25,11 @@ _ZSH: Final = re.compile(
 _NOT_POSIX: Final = re.compile(
     r"\$'|\$\"|[<>]\(|&>|\[\[|<<<|\|&|;&|\bfunction\b|\(\(|\+=|\$\{\w+(?:/|\^|,|:\d|@)|\{[^{}\s]{0,99}(?:,|\.\.)[^{}\s]{0,99}\}"
 )
+_ALIKE: Final = re.compile(
+    r"(?!(?:and|or|not|begin|end|if|else|for|foreach|while|repeat|function|switch|case|time|builtin|command|exec|eval|source|set|setenv)\b)"
+    r"[a-z][\w-]*(?: [\w./,:@%+=-]+)*"
+)
+"""A program and plain words, which mean the same to all shells of Unix."""
 _BASH_LIKE: Final = frozenset(("bash", "ksh", "rbash"))
 _POSIX: Final = frozenset(("sh", "dash", "ash"))
 
@@ -57,4 +62,6 @@ def _other_grammar(text: str, ground: Ground) -> list[str]:
         return ["zsh reads this in its own way"] if _ZSH.search(text) else []
     if shell in _POSIX:
         return [f"{shell} reads this in its own way"] if _NOT_POSIX.search(text) else []
+    if _ALIKE.fullmatch(text) and shell in ("fish", "csh", "tcsh"):
+        return []
     return [f"the grammar of {shell!r} is not known"]

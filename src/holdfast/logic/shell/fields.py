@@ -1,12 +1,26 @@
 """Expanding words: braces, tildes, variables, splitting, wildcards. What cannot be told is unknown, never guessed."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from collections.abc import Sequence as Listed
 from typing import Final
 
 from holdfast.logic.shell.braces import MOST, Token, TooMany, expand_braces
+from holdfast.logic.shell.quoting import unescape
 from holdfast.logic.shell.scope import LONGEST, Field, Scope
-from holdfast.logic.shell.syntax import Arithmetic, Array, Literal, Parameter, Substitution, Word
+from holdfast.logic.shell.syntax import (
+    AndOr,
+    Arithmetic,
+    Array,
+    Literal,
+    Node,
+    Parameter,
+    Pipeline,
+    Sequence,
+    Simple,
+    Substitution,
+    Word,
+)
 
 MOST_BRACES: Final = 40
 _TAME: Final = re.compile(r"[^{~*?\[]*")
@@ -67,7 +81,7 @@ def _tokens(word: Word) -> list[Token]:
     return tokens
 
 
-def _joined(tokens: Sequence[Token]) -> tuple[Token, ...]:
+def _joined(tokens: Listed[Token]) -> tuple[Token, ...]:
     """Join neighbouring characters again."""
     parts, run = list[Token](), list[str]()
     for token in tokens:
@@ -94,6 +108,7 @@ class _Building:
         self.value: list[str] = []
         self.pattern: list[str] = []
         self.start: str | None = None
+        self.told = ""
         self.length = 0
         self.any = self.glob = self.many = self.pipe = self.number = False
 
@@ -108,13 +123,13 @@ class _Building:
         if not quoted and not self.glob:
             self.glob = _QUOTED_WILD.search(text) is not None
 
-    def hide(self, *, many: bool, number: bool = False) -> None:
+    def hide(self, *, many: bool, number: bool = False, told: str = "") -> None:
         if self.start is None:
             self.start = "".join(self.value)
             self.number = number and not self.start
         else:
             self.number = False
-        self.value.append("$__")
+        self.value.append(told or "$__")
         self.any, self.many = True, self.many or many
 
     def done(self) -> Iterator[Field]:
@@ -128,7 +143,7 @@ class _Building:
         pattern = "".join(self.pattern)
         if self.glob and _is_wild(_LITERAL_WILD.sub("x", pattern)):
             return Field(pattern, self.text, True)
-        return Field("".join(self.value), self.text, pipe=self.pipe)
+        return Field("".join(self.value), self.text, pipe=self.pipe, hint=self.told)
 
 
 def _is_wild(pattern: str) -> bool:
@@ -136,7 +151,7 @@ def _is_wild(pattern: str) -> bool:
     return "*" in pattern or "?" in pattern or 0 <= opening < pattern.rfind("]")
 
 
-def _fields(parts: Sequence[Token], text: str, scope: Scope, *, whole: bool = False) -> Iterator[Field]:
+def _fields(parts: Listed[Token], text: str, scope: Scope, *, whole: bool = False) -> Iterator[Field]:
     """Expand everything but braces. With `whole`, as in an assignment, nothing is split and wildcards stay."""
     building = _Building(text)
     for at, part in enumerate(parts):
@@ -148,12 +163,12 @@ def _fields(parts: Sequence[Token], text: str, scope: Scope, *, whole: bool = Fa
                     building.add(content, quoted=quoted or whole)
             case Parameter():
                 yield from _parameter(part, building, scope, quoted=part.quoted or whole)
-            case Substitution(_, quoted, process):
+            case Substitution(script, quoted, process):
                 if process:
                     building.add("/dev/fd/63", quoted=True)
-                    building.pipe = True
+                    building.pipe, building.told = True, _told(script)
                 else:
-                    building.hide(many=not (quoted or whole))
+                    building.hide(many=not (quoted or whole), told=_told(script))
             case Arithmetic():
                 building.hide(many=False, number=True)
             case Array() | str():
@@ -214,6 +229,30 @@ def _parameter(part: Parameter, building: _Building, scope: Scope, *, quoted: bo
         if at:
             yield from building.done()
         building.add(piece, quoted=False)
+
+
+def _told(script: Node) -> str:
+    """Give what a substitution prints, when that is plain to see; it is not to be trusted."""
+    match script:
+        case Sequence(((only, False),)):
+            return _told(only)
+        case AndOr(first, ()):
+            return _told(first)
+        case Pipeline() if len(script.elements) == 1 and not script.negated:
+            return _told(script.elements[0])
+    printed = said(script)
+    return printed.hint if printed is not None else ""
+
+
+def said(node: Node) -> Field | None:
+    """Give the text that a command puts into a pipe, when it is plain to see; it is not to be trusted."""
+    if not isinstance(node, Simple) or len(node.words) < 2:
+        return None
+    words = [word.literal for word in node.words]
+    if words[0] not in ("echo", "printf") or node.redirects:
+        return None
+    start = 2 if words[1] in ("-e", "-n", "-ne", "-en", "--") else 1
+    return Field(None, "", hint=unescape(" ".join(word if word is not None else "$__" for word in words[start:])))
 
 
 def _stays_whole(held: Field, scope: Scope) -> bool:

@@ -5,21 +5,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-import msgspec
-
 from holdfast.logic.shell.about_find import filled_in
-from holdfast.logic.shell.effects import Effect, is_command_name, quiets, see, steering
+from holdfast.logic.shell.effects import is_command_name, quiets, see, steering
 from holdfast.logic.shell.options import Line, Options, take_apart
 from holdfast.logic.shell.scope import UNKNOWN, Field, Scope, union
+from holdfast.logic.shell.shells import OTHER_SHELLS, SHELLS, read_cmd, read_shell
+from holdfast.logic.shell.steps import Source, Step, joined
 from holdfast.logic.shell.table import Wrapper, wrappers
 
 _ASSIGNED: Final = re.compile(r"([^=]+)=")
 _LOADER: Final = re.compile(r"ld(?:-linux[\w-]*|-musl[\w-]*|64)?\.so(?:\.\d+)?|ld-\d[\d.]*\.so")
-_SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ksh93", "mksh", "ash", "rbash", "yash"))
-_OTHER_SHELLS: Final = frozenset(
-    ("fish", "csh", "tcsh", "xonsh", "nu", "elvish", "pwsh", "powershell", "cmd", "rc", "es")
-)
-_TAME_FLAGS: Final = re.compile(r"-[ceuxfv]+|-[eux]*o")
 _XARGS: Final = Options(
     "-0 --null -a:read --arg-file:read -d: --delimiter: -E: -e? --eof? -I: -i? --replace? -L: -l? --max-lines? -n: "
     "--max-args: -P: --max-procs: -s: --max-chars: -t --verbose -p --interactive -r --no-run-if-empty -x --exit "
@@ -37,41 +32,15 @@ MOST_ENDINGS: Final = 8
 _PARALLEL: Final = re.compile(r":{3,4}\+?")
 
 
-class Source(msgspec.Struct, frozen=True):
-    """Where a command's input comes from."""
-
-    piped: bool = False
-    text: Field | None = None
-    """What the input is, when the script says it."""
-
-
-class Step(msgspec.Struct):
-    """What was found inside of one wrapper."""
-
-    inner: list[Field] = []
-    """The program that it runs, with its arguments; empty when there is none."""
-    transparent: bool = False
-    tame: bool = False
-    """Whether what it runs stays as harmless as it is."""
-    here: bool = False
-    """Whether what it runs happens in this very shell."""
-    steers: list[str] = []
-    also: list[list[Field]] = []
-    """Commands that may turn out to be the program, when that is not certain."""
-    effect: Effect = msgspec.field(default_factory=Effect)
-    folders: tuple[str | None, ...] = ()
-    """Where it runs inside, when that is not here; None for anywhere."""
-
-
 def peel(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step | None:
     """Look inside of a program that runs another one; nothing when it is none."""
     special = _SPECIAL.get(name)
     if special:
         return special(fields, scope, source)
-    if name in _SHELLS or name in _OTHER_SHELLS:
+    if name in SHELLS or name in OTHER_SHELLS:
         if len(fields) == 2 and fields[1].value == "--version":
             return None
-        return _shell(name, fields, scope, source)
+        return read_shell(name, fields, scope, source)
     row = wrappers().get(name) or (wrappers()["ld.so"] if name.startswith("ld") and _LOADER.fullmatch(name) else None)
     return _generic(name, fields, scope, *row) if row else None
 
@@ -160,14 +129,6 @@ def _join_arguments(name: str, step: Step, line: Line) -> None:
     step.inner = []
 
 
-def joined(fields: Sequence[Field]) -> Field:
-    """Join words by blanks, as `eval` does."""
-    text = " ".join(field.text for field in fields)
-    if any(field.value is None or field.glob for field in fields):
-        return Field(None, text, hint=" ".join(field.value or field.hint or "$__" for field in fields))
-    return Field(" ".join(field.value or "" for field in fields), text)
-
-
 def _assigned(operands: list[Field], step: Step) -> list[Field]:
     at = 0
     while at < len(operands):
@@ -213,41 +174,6 @@ def _split(text: Field) -> list[Field]:
     return [Field(word, word) for word in words] if words is not None else [Field(None, text.text, many=True)]
 
 
-def _shell(name: str, fields: Sequence[Field], scope: Scope, source: Source) -> Step:
-    """Read a shell's own arguments: `-c text`, a script's file, or its input."""
-    step = Step(tame=name in _SHELLS)
-    at, given, from_input, tame = 1, False, False, True
-    while at < len(fields):
-        value = fields[at].value
-        if value is None or fields[at].glob or value in ("-", "--") or value[:1] not in ("-", "+"):
-            at += 1 if value in ("-", "--") else 0
-            break
-        tame = tame and _TAME_FLAGS.fullmatch(value) is not None
-        at += 1
-        if value.startswith("--"):
-            at += 1 if value in ("--rcfile", "--init-file") else 0
-            continue
-        given = given or "c" in value
-        from_input = from_input or "s" in value
-        at += sum(letter in "oO" for letter in value[1:])
-    step.tame = step.tame and tame
-    operand = fields[at] if at < len(fields) else None
-    if operand is not None and given:
-        step.effect.scripts.append(operand)
-        if name in _OTHER_SHELLS:
-            step.effect.hide(f"{name} reads commands in its own way")
-    elif operand is not None and not from_input:
-        step.effect.run("it runs a script")
-        step.effect.touch("read", operand, scope)
-        if operand.pipe or operand.value is None or operand.value.startswith(("/dev/", "/proc/")):
-            step.effect.hide("it runs a script that is not known")
-    elif source.text is not None:
-        step.effect.scripts.append(source.text)
-    else:
-        step.effect.hide("it runs what its input says")
-    return step
-
-
 def _eval(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
     rest = fields[2:] if len(fields) > 1 and fields[1].value == "--" else fields[1:]
     step = Step(tame=True, here=True)
@@ -280,6 +206,7 @@ def _source(fields: Sequence[Field], scope: Scope, _source: Source) -> Step | No
     step.effect.hide("it runs commands from a file")
     for field in fields[1:2]:
         step.effect.touch("read", field, scope)
+        step.effect.scripts += [Field(None, field.text, hint=field.hint)] if field.pipe and field.hint else []
     return step
 
 
@@ -347,9 +274,11 @@ def _su(fields: Sequence[Field], scope: Scope, source: Source) -> Step:
 
 
 def _sg(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | None:
-    step, rest = Step(), [field for field in fields[2:] if field.value != "-c"]
+    step = Step()
+    rest = list(fields[3:] if len(fields) > 2 and fields[2].value == "-c" else fields[2:])
     step.effect.run("it runs as somebody else")
     step.effect.scripts += [joined(rest)] if rest else []
+    step.also = [rest] if len(rest) > 1 else []  # not every version joins them
     return step if rest else None
 
 
@@ -370,6 +299,7 @@ def _applet(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step | N
 
 
 _SPECIAL: Final[Mapping[str, Callable[[Sequence[Field], Scope, Source], Step | None]]] = {
+    "cmd": read_cmd,
     "eval": _eval,
     "trap": _trap,
     "alias": _alias,

@@ -9,10 +9,9 @@ from holdfast.logic.acts import AccessKind, Command, Layer
 from holdfast.logic.shell.about_builtins import tested
 from holdfast.logic.shell.arithmetic import counted, is_risky, is_risky_element, is_risky_subscript
 from holdfast.logic.shell.effects import Effect, shows_secret, steering, touched
-from holdfast.logic.shell.fields import expand, expand_one
-from holdfast.logic.shell.layers import Source
-from holdfast.logic.shell.quoting import unescape
+from holdfast.logic.shell.fields import expand, expand_one, said
 from holdfast.logic.shell.scope import Field, Scope, is_number
+from holdfast.logic.shell.steps import Source
 from holdfast.logic.shell.syntax import (
     AndOr,
     Arithmetic,
@@ -365,14 +364,3 @@ class Walker:
 
 def _was_number(name: str, before: Scope) -> bool:
     return name not in before.values or is_number(before.values[name])
-
-
-def said(node: Node) -> Field | None:
-    """Give the text that a command puts into a pipe, when it is plain to see; it is not to be trusted."""
-    if not isinstance(node, Simple) or len(node.words) < 2:
-        return None
-    words = [word.literal for word in node.words]
-    if words[0] not in ("echo", "printf") or node.redirects:
-        return None
-    start = 2 if words[1] in ("-e", "-n", "-ne", "-en", "--") else 1
-    return Field(None, "", hint=unescape(" ".join(word if word is not None else "$__" for word in words[start:])))
