@@ -104,6 +104,11 @@ COMMANDS += [
     ("sg g sh -c 'rm b'", NO_RM, "deny"),
     ("sg g -c 'rm b'", NO_RM, "deny"),
     ('vagrant ssh -c "ls rm"', NO_RM, "allow"),
+    # what xargs feeds to a program may be anything
+    ("echo .env | xargs -I% cat %", {"allow": ["Bash"], **NO_ENV}, "ask"),
+    ("find . -type f -print0 | xargs -0 cat", {"allow": ["Bash"], **NO_ENV}, "ask"),
+    ("docker exec c cat a", {"allow": ["Bash"], **NO_ENV}, "allow"),
+    ("ls | xargs -n1 npm test", {"allow": ["Bash"], **NO_ENV}, "allow"),
     # drives, as the shells of Windows write them
     (
         "rm -rf /c/Windows",
