@@ -7,6 +7,7 @@ import msgspec
 from holdfast.logic.hooking import due, gate
 from holdfast.logic.judging import judged
 from holdfast.logic.open_calls import PERSON_ONLY, OpenCall, subject_of
+from holdfast.logic.permissions import rules_digest
 from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress
 from holdfast.vocab.event import Draft, ToolOutcome
@@ -33,7 +34,7 @@ def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
             drafts += found
             judging = judging or isinstance(found[-1].event, CallJudged)
             running += isinstance(found[-1].event, ToolStarted | ChildStarted)
-        may_ask = may_ask and call.phase in ("allowed", "running")
+        may_ask = may_ask and not judging and call.phase in ("allowed", "running")
         may_start = may_start and parallel and running < policy.parallel
     return drafts
 
@@ -86,7 +87,7 @@ def _due(
             return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
         case "judged" if may_ask:
             waits = _gate(p, policy, "PermissionRequest", call)
-            if waits is None and (settled := _heard_before(p, call)):
+            if waits is None and (settled := _heard_before(p, call, policy)):
                 return (settled,)
             shown = call.args if call.changed else ""
             asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
@@ -94,7 +95,8 @@ def _due(
         case "refused":
             return _refuse(call, policy)
         case "allowed" if may_start and spec is not None:
-            return (_start(p, call, spec, policy),)
+            fresh = call.rules == rules_digest(policy.rules)  # settings may have been read again since
+            return (_start(p, call, spec, policy) if fresh else judged(p, call, spec, policy),)
         case "paused" if may_start and spec is not None:
             return _wake(p, call, spec, policy)
         case _:
@@ -114,18 +116,19 @@ def _is_heard(p: Progress, call: OpenCall) -> bool:
     return any(p.hooks.hearing(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
 
 
-def _heard_before(p: Progress, call: OpenCall) -> Draft | None:
+def _heard_before(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
     """What hooks said about this very call before it had to be looked at again."""
     heard = p.hooks.heard("PermissionRequest", subject_of(call))
-    if heard is None or heard.decision is None or heard.decision == "ask" or heard.args:
+    if heard is None or heard.decision is None or heard.decision == "ask":
         return None
-    if heard.decision == "allow" and call.reason in PERSON_ONLY:
+    if heard.decision == "allow" and (heard.args or call.reason in PERSON_ONLY):
         return None
     event = CallJudged(
         call=call.id,
         decision=heard.decision,
         reason="hook",
         detail=heard.reason or "a hook said so",
+        rules=rules_digest(policy.rules),
         taints=call.taints,
     )
     return Draft(event=event, by="hook", cause=call.id)

@@ -72,7 +72,7 @@ def _session_start(p: Progress, policy: Policy) -> Sequence[Draft] | None:
 
 def _go_on(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:
     if p.hooks.stop:
-        return (end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"),)
+        return _stopped_by_hook(p, turn)
     if p.trying.failure is not None:
         return (after_failure(p, turn, policy),)
     if taken := _takeable(p, turn):
@@ -103,6 +103,14 @@ def _take(p: Progress, turn: OpenTurn, inputs: tuple[str, ...], policy: Policy) 
         return (dropped,)
     why = next(iter(blocked.values())).reason or "no reason was given"
     return (dropped, end_turn(turn, "failed", code="hook", message=f"A hook refused the prompt: {why}"))
+
+
+def _stopped_by_hook(p: Progress, turn: OpenTurn) -> Sequence[Draft]:
+    """The end of a turn that a hook ended. Input that it was to begin with, or that the hook spoke of, is not tried again."""
+    heard = {each: p.hooks.heard("UserPromptSubmit", each) for each in _takeable(p, turn)}
+    refused = tuple(each for each, said in heard.items() if turn.owes == "input" or (said and said.stops))
+    dropped = [Draft(event=InputDropped(inputs=refused), by="hook", cause=turn.id)] if refused else []
+    return (*dropped, end_turn(turn, "interrupted", message=f"A hook stopped the turn: {p.hooks.stop}"))
 
 
 def _end(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draft]:

@@ -4,7 +4,7 @@ A gate is a moment with a subject: `PreToolUse` of a call, `Stop` of a round. It
 together, in one `HookFinished`. A verdict in the log is never asked for again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -12,14 +12,29 @@ from msgspec.structs import replace
 
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.matching import select
+from holdfast.logic.open_calls import Calls, EndedCall
 from holdfast.logic.policy import Policy
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import HistoryCleared, MessageInjected, Opened, Started, TurnCompleted
+from holdfast.vocab.events import (
+    HistoryCleared,
+    InputDropped,
+    InputTaken,
+    MessageInjected,
+    Opened,
+    ResultIgnored,
+    Started,
+    TurnCompleted,
+    TurnStarted,
+)
 
 SESSION: Final = "session"
 """The subject of hooks that are about the session as a whole."""
+OF_TURN: Final = frozenset(("UserPromptSubmit", "PostToolBatch", "Stop"))
+"""Gates of a turn."""
+OF_CALL: Final = frozenset(("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"))
+"""Gates of a call, when it is a call of a turn that they are heard about."""
 STOP_BLOCKS: Final = 8
 """How often hooks may keep one turn from ending."""
 
@@ -30,6 +45,12 @@ class OpenHook(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     intent: str
     event: str
     subject: str
+    within: bool = False
+    """Whether a turn was open when they began to be heard."""
+    over: bool = False
+    """Whether a turn ended since: what they say has no effect on another."""
+    void: bool = False
+    """Whether the gate they stand at is gone: what they say is not taken."""
 
 
 class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -42,6 +63,8 @@ class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the model is to be told before it is asked again."""
     stop: str = ""
     """Why a hook ended the turn."""
+    within: bool = False
+    """Whether a turn is open."""
     source: str = "startup"
     """Why the session starts: `startup`, `resume`, `fork`, `clear`, `compact`."""
     compacted: tuple[str, str] = ("", "")
@@ -53,7 +76,11 @@ class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def hearing(self, event: str, subject: str) -> bool:
         """Whether handlers are being heard."""
-        return any(each.event == event and each.subject == subject for each in self.open)
+        return any(each.event == event and each.subject == subject and not each.void for each in self.open)
+
+    def awaits(self, intent: str) -> bool:
+        """Whether what the handlers of `intent` say will be taken."""
+        return any(each.intent == intent and not each.void for each in self.open)
 
 
 def gate(
@@ -81,20 +108,31 @@ def due(policy: Policy, event: str, subject: str, *, word: str = "", args: str =
     return Draft(event=started, by="hook", cause=subject)
 
 
-def fold_hooking(hooking: Hooking, record: Recorded) -> Hooking:
-    """`hooking` after `record`."""
+def fold_hooking(hooking: Hooking, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> Hooking:
+    """`hooking` after `record`; `calls` and `ended` are the calls of the round before it."""
     match record.event:
         case HookStarted(event=event, subject=subject):
-            opened = (*hooking.open, OpenHook(intent=record.id, event=event, subject=subject))
+            heard = OpenHook(intent=record.id, event=event, subject=subject, within=hooking.within)
+            opened = (*hooking.open, heard)
             untold = ("", "") if event == "PostCompact" else hooking.compacted
             return replace(hooking, open=opened, compacted=untold)
         case HookFinished():
             return _finished(hooking, record, record.event)
         case MessageInjected() if record.by == "hook":
             return replace(hooking, owed=())
-        case TurnCompleted(code=code) if hooking.done or hooking.owed or hooking.stop:
+        case InputTaken() if hooking.open:  # the turn does not end here, whatever hooks say about its end
+            return _voided(hooking, lambda hook: hook.event == "Stop")
+        case InputDropped(inputs=inputs) if hooking.open:
+            return _voided(hooking, lambda hook: hook.event == "UserPromptSubmit" and hook.subject in inputs)
+        case ResultIgnored() if hooking.open:
+            return replace(hooking, open=tuple([each for each in hooking.open if each.intent != record.cause]))
+        case TurnStarted():
+            return replace(hooking, within=True)
+        case TurnCompleted(code=code):
             unsaid = hooking.owed if code == "hook" else ()  # a refused prompt: nobody has been told anything yet
-            return replace(hooking, done=_of_session(hooking), owed=unsaid, stop="")
+            mine = {*(call.id for call in calls), *(call.id for call in ended)} if hooking.open else set()
+            rest = _voided(hooking, lambda hook: _is_of_turn(hook, mine), over=True)
+            return replace(rest, done=_of_session(hooking), owed=unsaid, stop="", within=False)
         case Opened():
             source = "fork" if hooking.source == "fork" else "resume"
             return replace(hooking, open=(), done=_outlived(hooking), source=source)
@@ -109,10 +147,27 @@ def fold_hooking(hooking: Hooking, record: Recorded) -> Hooking:
             return hooking
 
 
+def _voided(hooking: Hooking, gone: Callable[[OpenHook], bool], *, over: bool = False) -> Hooking:
+    """`hooking` when some gates are gone at which handlers are being heard."""
+    if not hooking.open:
+        return hooking
+    left = [replace(each, void=each.void or gone(each), over=each.over or over) for each in hooking.open]
+    return replace(hooking, open=tuple(left))
+
+
+def _is_of_turn(hook: OpenHook, calls: set[str]) -> bool:
+    """Whether handlers stand at a gate of a turn with these calls. An input that waits on is heard about anew."""
+    return hook.event in OF_TURN or (hook.event in OF_CALL and hook.subject.partition("~")[0] in calls)
+
+
 def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hooking:
+    began = next((each for each in hooking.open if each.intent == record.cause), None)
+    about_all = event.event == "SessionStart"
+    within = about_all or began is None or (began.within and not began.over)
+    late = began is not None and began.over and not about_all
     holds = event.blocked and event.event == "Stop"
-    ends = event.stops or (event.blocked and event.event == "PostToolBatch")
-    said = tuple(filter(None, (event.reason if holds else "", event.context)))
+    ends = within and (event.stops or (event.blocked and event.event == "PostToolBatch"))
+    said = () if late else tuple(filter(None, (event.reason if holds else "", event.context)))
     return replace(
         hooking,
         open=tuple([each for each in hooking.open if each.intent != record.cause]),

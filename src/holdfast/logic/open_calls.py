@@ -10,13 +10,15 @@ from msgspec.structs import replace
 from holdfast.logic.permissions import fingerprint
 from holdfast.vocab.event import Decision, Event, Recorded, ToolOutcome, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused
-from holdfast.vocab.event_tools import CallFacts, HookFinished
+from holdfast.vocab.event_tools import CallFacts, HookFinished, ScopeChanged, TaintMet
 from holdfast.vocab.events import (
     CallInspected,
     CallJudged,
     CallProposed,
     ChildFinished,
     ChildStarted,
+    GrantsCleared,
+    ModeChanged,
     ModelReplied,
     Opened,
     PermissionAnswered,
@@ -53,7 +55,7 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     problem: str = ""
     facts: CallFacts | None = None
     stale: bool = False
-    """Something was changed since its paths were looked at, while that was under way or a person was being asked about it."""
+    """Something was changed since it was looked at or judged, while it was being looked at or a person was being asked about it."""
     hook: Decision | None = None
     """What the hooks before it decided."""
     hook_reason: str = ""
@@ -63,6 +65,8 @@ class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str = ""
     """The kind of reason of the decision."""
     detail: str = ""
+    rules: str = ""
+    """Digest of the rules that it was judged by."""
     offers: tuple[str, ...] = ()
     taints: tuple[Taint, ...] = ()
     process: ProcessStarted | None = None
@@ -112,8 +116,11 @@ def _change(calls: Calls, call: str, **changes: object) -> Calls:
     return tuple([replace(c, **changes) if c.id == call else c for c in calls])
 
 
-def _replied(_: Calls, __: Recorded, event: ModelReplied) -> Calls:
-    return tuple([OpenCall(id=call.id, name=call.name, args=call.args) for call in calls_of(event)])
+def _replied(_: Calls, record: Recorded, event: ModelReplied) -> Calls:
+    """New calls. Whoever brought the reply looked at them, and at nothing that is looked at again later."""
+    return tuple(
+        [OpenCall(id=call.id, name=call.name, args=call.args, intent=record.cause) for call in calls_of(event)]
+    )
 
 
 def _opened(calls: Calls, _: Recorded, __: Opened) -> Calls:
@@ -136,7 +143,14 @@ def _inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
 
 
 def _again_if_stale(calls: Calls, call: str) -> Calls:
-    return tuple([_to_be_looked_at(c) if c.id == call and c.stale else c for c in calls])
+    return tuple([_from_the_start(c) if c.id == call and c.stale else c for c in calls])
+
+
+def _from_the_start(call: OpenCall) -> OpenCall:
+    """`call`, to be judged anew: by where its paths lead now, if it names any."""
+    if call.facts is None:
+        return replace(_to_be_judged(call), stale=False)
+    return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
 
 
 def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
@@ -148,9 +162,25 @@ def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
         decision=event.decision,
         reason=event.reason,
         detail=event.detail,
+        rules=event.rules,
         offers=event.offers,
         taints=event.taints,
     )
+
+
+def _judged_again(calls: Calls, _: Recorded, __: Event) -> Calls:
+    """What calls are judged by has changed: it counts for each that has not begun. What a person is asked is judged after the answer."""
+    return tuple([_to_be_judged(call) for call in calls])
+
+
+def _to_be_judged(call: OpenCall) -> OpenCall:
+    match call.phase:
+        case "asking":
+            return replace(call, stale=True)
+        case "judged" | "allowed":
+            return replace(call, phase="inspected", decision=None, reason="", detail="", offers=())
+        case _:
+            return call
 
 
 def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
@@ -159,6 +189,8 @@ def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
         why = f"nobody could be asked, and it needs a person: {call.detail}" if call else "nobody could be asked"
         detail = event.message or (why if event.nobody else "the person refused it")
         return _change(calls, event.call, phase="refused", intent="", detail=detail)
+    if event.grant != "once":  # it may answer what is asked next
+        calls = tuple([_to_be_judged(c) if c.phase == "judged" else c for c in calls])
     if event.args:
         return _rewritten(calls, call.id, event.args, by="user")
     calls = _change(calls, call.id, phase="allowed", intent="", approved=seen_as(call.name, call.args, call.facts))
@@ -169,9 +201,12 @@ def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
     call = next((c for c in calls if subject_of(c) == event.subject), None)
     match event.event:
         case "PreToolUse" if call is not None:  # in any phase: it may have to be looked at again meanwhile
-            calls = _change(calls, call.id, hook=event.decision, hook_reason=event.reason)
-            changed = event.args and event.args != call.args and not call.changes  # one round of changes is enough
-            return _rewritten(calls, call.id, event.args, by="hook") if changed else calls
+            other = bool(event.args) and event.args != call.args
+            mine = other and not call.changes  # one round of changes is enough
+            # a yes to other arguments than the person's is no yes to those
+            said = None if other and call.changed == "user" and event.decision == "allow" else event.decision
+            calls = _change(calls, call.id, hook=said, hook_reason=event.reason)
+            return _rewritten(calls, call.id, event.args, by="hook") if mine else calls
         case "PermissionRequest" if call is not None and call.phase == "judged":
             may = call.reason not in PERSON_ONLY
             if event.decision == "allow" and event.args and event.args != call.args and not call.changes:
@@ -196,9 +231,11 @@ def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"
                 args=args,
                 changed=by,
                 changes=c.changes + 1,
+                hook=c.hook if by == "hook" else None,
                 phase="new",
                 intent="",
                 approved=fingerprint(c.name, args) if by == "user" else "",
+                stale=False,
                 **_UNJUDGED,
             )
             if c.id == call
@@ -211,6 +248,8 @@ def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"
 def _over(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
     changed = any(c.id == event.call and c.phase == "running" and c.effect != "pure" for c in calls)
     rest = [call for call in calls if call.id != event.call]
+    if isinstance(event, ChildFinished) and event.taint:
+        rest = [_to_be_judged(call) for call in rest]
     return tuple([_to_be_looked_at(call) for call in rest] if changed else rest)
 
 
@@ -218,9 +257,8 @@ def _to_be_looked_at(call: OpenCall) -> OpenCall:
     """`call` after something was changed: where its paths lead has to be found out again before it may run."""
     if call.phase == "inspecting" or (call.phase == "asking" and call.facts is not None):
         return replace(call, stale=True)
-    if call.phase not in ("inspected", "judged", "allowed") or call.facts is None:
-        return replace(call, stale=False) if call.stale else call
-    return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
+    waits = call.phase in ("inspected", "judged", "allowed") and call.facts is not None
+    return _from_the_start(call) if waits else call
 
 
 _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  # Any: each function takes its own event
@@ -240,5 +278,9 @@ _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  #
     ChildFinished: _over,
     ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),
     ProcessStarted: lambda calls, r, e: _change(calls, e.call, process=e),
+    ModeChanged: _judged_again,
+    ScopeChanged: _judged_again,
+    GrantsCleared: _judged_again,
+    TaintMet: _judged_again,
     TurnCompleted: lambda calls, r, e: (),
 }

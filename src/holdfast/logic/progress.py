@@ -148,7 +148,7 @@ def fold(progress: Progress, record: Recorded) -> Progress:
         trying=fold_trying(progress.trying, record),
         purse=fold_purse(progress.purse, record),
         consent=fold_consent(progress.consent, record, progress.calls),
-        hooks=fold_hooking(progress.hooks, record),
+        hooks=fold_hooking(progress.hooks, record, progress.calls, progress.ended),
         calls=fold_calls(progress.calls, record),
         **changes,
     )

@@ -20,14 +20,17 @@ from holdfast.vocab.event_limits import (
     Compacted,
     CompactionFailed,
     CompactionStarted,
+    CompactionUndone,
 )
 from holdfast.vocab.events import (
     ChildFinished,
+    HistoryCleared,
     ModelAsked,
     ModelFailed,
     ModelReplied,
     Opened,
     ResultIgnored,
+    Rewound,
     TurnStarted,
 )
 
@@ -134,6 +137,10 @@ _FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  #
     ChildFinished: _child,
     ChildPaused: _child,
     Opened: _opened,
+    # these three end a compaction that nobody waits for any more; what it costs is counted when it comes home
+    Rewound: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    HistoryCleared: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    CompactionUndone: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
     BudgetSet: _set,
     BudgetWarned: lambda p, r, e: replace(p, warned=True),
     BudgetAsked: lambda p, r, e: replace(p, asking=r.id),

@@ -101,7 +101,7 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
             return _ignored(p, draft)
         case CallInspected() if not _waits(p, draft, draft.event.call, ("new", "inspecting")):
             return _ignored(p, draft)
-        case HookFinished() if draft.cause not in [hook.intent for hook in p.hooks.open]:
+        case HookFinished() if not p.hooks.awaits(draft.cause):
             return _ignored(p, draft)
         case PermissionAnswered() if not _waits(p, draft, draft.event.call, ("asking",)):
             return _ignored(p, draft)
@@ -122,7 +122,7 @@ def _still_queued(p: Progress, draft: Draft, event: InputDropped) -> Draft | Non
 
 def _waits(p: Progress, draft: Draft, call_id: str, phases: tuple[str, ...]) -> bool:
     call: OpenCall | None = next((call for call in p.calls if call.id == call_id), None)
-    return call is not None and call.phase in phases and call.intent in ("", draft.cause)
+    return call is not None and call.phase in phases and call.intent == draft.cause
 
 
 def _ignored(p: Progress, draft: Draft) -> Draft:

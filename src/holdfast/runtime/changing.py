@@ -41,7 +41,7 @@ class Changing(Reading):
         await self._deliver(Draft(event=Renamed(name=name), by="user"), goes_on=False)
 
     async def set_permission_mode(self, mode: Mode) -> None:
-        """Judge calls in another mode from now on; what was judged stays judged."""
+        """Judge calls in another mode from now on, those that have not begun too."""
         if mode not in MODES:
             raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
         if why := self._runner.policy.why_not(mode):

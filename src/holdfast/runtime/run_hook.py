@@ -1,5 +1,8 @@
 """Performs `HookStarted`: hears the handlers of a hook event, and lets other performers wait for them."""
 
+from msgspec.structs import replace
+
+from holdfast.logic.hooks.events import EVENTS
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
@@ -22,8 +25,15 @@ class RunHook:
         return self._finish(await self._world.hear_hooks(self._started, self._world))
 
     def stopped(self) -> Outcome:
-        """Nobody waits for them any more."""
-        return self._finish(self._nothing("stopped before they had answered"))
+        """They did not answer: where a step may not go on without their word, it is refused."""
+        nothing = self._nothing("stopped before they had answered")
+        guards = EVENTS[self._started.event].on_failure == "block" if self._started.event in EVENTS else False
+        denies = guards and EVENTS[self._started.event].decides == "call"
+        return self._finish(
+            replace(
+                nothing, decision="deny" if denies else None, blocked=guards, reason=nothing.notes[0] if guards else ""
+            )
+        )
 
     def failed(self, fault: Fault) -> Outcome:
         """What was to hear them broke: what decides is refused, as if a handler had said so."""
