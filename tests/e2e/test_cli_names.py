@@ -133,8 +133,8 @@ def test_the_end_of_a_log_and_the_ending_of_a_file_are_checked(door: Door) -> No
     last = door.run("sessions", "show", "s1", "--json").json["seq"]
 
     past = door.run("log", "replay", "s1", "--at", "999")
-    unknown = door.run("export", "s1", "-o", str(door.folder / "x.md"))
-    told = door.run("export", "s1", "-o", str(door.folder / "x.md"), "--format", "json")
+    unknown = door.run("export", "s1", "-o", str(door.folder / "x.txt"))
+    told = door.run("export", "s1", "-o", str(door.folder / "x.txt"), "--format", "json")
 
     assert (past.code, past.out) == (unknown.code, unknown.out) == (2, "")
     assert f"the last event of s1 is {last}" in past.err

@@ -1,6 +1,7 @@
 """`holdfast export`: a session as a document."""
 
 import functools
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,7 +9,15 @@ import click
 
 from holdfast.cli.place import Place, placed
 
-ENDINGS: Final = {".yaml": "workflow", ".yml": "workflow", ".json": "json"}
+ENDINGS: Final = {
+    ".yaml": "workflow",
+    ".yml": "workflow",
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
 """What a file's ending says about its format."""
 FORMATS: Final = tuple(dict.fromkeys(ENDINGS.values()))
 
@@ -21,7 +30,12 @@ FORMATS: Final = tuple(dict.fromkeys(ENDINGS.values()))
 @click.option("--format", "kind", type=click.Choice(FORMATS), help="What to write; by the file's ending when left out.")
 @placed
 def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
-    """Write a session to a file: a workflow scaffold (.yaml) or its record (.json)."""
+    """Write a session to a file that only you can read.
+
+    The conversation as people read it (.md, .html), a workflow scaffold (.yaml), or the record of the session (.json).
+    The pages for people show the current path without secrets, shorten long results and name media; an HTML page is
+    one file, without scripts and without anything from outside.
+    """
     import anyio
 
     code: int = anyio.run(functools.partial(_export, place, **given))
@@ -30,8 +44,6 @@ def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of 
 
 async def _export(place: Place, *, session: str, output: Path, kind: str | None) -> int:
     from holdfast.cli.telling import complain, say
-    from holdfast.export.record import export_record
-    from holdfast.export.workflow import export_workflow
     from holdfast.headless import find
     from holdfast.runtime.clock import SystemClock
 
@@ -39,9 +51,16 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
     if chosen is None:
         endings = ", ".join(f"{ending} ({meant})" for ending, meant in ENDINGS.items())
         raise click.UsageError(f"{output.name!r} does not say what to write: end it in {endings}, or give --format.")
-    export = export_record if chosen == "json" else export_workflow
     async with place.opened() as store:
         meta = await find(store, session, complain)
-        text = await export(store, meta.id, output, clock=SystemClock())
+        text = await _exporter(chosen)(store, meta.id, output, clock=SystemClock())
     say(f"{output}: {len(text.encode()):,} bytes of {chosen}")
     return 0
+
+
+def _exporter(kind: str) -> Callable[..., Awaitable[str]]:
+    from holdfast.export.record import export_record
+    from holdfast.export.transcripts import export_html, export_markdown
+    from holdfast.export.workflow import export_workflow
+
+    return {"workflow": export_workflow, "json": export_record, "markdown": export_markdown, "html": export_html}[kind]

@@ -1,0 +1,252 @@
+"""Tells the conversation of a log: the active path, turn by turn, without secrets. What a rewind left behind is not told."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.export.dialogue import Block, Call, Dialogue, Fact, Folded, Media, Note, Passage, Speech, Turn, Who
+from holdfast.export.dialogue_calls import Calls, Results, media_name
+from holdfast.export.seen_text import Excerpt, excerpt
+from holdfast.logic.pricing import dollars
+from holdfast.logic.redact import Redactor
+from holdfast.logic.state import State
+from holdfast.logic.words import counted
+from holdfast.vocab.event import By, Recorded
+from holdfast.vocab.event_limits import Compacted, CompactionUndone
+from holdfast.vocab.events import (
+    EntryAdded,
+    HistoryCleared,
+    InputReceived,
+    InputTaken,
+    MessageInjected,
+    ModelFailed,
+    ModelReplied,
+    Rewound,
+    TurnCompleted,
+    TurnStarted,
+)
+from holdfast.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall, iso
+
+SPEAKERS: Final[Mapping[By, str]] = {"hook": "Hook", "system": "Holdfast", "child": "Child session", "model": "Model"}
+"""Who else may put something into a conversation."""
+TRIGGERS: Final = {
+    "manual": "because somebody asked for it",
+    "auto": "because it was nearly full",
+    "overflow": "because the model refused it as too long",
+    "trim": "because it had too many messages",
+}
+ENDS: Final = {"interrupted": "This turn was interrupted.", "failed": "This turn failed.", "abandoned": "Given up."}
+STOPS: Final = {
+    "interrupted": "The answer was interrupted here.",
+    "length": "The answer was cut off here: it reached its limit.",
+    "filter": "The answer was stopped here by a filter of the provider.",
+}
+
+
+class Material(Struct, frozen=True, kw_only=True):
+    """What a conversation is told from."""
+
+    state: State
+    records: Sequence[Recorded]
+    path: Sequence[Recorded]
+    texts: Mapping[str, str]
+    """Long texts by hash."""
+    excerpts: Mapping[str, Excerpt]
+    """Long results by hash, without secrets."""
+    results: Results
+    trouble: str = ""
+    """Why the log cannot be read any further."""
+
+
+def dialogue_of(material: Material, redactor: Redactor) -> Dialogue:
+    """The conversation of a log. Its turns are made one at a time, as somebody asks for them."""
+    meta = material.state.meta
+    return Dialogue(
+        title=redactor.text(meta.name) or meta.id,
+        facts=tuple(_facts(material, redactor)),
+        turns=_Teller(material, redactor).turns(),
+        ending=f"The log goes no further: {material.trouble}" if material.trouble else "",
+    )
+
+
+def _facts(material: Material, redactor: Redactor) -> Iterator[Fact]:
+    meta = material.state.meta
+    yield Fact(label="Session", value=meta.id, literal=True)
+    models = [redactor.text(model) for model in _models(material)] or [meta.model]
+    yield Fact(label="Model" if len(models) == 1 else "Models", value=", ".join(models), literal=True)
+    if folder := meta.project or meta.cwd:
+        yield Fact(label="Project", value=redactor.text(folder), literal=True)
+    yield Fact(label="Started", value=moment(meta.created))
+    yield Fact(label="Turns", value=str(sum(isinstance(record.event, TurnStarted) for record in material.path)))
+    if cost := _cost(material):
+        yield Fact(label="Cost", value=cost)
+    if meta.parent:
+        yield Fact(label="Opened by session", value=meta.parent, literal=True)
+    if meta.origin:
+        yield Fact(label="Fork of session", value=meta.origin, literal=True)
+    if rewinds := sum(isinstance(record.event, Rewound) for record in material.records):
+        yield Fact(label="Rewound", value=f"{counted(rewinds, 'time')}; what was left behind is not shown")
+
+
+def _models(material: Material) -> list[str]:
+    """The models that answered, in order."""
+    replies = (record.event for record in material.path if isinstance(record.event, ModelReplied))
+    return list(dict.fromkeys(reply.model or material.state.meta.model for reply in replies))
+
+
+def _cost(material: Material) -> str:
+    """What the session and its children cost, on every path; empty when nobody knows."""
+    told = [r.event for r in material.records if isinstance(r.event, ModelReplied | ModelFailed) and r.event.usage]
+    spent = material.state.progress.purse.spent
+    unknown = sum(event.cost is None for event in told)
+    if not spent and unknown == len(told):
+        return ""
+    return dollars(spent) + (f", without {counted(unknown, 'answer')} of unknown price" if unknown else "")
+
+
+class _Teller:
+    def __init__(self, material: Material, redactor: Redactor) -> None:
+        self._path = material.path
+        self._texts = material.texts
+        self._redactor = redactor
+        self._calls = Calls(material.results, material.excerpts, redactor)
+        self._inputs = {r.event.input: r for r in material.records if isinstance(r.event, InputReceived)}
+        self._child = bool(material.state.meta.parent)
+        self._over = {r.event.turn for r in material.path if isinstance(r.event, TurnCompleted)}
+        self._several = len(_models(material)) > 1
+        self._turn = ""
+
+    def turns(self) -> Iterator[Turn]:
+        number, at, parts = 0, 0, list[Speech | Note]()
+        for record in self._path:
+            if isinstance(record.event, TurnStarted):
+                if number or parts:
+                    yield self._told(number, at, parts)
+                number, at, parts = number + 1, record.at, []
+                self._turn = record.id
+            else:
+                at = at or record.at
+                parts += self._parts(record)
+        if number or parts:
+            if number and self._turn not in self._over:
+                parts.append(Note(text="This turn has no end in the log."))
+            yield self._told(number, at, parts)
+
+    def _told(self, number: int, at: int, parts: Iterable[Speech | Note]) -> Turn:
+        return Turn(number=number, at=moment(at), parts=tuple(_joined(parts)))
+
+    def _parts(self, record: Recorded) -> Iterator[Speech | Note]:
+        match event := record.event:
+            case InputTaken():
+                for input in event.inputs:
+                    if (received := self._inputs.get(input)) is not None:
+                        yield from self._input(received)
+            case ModelReplied():
+                yield from self._reply(event)
+            case MessageInjected():
+                label = f"Added to the conversation, as {'the model' if event.role == 'assistant' else event.role}"
+                yield Speech(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
+            case EntryAdded():
+                shown = excerpt(self._redactor.text(event.content)).text
+                yield Note(text=f"Note: {self._redactor.text(event.kind)}", detail=shown, title="More")
+            case HistoryCleared():
+                yield Note(text="The conversation was cleared here: the model saw nothing of what stands above.")
+            case Compacted():
+                yield self._compaction(event)
+            case CompactionUndone():
+                yield Note(text="A compaction was undone here: the model saw the conversation whole again.")
+            case TurnCompleted() if event.outcome in ENDS:
+                said = ": ".join(filter(None, (event.code, event.message)))
+                yield Note(text=ENDS[event.outcome], detail=self._redactor.text(said))
+            case _:
+                pass
+
+    def _input(self, record: Recorded) -> Iterator[Speech]:
+        event = record.event
+        assert isinstance(event, InputReceived)
+        blocks = tuple(self._blocks(event.parts))
+        if event.display:
+            given = "\n".join(block.text for block in blocks if isinstance(block, Passage))
+            others = (block for block in blocks if not isinstance(block, Passage))
+            shown = self._redactor.text(event.display)
+            folded = (Folded(title="What the model was given", text=given),) if given and given != shown else ()
+            blocks = (Passage(text=shown), *folded, *others)
+        who: Who = "person" if record.by == "user" and not self._child else "other"
+        label = "Person" if who == "person" else SPEAKERS.get(record.by, "The session that opened this one")
+        if blocks:
+            yield Speech(who=who, label=label, blocks=blocks)
+
+    def _reply(self, event: ModelReplied) -> Iterator[Speech]:
+        blocks = list(self._blocks(event.parts))
+        if event.stop in STOPS:
+            blocks.append(Note(text=STOPS[event.stop]))
+        if event.problem:
+            blocks.append(
+                Note(text="The answer could not be taken as it is.", detail=self._redactor.text(event.problem))
+            )
+        if blocks:
+            label = self._redactor.text(event.model) if self._several else ""
+            yield Speech(who="model", label=label, blocks=tuple(blocks))
+
+    def _blocks(self, parts: Iterable[object]) -> Iterator[Block]:
+        said: list[str] = []
+        for part in parts:
+            if isinstance(part, Text | TextRef):
+                said.append(self._text(part))
+                continue
+            yield from self._passage(said)
+            said = []
+            if (block := self._block(part)) is not None:
+                yield block
+        yield from self._passage(said)
+
+    def _passage(self, said: Sequence[str]) -> Iterator[Passage]:
+        text = self._redactor.text("".join(said))  # together: a secret may lie over two parts
+        if text.strip():
+            yield Passage(text=text)
+
+    def _block(self, part: object) -> Block | None:
+        match part:
+            case Reasoning():
+                return Folded(title="Reasoning", text=self._redactor.text(part.text)) if part.text.strip() else None
+            case ToolCall():
+                return self._call(part)
+            case MediaRef() | MediaLink():
+                return Media(name=self._redactor.text(media_name(part)))
+            case ServerBlock():
+                title = f"Done by the provider: {self._redactor.text(part.name or part.kind)}"
+                return Folded(title=title, text=excerpt(self._redactor.text(part.content)).text)
+            case _:
+                return None
+
+    def _call(self, call: ToolCall) -> Call:
+        return self._calls.told(call, over=self._turn in self._over)
+
+    def _text(self, part: Text | TextRef) -> str:
+        return part.text if isinstance(part, Text) else self._texts[part.sha256]
+
+    def _compaction(self, event: Compacted) -> Note:
+        sizes = f", from about {event.before:,} to {event.after:,} tokens" if event.before else ""
+        why = TRIGGERS[event.trigger]
+        text = f"The conversation was shortened here{sizes}, {why}. From here on the model saw a summary of what stands above."
+        summary = "" if event.summary is None else self._redactor.text(self._text(event.summary))
+        return Note(text=text, detail=summary, title="The summary")
+
+
+def moment(at: int) -> str:
+    """A time in words."""
+    return f"{iso(at)[:19].replace('T', ' ')} UTC"
+
+
+def _joined(parts: Iterable[Speech | Note]) -> Iterator[Speech | Note]:
+    """Replies of one model that follow each other, as one."""
+    for label, group in groupby(
+        parts, lambda part: part.label if isinstance(part, Speech) and part.who == "model" else None
+    ):
+        if label is None:
+            yield from group
+        else:
+            blocks = (block for part in group if isinstance(part, Speech) for block in part.blocks)
+            yield Speech(who="model", label=label, blocks=tuple(blocks))
