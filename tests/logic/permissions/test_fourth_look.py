@@ -63,7 +63,8 @@ COMMANDS: list[tuple[str, dict[str, Any], str]] = [
     # wildcards that no option can hide in
     ("file src/*", {}, "allow"),
     ("rg foo src/*.py", {}, "allow"),
-    ("sort src/*.txt", {}, "allow"),
+    ("sort src/*.txt", {}, "ask"),
+    ("git log -- src/*", {}, "ask"),
     ("sort *", {}, "ask"),
     ("rg foo *", {}, "ask"),
     ("uniq src/*", {}, "ask"),

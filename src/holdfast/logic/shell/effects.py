@@ -125,7 +125,8 @@ def suspect(line: Line, program: Program, effect: Effect) -> None:
         effect.run(f"{line.unknown[0]} is not a known option")
     if not program.risky:
         return
-    unsure = line.unsure or ("" if _ALIKE.issuperset(program.operands) else _wild(line))
+    alike = _ALIKE.issuperset(program.operands) and not program.options.writes
+    unsure = line.unsure or ("" if alike else _wild(line))
     if program.operands == ("remove",):
         unsure = next((field.text for field in line.operands if may_be_option(field) and not _has_ending(field)), "")
     if unsure:

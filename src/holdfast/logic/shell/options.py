@@ -56,7 +56,7 @@ class Line(msgspec.Struct):
 class Options:
     """The options that a program takes."""
 
-    __slots__ = ("dangerous", "long", "short")
+    __slots__ = ("dangerous", "long", "short", "writes")
 
     def __init__(self, specification: str) -> None:
         self.short: dict[str, Option] = {}
@@ -65,7 +65,9 @@ class Options:
             danger = mark == "!" or kind in ("write", "remove", "script")
             option = Option(name, takes, kind or "text", danger, mark == "~")
             (self.long if len(name) > 2 else self.short)[name] = option
-        self.dangerous = any(option.danger for option in (*self.short.values(), *self.long.values()))
+        every = (*self.short.values(), *self.long.values())
+        self.dangerous = any(option.danger for option in every)
+        self.writes = any(option.kind == "write" for option in every)
 
     def named(self, name: str) -> Option | None:
         """Look up a long option; a unique beginning is enough, and one that could mean a dangerous option does."""
