@@ -148,7 +148,9 @@ def test_a_skill_that_cannot_be_had_fails_and_asks_nobody(skilled: Door) -> None
     assert not (skilled.work / "made").exists()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("out.json", "json"), ("out.yaml", "workflow")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("out.json", "json"), ("out.yaml", "workflow"), ("out.md", "markdown"), ("out.html", "html")]
+)
 def test_export_writes_the_file_and_notes_it(door: Door, name: str, kind: str) -> None:
     model = door.script({"text": "One."})
     door.run("-p", "Hello.", "--model", model, "--session-id", "one")

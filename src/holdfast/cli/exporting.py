@@ -9,17 +9,7 @@ import click
 
 from holdfast.cli.place import Place, placed
 
-ENDINGS: Final = {
-    ".yaml": "workflow",
-    ".yml": "workflow",
-    ".json": "json",
-    ".md": "markdown",
-    ".markdown": "markdown",
-    ".html": "html",
-    ".htm": "html",
-}
-"""What a file's ending says about its format."""
-FORMATS: Final = tuple(dict.fromkeys(ENDINGS.values()))
+FORMATS: Final = ("workflow", "json", "markdown", "html")
 
 
 @click.command("export")
@@ -44,6 +34,7 @@ def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of 
 
 async def _export(place: Place, *, session: str, output: Path, kind: str | None) -> int:
     from holdfast.cli.telling import complain, say
+    from holdfast.export.files import ENDINGS
     from holdfast.headless import find
     from holdfast.runtime.clock import SystemClock
 

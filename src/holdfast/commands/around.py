@@ -108,7 +108,7 @@ async def doctor(call: CommandCall) -> CommandResult:
 
 @command("export", hint="FILE")
 async def export(call: CommandCall) -> CommandResult:
-    """Write the session to a file: .yaml for a workflow, .json for its record."""
+    """Write the session to a file: .md or .html to read, .yaml for a workflow, .json for its record."""
     target = call.args.strip()
     if not target:
         return usage(call, "FILE")

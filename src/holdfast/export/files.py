@@ -1,10 +1,23 @@
-"""Files that are replaced whole or not at all."""
+"""Files that sessions are written to: what their endings mean, and that they are replaced whole or not at all."""
 
 import os
 import secrets
 from pathlib import Path
+from typing import Final, Literal
 
 from holdfast.vocab.errors import UserError
+
+Format = Literal["workflow", "json", "markdown", "html"]
+ENDINGS: Final[dict[str, Format]] = {
+    ".yaml": "workflow",
+    ".yml": "workflow",
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+}
+"""What a file's ending says about what is written."""
 
 
 def replace_file(target: Path, text: str) -> None:

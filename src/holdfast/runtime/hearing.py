@@ -5,7 +5,7 @@ from typing import Final
 import anyio
 
 from holdfast.logic.hooking import due
-from holdfast.runtime.world import World
+from holdfast.runtime.world import Hearing, World
 from holdfast.vocab.event_tools import HookFinished, HookStarted
 
 PATIENCE_S: Final = 5.0
@@ -17,14 +17,14 @@ async def heard(world: World, event: str, subject: str, *, word: str = "", args:
     draft = due(world.policy(), event, subject, word=word, args=args)
     if draft is None:
         return None
-    waiting = world.hearing.setdefault((event, subject), anyio.Event())
+    waiting = world.hearing.setdefault((event, subject), Hearing())
     await world.inbox.deliver(draft)
     assert isinstance(draft.event, HookStarted)
     longest = max(hook.timeout for hook in world.policy().hooks if hook.id in draft.event.handlers)
     with anyio.move_on_after(longest + PATIENCE_S):
-        await waiting.wait()
+        await waiting.over.wait()
     world.hearing.pop((event, subject), None)
-    return world.state.progress.hooks.heard(event, subject)
+    return waiting.verdict
 
 
 async def all_heard(world: World) -> None:
@@ -32,7 +32,7 @@ async def all_heard(world: World) -> None:
     with anyio.move_on_after(PATIENCE_S):
         while open_hooks := world.state.progress.hooks.open:
             first = open_hooks[0]
-            await world.hearing.setdefault((first.event, first.subject), anyio.Event()).wait()
+            await world.hearing.setdefault((first.event, first.subject), Hearing()).over.wait()
             world.hearing.pop((first.event, first.subject), None)
 
 

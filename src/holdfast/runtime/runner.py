@@ -263,7 +263,8 @@ class Runner:
     def _heard(self, event: HookFinished) -> None:
         waiting = self.world.hearing.get((event.event, event.subject))
         if waiting is not None:
-            waiting.set()
+            waiting.verdict = event
+            waiting.over.set()
 
     @staticmethod
     def _announced(record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:

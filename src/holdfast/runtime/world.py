@@ -67,6 +67,14 @@ def _no_tap(kind: str, content: Mapping[str, object]) -> None:
     """Nobody traces."""
 
 
+class Hearing(Struct):
+    """Somebody waits for the handlers of a hook event."""
+
+    over: anyio.Event = field(default_factory=anyio.Event)
+    verdict: HookFinished | None = None
+    """What they said. The state may have forgotten it by the time that somebody looks: a turn ended in the same step."""
+
+
 class World(Struct):
     """Everything outside a session that its performers use."""
 
@@ -96,7 +104,7 @@ class World(Struct):
     """Where hooks go on that nobody waits for, as long as the session is open."""
     policy: Callable[[], Policy] = Policy
     """What is in force now."""
-    hearing: dict[tuple[str, str], anyio.Event] = field(default_factory=dict)
+    hearing: dict[tuple[str, str], "Hearing"] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
     included: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What texts include and hooks are heard about, by subject: the tool that would bring it, and its arguments."""
