@@ -199,7 +199,7 @@ def test_in_no_order_does_a_refused_call_run_or_one_that_was_not_looked_at(
     said: HookFinished, outcomes: set[str], event: str, crashes: int
 ) -> None:
     rules = ("pay",) if event == "PermissionRequest" or said.decision == "ask" else ("pay", "put")
-    names = ("pay", "put", "look", "pay") if not crashes else ("pay", "put")
+    names = ("pay", "put", "look") if not crashes else ("pay", "put")
     ends = 0
     for path, road in every_end(lambda: Crossroads.of(policy(event, *rules), said, *names, crashes=crashes)):
         ends += 1
