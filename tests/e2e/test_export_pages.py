@@ -119,3 +119,21 @@ def _damage(file: Path) -> None:
     lines = file.read_bytes().split(b"\n")
     lines[1] = lines[1][:-10] + b"x" * 10
     file.write_bytes(b"\n".join(lines))
+
+
+@pytest.mark.contract("RV-47")
+@pytest.mark.parametrize("name", ["a.yaml", "a.json", "a.md", "a.html"])
+def test_no_secret_is_in_any_export_whoever_said_it(door: Door, name: str) -> None:
+    command = {"calls": [{"name": "Bash", "args": {"command": f"echo {KEY}"}}]}
+    model = door.script(command, {"text": f"I used {KEY}."})
+    ran = door.run("-p", f"Use {KEY} please.", "--model", model, "--session-id", "s1", "--allow", "Bash(echo *)")
+    assert (ran.code, KEY in ran.out) == (0, True), "the conversation itself is not touched"
+
+    exported = door.run("export", "s1", "-o", str(door.folder / name))
+    said = door.run("-r", "s1", "-p", f"/export {door.folder / ('b' + name)}", "--model", model)
+
+    assert (exported.code, said.code) == (0, 0), said.err
+    for written in (name, f"b{name}"):
+        text = (door.folder / written).read_text(encoding="utf-8").casefold()
+        assert "[redacted]" in text
+        assert KEY.casefold().removeprefix("ghp_")[:12] not in text  # not in an id either

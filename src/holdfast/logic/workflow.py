@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.redact import PLAIN
 from holdfast.logic.state import State
 from holdfast.logic.turns import Turn, segment
 from holdfast.vocab.messages import SessionMessage, iso
@@ -22,18 +23,19 @@ Document = dict[str, object]
 
 
 def scaffold(state: State, agent: str = "") -> Document:
-    """The workflow of a session."""
+    """The workflow of a session, without its secrets."""
     slug = agent or AGENT
-    title = state.meta.name or state.meta.prompt
+    title = PLAIN.text(state.meta.name or state.meta.prompt)
     turns = [turn for turn in segment(state.transcript.messages) if turn.completed]
     nodes = [_node(number, turn, slug) for number, turn in enumerate(turns, start=1)]
     ids = ["input", *(str(node["id"]) for node in nodes), "output"]
-    return {
+    document: Document = {
         "id": slug_of(title),
         "nodes": [{"id": "input", "type": "input"}, *nodes, {"id": "output", "type": "output"}],
         "edges": [{"from": one, "to": other} for one, other in pairwise(ids)],
         "metadata": {"holdfastExport": _origin(state, slug, title)},
     }
+    return {key: PLAIN.value(part) for key, part in document.items()}
 
 
 def slug_of(title: str) -> str:

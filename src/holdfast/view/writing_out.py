@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import anyio.to_thread
-import msgspec
 
-from holdfast import shelf
 from holdfast.export.files import ENDINGS, Format, replace_file
+from holdfast.export.record import record_text
 from holdfast.logic.parts import digest
 from holdfast.logic.state import state_of
 from holdfast.logic.workflow import scaffold
@@ -37,7 +36,7 @@ async def _text(session: Session, kind: Format) -> str:
         case "workflow":
             return await _workflow(session)
         case "json":
-            return await _record(session)
+            return await record_text(session.store, session.id)
         case _:
             from holdfast.export.transcripts import page  # noqa: PLC0415 - only pages need it
 
@@ -48,8 +47,3 @@ async def _workflow(session: Session) -> str:
     from holdfast.export.yaml_text import to_yaml  # noqa: PLC0415 - it loads the YAML library
 
     return to_yaml(scaffold(state_of(session.id, await session.events())))
-
-
-async def _record(session: Session) -> str:
-    record = await shelf.record(session.store, session.id)
-    return msgspec.json.format(msgspec.json.encode(record, order="deterministic"), indent=2).decode() + "\n"
