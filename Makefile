@@ -6,7 +6,7 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-WORKERS ?= 2
+WORKERS ?= 3
 UV := uv==0.13.7
 
 BIN := .venv/bin
@@ -29,7 +29,7 @@ demo-local: .venv/.local ## the same on a real small model: fetches its engine (
 .PHONY: test
 test: $(READY) ## run the tests; the last line is the coverage of the contracts
 	@status=0; \
-	$(BIN)/python -m pytest -n $(WORKERS) || status=$$?; \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || status=$$?; \
 	$(BIN)/python -m holdfast.testing.contracts || status=1; \
 	exit $$status
 
