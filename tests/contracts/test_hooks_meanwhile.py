@@ -1,6 +1,7 @@
 """Hooks that are still being heard about a call while another call changes the world: what they say counts all the same."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from holdfast import Session, open_session, tool
 from holdfast.hooks import Hook, hook
 from holdfast.testing.crash_checks import wrong_with
+from holdfast.vocab.errors import TurnError
 from holdfast.vocab.events import CallJudged, ToolFinished, ToolStarted
 from holdfast.vocab.messages import text_of
 from holdfast.vocab.rules import Rule
@@ -104,3 +106,34 @@ async def test_a_refusal_in_place_of_the_person_holds_too(meanwhile: Meanwhile) 
     paid, written = await meanwhile.run(meanwhile.answers("PermissionRequest", answer), rule="")
     assert (paid[0], written[0]) == ("ok", "denied")
     assert "Not today." in written[1]
+
+
+async def test_closing_waits_for_a_hook_whose_turn_is_over(tmp_path: Path) -> None:
+    """What it says is ignored; that it has ended is not."""
+    ended: list[str] = []
+    stopped = anyio.Event()
+
+    @tool
+    async def look_around() -> str:
+        """Look around."""
+        return "seen"
+
+    @hook("PostToolUse", matcher="look_around")
+    async def slow(told: Told) -> None:
+        await stopped.wait()
+        await anyio.sleep(0.2)
+        ended.append("slow")
+
+    @hook("PreToolUse", matcher="Write")
+    async def stopping(told: Told) -> Mapping[str, object]:
+        return {"continue": False, "stopReason": "enough"}
+
+    model = scripted(calls(("look_around", {}), ("Write", {"file_path": "x", "content": "y"})), "Done.")
+    rules = [Rule.parse("allow", "look_around"), Rule.parse("allow", "Write")]
+    async with open_session(
+        store=None, model=model, tools=[look_around], hooks=[slow, stopping], rules=rules, cwd=tmp_path
+    ) as session:
+        with suppress(TurnError):
+            await session.run("Go.")
+        stopped.set()
+    assert ended == ["slow"]

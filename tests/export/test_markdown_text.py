@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from holdfast.export.markdown_text import fenced, in_code, in_html, in_words, quoted
+from holdfast.export.markdown_text import fenced, in_code, in_html, in_words, quoted, segments
 
 PIECES = st.sampled_from(
     [
@@ -131,3 +131,8 @@ def test_markdown_stays_readable(said: str, written: str) -> None:
 
 def test_lines_that_a_person_typed_stay_lines() -> None:
     assert quoted("one\ntwo\n\nthree", hard=True) == "> one  \n> two\n>\n> three"
+
+
+def test_a_line_of_bullets_ends() -> None:
+    line = "-  " * 5_000 + "x"
+    assert [each.lines for each in segments(line)] == [[line]]

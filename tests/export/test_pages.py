@@ -367,3 +367,19 @@ async def test_an_empty_session_has_a_page(kind: PageKind) -> None:
 
     assert "scripted:test" in shown
     assert "Turn 1" not in shown
+
+
+@pytest.mark.parametrize("kind", ["markdown", "html"])
+@pytest.mark.parametrize(
+    "args",
+    [
+        '{"a":' * 600 + "1" + "}" * 600,
+        json.dumps({"body": '{"password": "hunter2xyz", "x": "\\ud800"}'}),
+        json.dumps({KEY: "x"}),
+        json.dumps({KEY: "x\ny"}),
+    ],
+    ids=["deep", "half a character", "a secret name", "a secret name of lines"],
+)
+async def test_whatever_a_call_was_given_the_page_is_written_without_secrets(args: str, kind: PageKind) -> None:
+    page = await page_of(kind, *Turns().asked("go").said(called("Read", args)).happened(finished("r")).over().events)
+    assert (KEY in page, "hunter2xyz" in page) == (False, False)

@@ -91,17 +91,19 @@ class Calls:
     def _given(self, args: str) -> Iterator[Given]:
         try:
             read = msgspec.json.decode(args) if args.strip() else {}
+            clean = self._redactor.value(read)
+            whole = self._redactor.text(_pretty(clean))
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             yield Given(name="", value=excerpt(self._redactor.text(args)))
             return
-        clean = self._redactor.value(read)
         long = {name: text for name, text in clean.items() if _has_lines(text)} if isinstance(clean, dict) else {}
-        if isinstance(clean, dict) and len(long) <= MOST_PARTS:
+        if isinstance(clean, dict) and long and len(long) <= MOST_PARTS:
             clean = {name: value for name, value in clean.items() if name not in long}
+            whole = self._redactor.text(_pretty(clean))
         if clean or not long:
-            yield Given(name="", value=excerpt(_pretty(clean)))
+            yield Given(name="", value=excerpt(whole))
         for name, text in long.items() if len(long) <= MOST_PARTS else ():
-            yield Given(name=str(name), value=excerpt(text))
+            yield Given(name=self._redactor.text(str(name)), value=excerpt(text))
 
     def _result(self, call: str) -> Iterator[Excerpt | Media]:
         end = self._results.ends.get(call)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.export.seen_text import one_line, seen
 
-_FENCE: Final = re.compile(r"((?: *(?:[-*+]|\d{1,9}[.)]) +)*) *(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
+_FENCE: Final = re.compile(r"( *(?:(?:[-*+]|\d{1,9}[.)]) +)*)(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
 """The beginning of a block of code, also where it is an item of a list."""
 _LANGUAGE: Final = re.compile(r"[A-Za-z0-9_+#.-]{1,20}(?=\s|$)")
 _TICKS: Final = re.compile("`+")

@@ -97,10 +97,10 @@ class Redactor:
         if text[:1] in ("{", "[") and any(word in text.lower() for word in _KEY_WORDS):
             try:
                 content = json.loads(text)
+                clean = self.value(content)
+                return text if clean == content else json.dumps(clean, ensure_ascii=not _is_whole(text))
             except (ValueError, RecursionError):
                 return self.text(text)
-            clean = self.value(content)
-            return text if clean == content else json.dumps(clean, ensure_ascii=False)
         return self.text(text)
 
     def _under(self, key: object, value: object) -> object:
@@ -171,6 +171,11 @@ class StreamRedactor:
 def redact(value: object) -> object:
     """A JSON-like value without its secrets."""
     return PLAIN.value(value)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether JSON text names no half of a character, which cannot be written as it is."""
+    return "\\ud" not in text and "\\uD" not in text
 
 
 def looks_secret(text: str, name: str = "") -> str:

@@ -36,6 +36,7 @@ from holdfast.vocab.events import (
     Interrupted,
     ModelAsked,
     Opened,
+    ResultIgnored,
     StopDeadlinePassed,
     ToolFinished,
 )
@@ -244,6 +245,7 @@ class Runner:
 
     def _publish(self, step: Step) -> None:
         state = self.world.state
+        heard = state.progress.hooks.open
         state.progress = step.progress
         state.outline(step.records)
         items: list[Item] = []
@@ -253,17 +255,20 @@ class Runner:
             if isinstance(record.event, Opened):
                 self.opening = ()
             elif isinstance(record.event, HookFinished):
-                self._heard(record.event)
+                self._heard(record.event.event, record.event.subject, record.event)
+            elif isinstance(record.event, ResultIgnored):
+                for hook in [each for each in heard if each.intent == record.cause]:
+                    self._heard(hook.event, hook.subject, None)
         self.wrote = True
         self._deltas = 0
         self._streamed.clear()
         self._trace.position(self.world.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
-    def _heard(self, event: HookFinished) -> None:
-        waiting = self.world.hearing.get((event.event, event.subject))
+    def _heard(self, event: str, subject: str, verdict: HookFinished | None) -> None:
+        waiting = self.world.hearing.get((event, subject))
         if waiting is not None:
-            waiting.verdict = event
+            waiting.verdict = verdict
             waiting.over.set()
 
     @staticmethod

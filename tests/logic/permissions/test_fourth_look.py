@@ -105,6 +105,15 @@ COMMANDS += [
     ("sg g sh -c 'rm b'", NO_RM, "deny"),
     ("sg g -c 'rm b'", NO_RM, "deny"),
     ('vagrant ssh -c "ls rm"', NO_RM, "allow"),
+    # words that become several: the next one may be any file
+    ("for f in 'q /etc/pass'*; do cat x$f; done", {}, "ask"),
+    ("for f in 'q /etc/pass'*; do cat $f; done", {}, "ask"),
+    ("for f in 'q /root/zz '*; do rm -f x$f; done", {"mode": "acceptEdits"}, "ask"),
+    ("for f in sub/*; do cat ${f}x; done", {"deny": ["Read(//etc/**)"]}, "ask"),
+    ("grep $(echo root /etc/passwd) src/x.py", {}, "ask"),
+    ("head -n $(echo 1 /etc/passwd) src/x.py", {"deny": ["Read(//etc/**)"]}, "ask"),
+    ('grep "$(echo root)" src/x.py', {}, "allow"),
+    ("head -n $((3+1)) src/x.py", {}, "allow"),
     # what xargs feeds to a program may be anything
     ("echo .env | xargs -I% cat %", {"allow": ["Bash"], **NO_ENV}, "ask"),
     ("find . -type f -print0 | xargs -0 cat", {"allow": ["Bash"], **NO_ENV}, "ask"),
@@ -170,3 +179,18 @@ def test_a_drive_is_denied_in_every_spelling() -> None:
     for path in ("/c/Users/u/.ssh/id_rsa", "/mnt/c/Users/u/.ssh/id_rsa", "C:\\Users\\u\\.ssh\\id_rsa"):
         held = weighed("Read", path, deny=["Read(~/.ssh/**)"], os="windows", cwd="C:/repo", home="C:/Users/u")
         assert held.decision == "deny"
+
+
+@pytest.mark.parametrize(
+    ("rule", "host", "decision"),
+    [
+        ("github.com", "xn--github-.com", "ask"),
+        ("github.com", "xn--ithub-dq33a.com", "ask"),
+        ("localhost", "xn--localhost-", "ask"),
+        ("münchen.de", "xn--mnchen-3ya.de", "allow"),
+        ("xn--mnchen-3ya.de", "xn--mnchen-3ya.de", "allow"),
+    ],
+)
+def test_a_host_in_another_script_is_allowed_by_its_own_name_only(rule: str, host: str, decision: str) -> None:
+    held: dict[str, Any] = {"allow": [f"WebFetch(domain:{rule})"]}
+    assert weighed("WebFetch", {"url": f"https://{host}/x", "prompt": "x"}, **held).decision == decision

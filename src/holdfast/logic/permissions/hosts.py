@@ -76,9 +76,15 @@ def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
     pattern = _domain(rule.pattern)
     if pattern is None:
         return "no"
-    if pattern == target.host or (target.encoded and pattern == _spelled_out(target.host)):
+    if pattern == target.host or (target.encoded and _encoded(pattern) == target.host):
         return "name"
     return "any" if _covers_host(pattern, target.host) else "no"
+
+
+def _encoded(pattern: str) -> str:
+    """A name as it goes over the wire. Only this way round says something: many spellings are read as one name."""
+    labels = pattern.split(".")
+    return ".".join(each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels)
 
 
 def forbids_host(rule: Rule, url: str, target: Target) -> bool:

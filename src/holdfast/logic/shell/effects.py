@@ -23,6 +23,8 @@ _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin
 
 _ALIKE: Final = frozenset(("read", "list", "text"))
 """What operands are that may be any number: none of them is changed."""
+_FILES: Final = frozenset(("read", "list", "write", "remove"))
+"""What operands are that name files."""
 _NOWHERE: Final = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr"))
 
 HERE: Final = Field(".", ".")
@@ -91,6 +93,8 @@ def from_line(line: Line, program: Program, scope: Scope) -> Effect:
         see(seen, effect, scope)
     suspect(line, program, effect)
     operands(line, program, effect, scope)
+    if _FILES.intersection(program.operands):
+        _overflow(line, effect, scope)
     if goes_deep(line, program):
         effect.deepen()
     if effect.does == "edits" and effect.accesses and all(access.path in _NOWHERE for access in effect.accesses):
@@ -117,6 +121,14 @@ def see(seen: Seen, effect: Effect, scope: Scope) -> None:
         effect.touch(kind, seen.value, scope)
     elif seen.value is not None and option.kind == "script":
         effect.scripts.append(seen.value)
+
+
+def _overflow(line: Line, effect: Effect, scope: Scope) -> None:
+    """Take in words that may become several: whatever the first is for, a text or a number, the next may be files."""
+    known = {access.written for access in effect.accesses if not access.path}
+    for field in (*line.operands, *(seen.value for seen in line.seen if seen.value is not None)):
+        if field.many and not field.number and field.text not in known:
+            effect.touch("read", field, scope)
 
 
 def suspect(line: Line, program: Program, effect: Effect) -> None:

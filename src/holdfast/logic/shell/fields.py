@@ -215,7 +215,8 @@ def _parameter(part: Parameter, building: _Building, scope: Scope, *, quoted: bo
         building.add(held.value, quoted=not held.glob)
         building.glob = building.glob or held.glob
         return
-    if "IFS" in scope.values or (held.glob and not _stays_whole(held, scope)):
+    bare = building.text in (f"${part.name}", f"${{{part.name}}}")  # only then is the very wildcard looked up
+    if "IFS" in scope.values or (held.glob and not (bare and _stays_whole(held, scope))):
         building.hide(many=True)
         return
     if held.glob:
@@ -257,5 +258,6 @@ def said(node: Node) -> Field | None:
 
 def _stays_whole(held: Field, scope: Scope) -> bool:
     """Whether no name that a wildcard matches has a blank or a wildcard of its own; one that was not looked up yet will be."""
-    found = [name for path in scope.paths(held.value or "") for name in scope.ground.globs.get(path, ())]
-    return not any(_BLANKS.search(name) or _QUOTED_WILD.search(name) for name in found)
+    pattern = held.value or ""
+    found = [name for path in scope.paths(pattern) for name in scope.ground.globs.get(path, ())]
+    return not _BLANKS.search(pattern) and not any(_BLANKS.search(name) or _QUOTED_WILD.search(name) for name in found)
