@@ -70,8 +70,10 @@ async def test_a_fork_copies_the_path_and_leaves_what_was_rewound() -> None:
         await session.run("kept")
         fork = await session.fork()
         early = await session.fork(at=session.turns[0].turn)
-        with pytest.raises(UserError, match="no turn"):
-            await session.fork(at="nowhere")
+        second = await session.fork(at="2")
+        for at in ("nowhere", "0", "3"):
+            with pytest.raises(UserError, match="It has 2 turns"):
+                await session.fork(at=at)
     assert till.charged == [1]
     copied = (await store.read(fork)).records
     assert [record.seq for record in copied] == list(range(1, len(copied) + 1))
@@ -81,6 +83,8 @@ async def test_a_fork_copies_the_path_and_leaves_what_was_rewound() -> None:
     assert beginning.origin is not None
     assert beginning.origin.session == "s"
     told = [text_of(m.content) for m in session.history]
+    numbered = [record.event for record in (await store.read(second)).records]
+    assert numbered[1:] == [record.event for record in copied[1:]]
     async with open_session(model=scripted(*replies, "more"), store=store, resume=fork) as again:
         assert [text_of(m.content) for m in again.history] == told
         assert again.turns[-1].number == 2

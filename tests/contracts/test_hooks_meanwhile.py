@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from holdfast import Session, open_session, tool
 from holdfast.hooks import Hook, hook
 from holdfast.testing.crash_checks import wrong_with
+from holdfast.testing.sim_loop import run_virtually
 from holdfast.vocab.errors import TurnError
 from holdfast.vocab.events import CallJudged, ToolFinished, ToolStarted
 from holdfast.vocab.messages import text_of
@@ -106,6 +108,40 @@ async def test_a_refusal_in_place_of_the_person_holds_too(meanwhile: Meanwhile) 
     paid, written = await meanwhile.run(meanwhile.answers("PermissionRequest", answer), rule="")
     assert (paid[0], written[0]) == ("ok", "denied")
     assert "Not today." in written[1]
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_a_refusal_holds_at_whatever_step_it_comes(steps: int, tmp_path: Path) -> None:
+    """On a loop in which the steps can be counted: some of them fall between the other call's result and the second look."""
+
+    async def play() -> list[str]:
+        hearing = anyio.Event()
+
+        @tool
+        async def pay() -> str:
+            """Pay."""
+            await hearing.wait()
+            return "paid"
+
+        @hook("PreToolUse", matcher="Write")
+        async def refuse(told: Told) -> Mapping[str, object]:
+            hearing.set()
+            for _ in range(steps):
+                await anyio.lowlevel.checkpoint()
+            return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}}
+
+        model = scripted(calls(("pay", {}), ("Write", {"file_path": "logbook.txt", "content": "x"})), "Done.")
+        rules = [Rule.parse("allow", "pay"), Rule.parse("allow", "Write")]
+        async with open_session(
+            store=None, model=model, tools=[pay], hooks=[refuse], rules=rules, cwd=tmp_path
+        ) as session:
+            await session.run("Go.")
+            log = await session.events()
+        assert wrong_with(log) == ()
+        return [record.event.outcome for record in log if isinstance(record.event, ToolFinished)]
+
+    assert run_virtually(play) == ["ok", "denied"]
+    assert not (tmp_path / "logbook.txt").exists()
 
 
 async def test_closing_waits_for_a_hook_whose_turn_is_over(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from tests.torture.forks import Forks
 from tests.torture.kill9 import StoreKind, torment
 from tests.torture.progress import Progress
 
-KILLS = 30
+KILLS = 50
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl"])

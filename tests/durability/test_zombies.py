@@ -9,7 +9,7 @@ from tests.torture.kill9 import StoreKind
 from tests.torture.progress import Progress
 from tests.torture.zombies import play
 
-ROUNDS = 6
+ROUNDS = 10
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "jsonl"])

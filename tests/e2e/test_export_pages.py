@@ -1,10 +1,11 @@
 """`holdfast export` to Markdown and HTML, as a person types it."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.door import Door
+from tests.e2e.door import Door, finish, read_until
 
 KEY = "ghp_Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4"
 SCRIPT = (
@@ -137,3 +138,67 @@ def test_no_secret_is_in_any_export_whoever_said_it(door: Door, name: str) -> No
         text = (door.folder / written).read_text(encoding="utf-8").casefold()
         assert "[redacted]" in text
         assert KEY.casefold().removeprefix("ghp_")[:12] not in text  # not in an id either
+
+
+@pytest.mark.parametrize(("kind", "beginning"), [("md", "# Notes"), ("html", "<!DOCTYPE"), ("json", "{"), ("yaml", "")])
+def test_an_export_can_go_to_standard_output(talked: Door, kind: str, beginning: str) -> None:
+    ran = talked.run("export", "s1", "-o", "-", "--format", kind)
+
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith(beginning)
+    assert "Notes" in ran.out
+    assert not (talked.work / "-").exists()
+
+
+def test_a_link_stays_and_what_it_leads_to_is_replaced(talked: Door) -> None:
+    (talked.work / "real.md").write_text("an older one")
+    (talked.work / "link.md").symlink_to("real.md")
+    (talked.work / "to-nowhere.md").symlink_to("new.md")
+
+    assert talked.run("export", "s1", "-o", "link.md").code == 0
+    assert talked.run("export", "s1", "-o", "to-nowhere.md").code == 0
+
+    assert (talked.work / "link.md").is_symlink()
+    assert (talked.work / "to-nowhere.md").is_symlink()
+    assert (talked.work / "real.md").read_text(encoding="utf-8").startswith("# Notes")
+    assert (talked.work / "new.md").read_text(encoding="utf-8").startswith("# Notes")
+
+
+def test_a_pipe_is_written_to(talked: Door) -> None:
+    os.mkfifo(talked.work / "pipe.md")
+    writer = talked.start("export", "s1", "-o", "pipe.md")
+    with open(talked.work / "pipe.md", encoding="utf-8") as pipe:
+        assert pipe.read().startswith("# Notes")
+    assert finish(writer).code == 0
+    assert (talked.work / "pipe.md").is_fifo()
+
+
+def test_a_session_that_is_at_work_is_exported_too(door: Door) -> None:
+    slow = {"text": "slowly but surely", "chunk": 4, "delay_ms": 300}
+    process = door.start(*("-p", "hi", "--session-id", "s1", "--model", door.script(slow), "--output-format", "events"))
+    list(read_until(process, "model_asked"))
+
+    ran = door.run("export", "s1", "-o", "a.md")
+
+    assert (ran.code, ran.err) == (0, "")
+    assert "hi" in (door.work / "a.md").read_text(encoding="utf-8")
+    assert finish(process).code == 0
+
+
+def test_a_folder_that_is_missing_is_named(talked: Door) -> None:
+    ran = talked.run("export", "s1", "-o", "no/such/a.md")
+
+    assert ran.code == 1
+    assert "there is no folder" in ran.err
+    assert "Make it first." in ran.err
+
+
+def test_whoever_exports_a_session_does_not_use_it(talked: Door) -> None:
+    """`-c` goes on with the session that was used last."""
+    script = talked.script({"text": "Here."}, {"text": "Here."})
+    assert talked.run("-p", "Another one.", "--model", script, "--session-id", "s2").code == 0
+
+    assert talked.run("export", "s1", "-o", "a.md").code == 0
+
+    assert [each["id"] for each in talked.run("sessions", "list", "--json").json] == ["s2", "s1"]
+    assert talked.run("-c", "-p", "Which one?", "--output-format", "json").json["session_id"] == "s2"

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import anyio
+from anyio.streams.buffered import BufferedByteReceiveStream
 
 from holdfast.ports import Tool
 from holdfast.tools.apply_patch import apply_patch
@@ -141,9 +142,10 @@ async def test_what_a_program_without_locks_appends_is_kept(tmp_path: Path) -> N
     async with await anyio.open_process(command) as program:
         assert program.stdin is not None
         assert program.stdout is not None
+        said = BufferedByteReceiveStream(program.stdout)
         context = RecordingContext(tmp_path)
         for number in range(rounds):
-            await program.stdout.receive()
+            await said.receive_until(b"\n", 100)
             args: dict[str, object] = {
                 "file_path": "a",
                 "old_string": f"line {number}.",

@@ -43,6 +43,8 @@ _SOURCES: Final[Mapping[str, RuleSource]] = {
     "local": "local",
     "session": "session",
 }
+_BROUGHT: Final = ("project", "local")
+"""Sources that a workspace brings along."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,6 +125,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class _Error(msgspec.Struct, frozen=True, kw_only=True):
     id: msgspec.Raw
     error: str
+    reason: _Why
+    decision: str = "deny"
+    parts: tuple[Part, ...] = ()
 
 
 class _Id(msgspec.Struct, frozen=True):
@@ -159,13 +164,18 @@ def answer_line(line: bytes) -> bytes:
     try:
         case = read_line(line)
     except (ValueError, RecursionError) as exc:  # not JSON, or not what a line must have
-        return json_line(_Error(id=_id_of(line), error=f"This line is not a case: {exc}"))
+        return _unjudged(_id_of(line), f"This line is not a case: {exc}")
     try:
         return json_line(printed(decide(case), case.id))
     except UserError as exc:
-        return json_line(_Error(id=case.id, error=str(exc)))
+        return _unjudged(case.id, str(exc))
     except UnicodeEncodeError as exc:
-        return json_line(_Error(id=case.id, error=f"The answer has text that cannot be written: {exc.reason}."))
+        return _unjudged(case.id, f"The answer has text that cannot be written: {exc.reason}.")
+
+
+def _unjudged(id: msgspec.Raw, error: str) -> bytes:
+    """What cannot be judged is not allowed."""
+    return json_line(_Error(id=id, error=error, reason=_Why(kind="error", detail=error)))
 
 
 def read_line(line: bytes) -> Line:
@@ -201,6 +211,8 @@ def decide(case: Line) -> Verdict:
         return weigh(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
 
     hook = _heard(said.hook) if said.hook is not None else None
+    if hook is not None and not said.trusted and _SOURCES.get(said.source) in _BROUGHT:
+        hook = hook if hook.decision in ("deny", "ask") or hook.blocked else None  # it would not have been run
     if hook is None or said.hook is None:
         return weighed(case.args)
     changed = msgspec.json.decode(hook.args, type=dict[str, object]) if hook.args else case.args

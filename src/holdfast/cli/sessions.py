@@ -58,7 +58,7 @@ def rename(place: Place, **given: Any) -> int:  # Any: as above
 
 @command.command()
 @click.argument("session")
-@click.option("--at", default="", metavar="TURN", help="Copy up to the end of this turn.")
+@click.option("--at", default="", metavar="TURN", help="Copy up to the end of this turn: its number or id.")
 @click.option("--name", default="", metavar="NAME", help="Name the copy.")
 @click.option("--session-id", metavar="ID", help="The id of the copy.")
 @as_json

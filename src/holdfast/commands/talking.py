@@ -222,6 +222,7 @@ def _gone_back(turn: str, report: RestoreReport | None) -> CommandResult:
 
 def _restored(report: RestoreReport) -> CommandResult:
     said = [f"{counted(report.written, 'file')} written, {report.removed} removed ({report.point})."]
+    said += ["`/rewind back` brings back what was removed."] if report.removed else []
     said += [f"Left as it is: {each.path}: {each.problem}" for each in report.problems]
     said += [f"Somebody else had changed {path}; `/rewind back` has that." for path in report.changed_by_others[:20]]
     return CommandResult(message="\n".join((*said, *report.warnings)), data={"restore": report.restore})

@@ -14,7 +14,8 @@ from msgspec import Struct
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
 from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced
-from holdfast.logic.redact import PLAIN, Redactor
+from holdfast.logic.redact import Redactor
+from holdfast.logic.redact_given import GIVEN
 from holdfast.logic.transcript import Transcript
 from holdfast.stores.trace import TraceLine, TraceSlice
 from holdfast.vocab.event import Recorded
@@ -51,7 +52,7 @@ class Material(Struct, frozen=True, kw_only=True):
     """Long texts, system prompts and tool schemas, by hash."""
 
 
-def lines_of(material: Material, redactor: Redactor = PLAIN) -> Iterator[Fields]:
+def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]:
     """The lines of a diagnostic log, in order, with `History` values for conversations. Not redacted but for those."""
     return _Teller(material, redactor).tell()
 

@@ -9,19 +9,18 @@ import anyio.to_thread
 from holdfast.export.dialogue import Dialogue
 from holdfast.export.dialogue_calls import Results, long_results
 from holdfast.export.dialogue_fold import Material, dialogue_of
-from holdfast.export.files import replace_file
+from holdfast.export.files import note_export, replace_file
 from holdfast.export.html_page import html_page
 from holdfast.export.markdown_page import markdown_page
 from holdfast.export.seen_text import Excerpt, excerpt
 from holdfast.logic.branches import NODES
-from holdfast.logic.parts import digest
-from holdfast.logic.redact import PLAIN, Redactor
+from holdfast.logic.redact import Redactor
+from holdfast.logic.redact_given import GIVEN
 from holdfast.logic.state import state_of
 from holdfast.ports import Clock, EventStore
-from holdfast.shelf import add_event
 from holdfast.vocab.errors import BlobMissing
 from holdfast.vocab.event_limits import Compacted
-from holdfast.vocab.events import Exported, InputReceived, MessageInjected, ModelReplied
+from holdfast.vocab.events import InputReceived, MessageInjected, ModelReplied
 from holdfast.vocab.messages import TextRef
 
 PageKind = Literal["markdown", "html"]
@@ -29,20 +28,20 @@ _PAGES: Final[dict[PageKind, Callable[[Dialogue], Iterator[str]]]] = {"markdown"
 
 
 async def export_markdown(
-    store: EventStore, session: str, target: Path, *, clock: Clock, redactor: Redactor = PLAIN
+    store: EventStore, session: str, target: Path, *, clock: Clock, redactor: Redactor = GIVEN
 ) -> str:
     """Write the conversation of `session` to `target` as Markdown and note it in the log; return the text."""
     return await _export("markdown", store, session, target, clock, redactor)
 
 
 async def export_html(
-    store: EventStore, session: str, target: Path, *, clock: Clock, redactor: Redactor = PLAIN
+    store: EventStore, session: str, target: Path, *, clock: Clock, redactor: Redactor = GIVEN
 ) -> str:
     """Write the conversation of `session` to `target` as one HTML file and note it in the log; return the text."""
     return await _export("html", store, session, target, clock, redactor)
 
 
-async def page(store: EventStore, session: str, kind: PageKind, *, redactor: Redactor = PLAIN) -> str:
+async def page(store: EventStore, session: str, kind: PageKind, *, redactor: Redactor = GIVEN) -> str:
     """The conversation of `session` as a page, without its secrets. Nothing is written."""
     material = await _gather(store, session, redactor)
     return await anyio.to_thread.run_sync(lambda: "".join(_PAGES[kind](dialogue_of(material, redactor))))
@@ -53,7 +52,7 @@ async def _export(
 ) -> str:
     text = await page(store, session, kind, redactor=redactor)
     await anyio.to_thread.run_sync(replace_file, target, text)
-    await add_event(store, session, Exported(format=kind, sha256=digest(text.encode())), clock=clock)
+    await note_export(store, session, kind, text, clock=clock)
     return text
 
 

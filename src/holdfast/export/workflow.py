@@ -5,15 +5,12 @@ from pathlib import Path
 import anyio.to_thread
 from ruamel.yaml import YAML
 
-from holdfast.export.files import replace_file
+from holdfast.export.files import note_export, replace_file
 from holdfast.export.yaml_text import to_yaml
-from holdfast.logic.parts import digest
 from holdfast.logic.state import state_of
 from holdfast.logic.workflow import scaffold
 from holdfast.ports import Clock, EventStore
-from holdfast.shelf import add_event
 from holdfast.vocab.errors import Bug
-from holdfast.vocab.events import Exported
 
 
 async def export_workflow(store: EventStore, session: str, target: Path, *, clock: Clock) -> str:
@@ -21,12 +18,18 @@ async def export_workflow(store: EventStore, session: str, target: Path, *, cloc
 
     The text is parsed again and compared before it replaces anything. An export that was written before gives the same bytes.
     """
+    text = await workflow_text(store, session)
+    await anyio.to_thread.run_sync(replace_file, target, text)
+    await note_export(store, session, "workflow", text, clock=clock)
+    return text
+
+
+async def workflow_text(store: EventStore, session: str) -> str:
+    """The scaffold of `session` as YAML."""
     state = state_of(session, (await store.read(session)).records)
     text = to_yaml(scaffold(state))
     if from_yaml(text) != scaffold(state):
         raise Bug(f"The export of {session!r} does not read back as it was written.")
-    await anyio.to_thread.run_sync(replace_file, target, text)
-    await add_event(store, session, Exported(format="workflow", sha256=digest(text.encode())), clock=clock)
     return text
 
 

@@ -29,6 +29,7 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AccessKind = Literal["read", "write", "remove", "list"]
+Rewrites = Literal["", "file", "tree"]
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +46,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the shell opens it, not the program."""
     deep: bool = False
     """Whether it reaches everything below the folder (`grep -r`), hidden files too."""
+    rewrites: Rewrites = ""
+    """Whether what is read may be put back changed or not at all: a file that is named (a formatter), or a whole folder (`git restore`)."""
 
     @property
     def known(self) -> bool:

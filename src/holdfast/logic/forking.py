@@ -89,15 +89,17 @@ def fork_records(
 
 
 def node_of(transcript: Transcript, at: str) -> str:
-    """The path node that `at` means: a turn means its end."""
+    """The path node that `at` means: a turn means its end. A number is that of a turn of the current path."""
     if not at:
         return ""
+    if at.isascii() and at.isdigit() and 1 <= int(at) <= len(transcript.turn_ids):
+        at = transcript.turn_ids[int(at) - 1]
     if transcript.was_abandoned(at):
         raise UserError(f"Turn {at!r} was abandoned: nothing of it is in the conversation. Choose the turn before it.")
     node = transcript.turn_end(at) or at
     if node not in transcript.branches.parents or transcript.is_turn(node):
         raise UserError(
-            f"There is no turn and no message {at!r} in this session. `holdfast sessions show` lists the turns."
+            f"There is no turn and no message {at!r} in this session. It has {len(transcript.turn_ids)} turns: give the number of one."
         )
     return node
 

@@ -35,7 +35,9 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
     replies: list[ModelReplied] = []
     for record in records:
         event = record.event
-        changed["seq"], changed["updated"] = record.seq, record.at
+        changed["seq"] = record.seq
+        if not isinstance(event, Exported):  # whoever looks at a session does not use it
+            changed["updated"] = record.at
         if change := _CHANGES.get(type(event)):
             changed |= change(record, event)
         if isinstance(event, ModelReplied):

@@ -65,11 +65,11 @@ class Redactor:
             found += _find_shapes(text, headers, gated=False)
             if len(lowered) == len(text):  # a few letters have longer small forms: then places do not match
                 found += _find_named(text, lowered)
-        return _apart(found)
+        return apart(found)
 
     def known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(text, _apart([*self._find_exact(text)])) if text else text
+        return replace(text, apart([*self._find_exact(text)])) if text else text
 
     def text(self, text: str) -> str:
         """`text` with a mark in place of each secret."""
@@ -318,7 +318,7 @@ def _is_mixed(value: str) -> bool:
     )
 
 
-def _apart(found: list[Found]) -> list[Found]:
+def apart(found: list[Found]) -> list[Found]:
     """In order, those that overlap made one."""
     if len(found) < 2:
         return found

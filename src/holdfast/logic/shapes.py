@@ -53,23 +53,17 @@ def check_shape(
     return tuple(f"{rule.__name__}: {broken}" for rule in RULES[format] for broken in rule(request))
 
 
-class Turn(Struct, frozen=True, kw_only=True, dict=True):
+class Turn(Struct, frozen=True):
     """Messages as they arrive at the provider: one message, or neighbours merged into one. Without system messages."""
 
     role: Role
     first: int
     """The index of its first message."""
     parts: tuple[InFlightPart, ...]
-
-    @functools.cached_property
-    def calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls in it."""
-        return tuple(part for part in self.parts if isinstance(part, ToolCall))
-
-    @functools.cached_property
-    def results(self) -> tuple[ToolResult, ...]:
-        """The tool results in it."""
-        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+    calls: list[ToolCall]
+    """The tool calls in it."""
+    results: list[ToolResult]
+    """The tool results in it."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -149,7 +143,7 @@ def nothing_is_empty(request: Request) -> Iterator[str]:
     for index, message in enumerate(request.messages):
         if not message.parts:
             yield f"messages[{index}]: an empty message"
-        elif not _is_replayed(message, request) and all(isinstance(part, _UNSENT) for part in message.parts):
+        elif isinstance(message.parts[0], _UNSENT) and not _can_be_sent(message, request):
             yield f"messages[{index}]: nothing that could be sent"
         for part in message.parts:
             if isinstance(part, Text) and not part.text:
@@ -315,13 +309,18 @@ def _turns(messages: Sequence[Message], *, merged: bool) -> Iterator[Turn]:
             continue
         role: Role = "user" if merged and message.role == "tool" else message.role
         if merged and open_turn is not None and open_turn.role == role:
-            open_turn = Turn(role=role, first=open_turn.first, parts=(*open_turn.parts, *message.parts))
+            open_turn = _turn(role, open_turn.first, (*open_turn.parts, *message.parts))
             continue
         if open_turn is not None:
             yield open_turn
-        open_turn = Turn(role=role, first=index, parts=message.parts)
+        open_turn = _turn(role, index, message.parts)
     if open_turn is not None:
         yield open_turn
+
+
+def _turn(role: Role, first: int, parts: tuple[InFlightPart, ...]) -> Turn:
+    calls = [part for part in parts if isinstance(part, ToolCall)]
+    return Turn(role, first, parts, calls, [part for part in parts if isinstance(part, ToolResult)])
 
 
 def _with_next(turns: Sequence[Turn]) -> Iterator[tuple[Turn, Turn | None]]:
@@ -339,8 +338,9 @@ def _is_blank(part: InFlightPart | TextRef) -> bool:
     return isinstance(part, Text) and not part.text.strip()
 
 
-def _is_replayed(message: Message, request: Request) -> bool:
-    return bool(message.opaque) and message.provider in request.providers
+def _can_be_sent(message: Message, request: Request) -> bool:
+    replayed = bool(message.opaque) and message.provider in request.providers
+    return replayed or not all(isinstance(part, _UNSENT) for part in message.parts)
 
 
 def _unanswered(waiting: dict[str, int]) -> Iterator[str]:
@@ -348,6 +348,7 @@ def _unanswered(waiting: dict[str, int]) -> Iterator[str]:
         yield f"messages[{index}]: the call {call!r} has no output before the model goes on"
 
 
+@functools.cache
 def _fitting(role: Role, format: str) -> tuple[type, ...]:
     match role:
         case "system":

@@ -287,12 +287,12 @@ class Runner:
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
         for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
+            performer: Performer = PERFORMERS[type(record.event)](record, self.world)  # it sees what was decided on
             scope = self._running[record.id] = anyio.CancelScope()
-            tasks.start_soon(self._perform, record, scope, name=f"{type(record.event).__name__} {record.id}")
+            where = f"{type(record.event).__name__} {record.id}"
+            tasks.start_soon(self._perform, where, performer, record, scope, name=where)
 
-    async def _perform(self, record: Recorded, scope: anyio.CancelScope) -> None:
-        performer: Performer = PERFORMERS[type(record.event)](record, self.world)
-        where = f"{type(record.event).__name__} {record.id}"
+    async def _perform(self, where: str, performer: Performer, record: Recorded, scope: anyio.CancelScope) -> None:
         outcome = None
         with scope:
             outcome = await guarded(where, performer.run)

@@ -73,7 +73,11 @@ class Process:
 
     async def _scoped(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._scope:
-            await work()
+            try:
+                await work()
+            except Exception:
+                if not self.killed:  # what the dead say as they go down, nobody hears
+                    raise
 
 
 class Ledger:

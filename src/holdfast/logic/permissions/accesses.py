@@ -13,13 +13,13 @@ from holdfast.logic.acts import Access, Command
 from holdfast.logic.permissions.book import Side
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch
-from holdfast.logic.permissions.deep import is_deep, skips_hidden
+from holdfast.logic.permissions.deep import is_deep, skips_hidden, takes_all
 from holdfast.logic.permissions.moves import carries
 from holdfast.logic.permissions.offers import path_offers
 from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, literal_end, path_pattern
 from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot, plain
 from holdfast.logic.permissions.places import critical, device, glob_meets, holds_protected, protected, sensitive
-from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by
+from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by, may_pick
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
 from holdfast.vocab.rules import Rule
 
@@ -49,7 +49,8 @@ class Touch(msgspec.Struct, frozen=True):
     @property
     def what(self) -> str:
         """In words."""
-        return f"{_DOES[self.access.kind]} {self.access.written or self.access.path or 'a file that is not known yet'}"
+        does = "changes" if self.access.rewrites else _DOES[self.access.kind]
+        return f"{does} {self.access.written or self.access.path or 'a file that is not known yet'}"
 
 
 def weigh_touch(case: Case, touch: Touch) -> Finding:
@@ -97,6 +98,8 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
 
 
 def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
+    if taken := _takes_denied(case, touch, spot):
+        return taken
     if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
         return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
     place = protected(spot, case.ground) if touch.changes else ""
@@ -224,7 +227,7 @@ def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     for rule in _about(case.book.deny, touch):
         if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
             continue
-        facts = {glob: case.ground.globs.get(glob) for glob in deep_globs(rule, spot.lexical, case.ground)}
+        facts = _facts(case, spot, rule)
         there = [
             path for glob, fact in facts.items() for path in fact or () if _is_met(case, touch, spot, rule, path, glob)
         ]
@@ -233,6 +236,30 @@ def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
             detail = f"it goes through {spot.lexical!r}, where the rule {str(rule)!r} denies something{known}"
             return Finding(touch.what, "ask", "rule", detail, "hard")
     return None
+
+
+def _takes_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
+    """A command that takes away or replaces all of a folder, and something is there that may not be edited."""
+    if not takes_all(touch.access, touch.command):
+        return None
+    for rule in case.book.deny.edits:
+        if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
+            continue
+        for glob, fact in _facts(case, spot, rule).items():
+            for path in fact or ():
+                if _is_below(path, spot) and path != glob and may_pick(touch.command, path, rule.pattern):
+                    detail = f"it changes all of {spot.lexical!r}, where the rule {str(rule)!r} denies {path!r}"
+                    return Finding(touch.what, "ask", "rule", detail, "hard")
+    return None
+
+
+def _facts(case: Case, spot: Spot, rule: Rule) -> dict[str, tuple[str, ...] | None]:
+    """What was seen below a folder of what a rule is about; None where nobody looked."""
+    return {glob: case.ground.globs.get(glob) for glob in deep_globs(rule, spot.lexical, case.ground)}
+
+
+def _is_below(path: str, spot: Spot) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in spot.both)
 
 
 def _is_met(case: Case, touch: Touch, spot: Spot, rule: Rule, path: str, glob: str) -> bool:
@@ -258,7 +285,7 @@ def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:
 
 
 def _about(side: Side, touch: Touch) -> tuple[Rule, ...]:
-    rules = (*side.reads, *side.edits) if touch.changes else side.reads
+    rules = (*side.reads, *side.edits) if touch.changes or touch.access.rewrites else side.reads
     program = touch.command.layers[-1].words[:1] if touch.command is not None and touch.command.layers else ()
     return (*rules, *side.cd) if program in (("cd",), ("pushd",)) else rules
 

@@ -1,4 +1,4 @@
-"""Commands that read everything below a folder, also what no word of theirs names."""
+"""Commands that read or take away everything below a folder, also what no word of theirs names."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -29,6 +29,9 @@ _BY_NATURE: Final = frozenset(
 """Those that go through a folder when they are given one. On a single file nothing is below it, which is seen by looking."""
 _GREPS: Final = frozenset(f"{kind}grep" for kind in ("", "e", "f", "z", "ze", "zf", "bz", "xz", "lz", "zstd", "g"))
 _PACKERS: Final = frozenset(("zcat", "gzcat", "gzip", "gunzip", "zstd", "zstdcat", "unzstd", "scp"))
+_REMOVERS: Final = frozenset(("rm", "grm"))
+_MOVERS: Final = frozenset(("mv", "gmv", "find", "gfind", "rsync"))
+"""Those that take away a folder with everything in it."""
 _GREP_VALUES: Final = "efmABCdDX"
 _RG_VALUES: Final = "ABCEMTdefjmrt"
 _GREP_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories")
@@ -54,6 +57,22 @@ def is_deep(access: Access, command: Command | None) -> bool:
             for option, _ in _options(rest, "")
         )
     return False
+
+
+def takes_all(access: Access, command: Command | None) -> bool:
+    """Whether a command takes away or replaces everything below a folder too."""
+    if command is None:
+        return False
+    if access.rewrites == "tree":
+        return True
+    name, rest = program_of(command)
+    if access.kind != "remove":
+        return False
+    if name in _REMOVERS:
+        return any(
+            option in (None, "-r", "-R") or _begins(option, ("--recursive",)) for option, _ in _options(rest, "")
+        )
+    return name in _MOVERS
 
 
 def skips_hidden(command: Command | None) -> bool:

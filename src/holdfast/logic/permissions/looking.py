@@ -1,15 +1,19 @@
 """What must be looked at before a call can be weighed, and what the search tools must not show."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
-from holdfast.logic.permissions.deep import is_deep
+from holdfast.logic.permissions.deep import is_deep, takes_all
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
 from holdfast.logic.permissions.paths import locate, plain
 from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.rules import Rule
+
+MOST_BELOW: Final = 100
+"""Patterns that are looked up for what a command takes away with a folder: no more is asked about than is found."""
 
 
 def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -20,14 +24,21 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
     found = [(access, command) for access, command in _accesses(call, ground) if access.known]
     paths = dict.fromkeys(access.path for access, _ in found if not access.glob)
     globs = dict.fromkeys(access.path for access, _ in found if access.glob)
-    denied = open_book(tuple(rules), trusted=ground.trusted).deny.reads if rules else ()
-    for access, command in found:
-        if denied and not access.glob and is_deep(access, command):
-            folder = plain(access.path, ground.os)
-            for rule in denied:
-                if path_pattern(rule, ground).may_reach_below(folder):
-                    globs.update(dict.fromkeys(deep_globs(rule, folder, ground)))
-    return tuple(paths), tuple(globs)
+    denied = open_book(tuple(rules), trusted=ground.trusted).deny
+    below = dict[str, None]()
+    for access, command in found if rules else ():
+        if not access.glob and is_deep(access, command):
+            globs.update(_below(denied.reads, access, ground))
+        elif not access.glob and len(below) < MOST_BELOW and takes_all(access, command):
+            below.update(_below(denied.edits, access, ground))
+    return tuple(paths), tuple(globs | below)
+
+
+def _below(rules: Sequence[Rule], access: Access, ground: Ground) -> dict[str, None]:
+    """The patterns that find what rules are about below a folder."""
+    folder = plain(access.path, ground.os)
+    reached = [rule for rule in rules if path_pattern(rule, ground).may_reach_below(folder)]
+    return dict.fromkeys(glob for rule in reached for glob in deep_globs(rule, folder, ground))
 
 
 def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Final
 
 from holdfast.logic.acts import Command
@@ -15,6 +16,10 @@ _NAMED: Final = frozenset(
 _AGES: Final = frozenset(("-mtime", "-atime", "-ctime", "-mmin", "-amin", "-cmin"))
 _OLDER: Final = re.compile(r"\+[1-9]\d*")
 _LARGER: Final = re.compile(r"\+[1-9]\d*[kMGTP]|0[a-zA-Z]?")
+_FOLDERS: Final = frozenset(
+    (".git", ".github", ".gitlab", ".vscode", ".idea", ".claude", ".holdfast", ".husky", ".circleci", ".config")
+)
+"""Names with a dot that are folders."""
 _NOT: Final = ("!", "-not")
 _CLASS: Final = re.compile(r"\[[!^]?\]?(?:\[:\w+:\]|[^\]])*\]")
 _WIDE_CLASS: Final = re.compile(r"\[[!^]|a-z|:(?:alnum|alpha|lower|graph|print):", re.IGNORECASE)
@@ -45,6 +50,37 @@ def is_picked(command: Command | None, spot: Spot, case: Case) -> bool:
     words = [word or "" for word in command.layers[-1].words]
     own = spot.lexical == plain(case.ground.cwd, case.ground.os)
     return own and "find" in words[0] and all(_picks(branch, spot) for branch in _branches(words[1:]))
+
+
+def may_pick(command: Command | None, path: str, rule: str) -> bool:
+    """Whether a removal that reaches a path may take it or what is below it: `find` takes only what its tests let through."""
+    words = [word or "" for word in command.layers[-1].words] if command is not None and command.layers else [""]
+    if not words[0].endswith("find") or "-delete" not in words:
+        return True
+    name = rule.rstrip("/").rpartition("/")[2]
+    if "." not in name or name in _FOLDERS or "**" in name:
+        return True  # it may be about a folder, and the tests about what is in it
+    return any(_lets_through(branch, path) for branch in _branches(words[1 : words.index("-delete")]))
+
+
+def _lets_through(tests: list[str], path: str) -> bool:
+    """Whether a file may pass tests that must all hold. A test that is not understood lets everything through."""
+    if "-empty" in tests and "-type" in tests and "d" in tests:
+        return False
+    return all(
+        before in _NOT
+        or test not in ("-name", "-iname", "-path", "-wholename")
+        or "\\" in pattern
+        or "[" in pattern
+        or fnmatchcase(
+            (path if "name" not in test or "whole" in test else path.rpartition("/")[2]).lower(), _from_here(pattern)
+        )
+        for before, test, pattern in zip(["", *tests], tests, [*tests[1:], ""], strict=False)
+    )
+
+
+def _from_here(pattern: str) -> str:
+    return f"*{pattern.lower().removeprefix('.')}" if pattern.startswith("./") else pattern.lower()
 
 
 def _is_wide(part: str) -> bool:

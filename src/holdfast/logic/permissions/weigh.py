@@ -129,7 +129,7 @@ def _looked_into(case: Case, script: Script | None) -> list[Finding]:
 
 def _unclear(case: Case) -> Finding:
     detail = f"the arguments of {case.call.tool.name} do not say what it would do"
-    return Finding(case.call.tool.name, "ask", "arguments", detail, "firm")
+    return Finding(case.call.tool.name, "ask", "arguments", detail, "hard" if case.form.kind == "shell" else "firm")
 
 
 def _hidden(case: Case) -> list[Finding]:

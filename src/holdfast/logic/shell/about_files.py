@@ -13,6 +13,7 @@ from holdfast.logic.shell.options import Line, take_apart
 from holdfast.logic.shell.scope import Field, Scope, join
 from holdfast.logic.shell.table import Program
 
+_LOOKS_AT_PATCH: Final = frozenset(("--dry-run", "-C", "--check", "--version", "-v", "--help"))
 _SHOWS: Final = re.compile(r"-[lvtZ]")
 MOST_SIDES: Final = 8
 _OLD_STYLE: Final = re.compile(r"[A-Za-z]+")
@@ -34,6 +35,16 @@ _AT: Final = ("at", "named", "cookies")
 def about_copy(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
     """Say what `cp` and its kin do: read all but the last operand, write the last."""
     return _placed(fields, program, scope, moves=False)
+
+
+def about_patch(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
+    """Say what `patch` does: without an operand, the patch names the files that it changes."""
+    line = take_apart(fields[1:], program.options)
+    effect = from_line(line, program, scope)
+    if not line.operands and _LOOKS_AT_PATCH.isdisjoint(line.unknown):
+        for folder in line.values("-d", "--directory") or [HERE]:
+            effect.touch("read", folder, scope, rewrites="tree")
+    return effect
 
 
 def about_move(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:

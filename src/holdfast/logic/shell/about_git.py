@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.logic.shell.effects import HERE, Effect, from_line, goes_deep, guessed, see
+from holdfast.logic.shell.about_git_files import given_files
+from holdfast.logic.shell.effects import HERE, Effect, from_line, goes_deep, see
 from holdfast.logic.shell.options import Line, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Program
@@ -59,7 +60,7 @@ def about_git(fields: Sequence[Field], program: Program, scope: Scope) -> Effect
     if name is None or sub is None or sub.does == "runs":
         effect.run(f"git {before.operands[0].text} is not known to only read")
         _given_commands(name, rest, effect)
-        guessed(rest, effect, scope)
+        given_files(name, rest, before.values("-C"), effect, scope)
         return effect
     _join(effect, _subcommand(name, rest, sub, scope))
     if effect.does == "runs":

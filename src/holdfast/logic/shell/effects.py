@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.logic.acts import Access, AccessKind
+from holdfast.logic.acts import Access, AccessKind, Rewrites
 from holdfast.logic.shell.options import Line, Seen, may_be_option, take_apart
 from holdfast.logic.shell.scope import Field, Scope
 from holdfast.logic.shell.table import Does, Program, words
@@ -18,6 +18,11 @@ _VARIABLE: Final = re.compile(r"\$\{?[!#]?([A-Za-z_][A-Za-z0-9_]*)")
 _STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
 _LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
 _ENDING: Final = re.compile(r"\.[A-Za-z0-9]+$")
+_MAY_CHANGE: Final = re.compile(
+    r"""["'](?:[wax]b?t?\+?b?|r[bt]?\+[bt]?)["']|(?<!stdout\.)(?<!stderr\.)write|unlink|\bremove|rmtree|rmdir|\brm(?:Sync)?\(|rename|truncate"""
+    r"""|os\.replace|shutil\.|copyFile|symlink|chmod|\bdump\(|delete|put_contents|O_(?:WRONLY|RDWR|TRUNC)|["']\+?>>?""",
+)
+"""In the text of a program, what files are changed by; also what looks like it."""
 MOST_MENTIONED: Final = 50
 _SYSTEM: Final = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+|/opt/homebrew/bin/[^/]+")
 
@@ -56,9 +61,9 @@ class Effect(msgspec.Struct):
         self.run(why)
         self.opaque = True
 
-    def touch(self, kind: AccessKind, field: Field, scope: Scope) -> None:
+    def touch(self, kind: AccessKind, field: Field, scope: Scope, *, rewrites: Rewrites = "") -> None:
         """Note that it touches the file that a word names."""
-        self.accesses += touched(kind, field, scope)
+        self.accesses += touched(kind, field, scope, rewrites=rewrites)
 
     def deepen(self) -> None:
         """Note that it reads everything below what it reads."""
@@ -67,7 +72,9 @@ class Effect(msgspec.Struct):
         ]
 
 
-def touched(kind: AccessKind, field: Field, scope: Scope, *, redirect: bool = False) -> Iterator[Access]:
+def touched(
+    kind: AccessKind, field: Field, scope: Scope, *, redirect: bool = False, rewrites: Rewrites = ""
+) -> Iterator[Access]:
     """Give the accesses to the file that a word names, one for each folder that the command may be in."""
     value = field.value
     if field.pipe or (value == "" and not redirect):
@@ -76,7 +83,7 @@ def touched(kind: AccessKind, field: Field, scope: Scope, *, redirect: bool = Fa
         yield Access(kind=kind, path="", written=field.text, redirect=redirect)
         return
     for path in scope.paths(value):
-        yield Access(kind=kind, path=path, written=field.text, glob=field.glob, redirect=redirect)
+        yield Access(kind=kind, path=path, written=field.text, glob=field.glob, redirect=redirect, rewrites=rewrites)
 
 
 def by_table(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
@@ -193,10 +200,11 @@ def guessed(fields: Sequence[Field], effect: Effect, scope: Scope) -> None:
 
 def mentioned(code: str, effect: Effect, scope: Scope) -> None:
     """Take in the paths that a program's text names in quotes, so that rules for files still hold."""
+    changes = _MAY_CHANGE.search(code) is not None
     for single, double in _STRING.findall(code)[:MOST_MENTIONED]:
         name = single or double
         if _LIKE_PATH.fullmatch(name) and not _SCHEME.match(name):
-            effect.touch("read", Field(name, name), scope)
+            effect.touch("read", Field(name, name), scope, rewrites="file" if changes else "")
 
 
 def unknown_program(fields: Sequence[Field], scope: Scope) -> Effect:

@@ -18,6 +18,7 @@ from holdfast.logic.shell.about_files import (
     about_curl,
     about_diff,
     about_move,
+    about_patch,
     about_tar,
     about_unzip,
 )
@@ -49,7 +50,7 @@ from holdfast.logic.shell.effects import (
 )
 from holdfast.logic.shell.options import take_apart
 from holdfast.logic.shell.scope import Field, Scope
-from holdfast.logic.shell.table import Program, programs, words
+from holdfast.logic.shell.table import Program, programs, rewriters, words
 
 Reader: TypeAlias = Callable[[Sequence[Field], Program, Scope], Effect]
 
@@ -72,6 +73,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "jq": about_jq,
     "make": about_make,
     "move": about_move,
+    "patch": about_patch,
     "printenv": about_printenv,
     "printf": about_printf,
     "ps": about_ps,
@@ -102,14 +104,34 @@ def effect_of(fields: Sequence[Field], scope: Scope) -> Effect:
         return Effect()
     program = programs().get("mkfs" if name.startswith("mkfs.") else name)
     if program is None or (program.by in _OWN and head != name):
-        return unknown_program(fields, scope)
-    read = _with_subcommand if program.sub and not program.by else _READERS[program.by]
-    effect = read(fields, program, scope)
+        effect = unknown_program(fields, scope)
+    else:
+        read = _with_subcommand if program.sub and not program.by else _READERS[program.by]
+        effect = read(fields, program, scope)
+    _rewritten(name, fields, effect, scope)
     if not is_system(head):
         effect.run("a program that is not the system's")
     elif effect.does == "reads" and shows_secret(fields[1:], scope):
         effect.run("it shows a secret")
     return effect
+
+
+def _rewritten(name: str, fields: Sequence[Field], effect: Effect, scope: Scope) -> None:
+    """Take in the files that a program puts something else in the place of, although it is not known as one that edits."""
+    given = list(fields[1:])
+    module = (
+        next((at for at, field in enumerate(given) if field.value == "-m"), -1) if name.startswith("python") else -1
+    )
+    if 0 <= module < len(given) - 1 and not any(field.value == "-c" for field in given[:module]):
+        name, given = given[module + 1].value or "", given[module + 2 :]
+    rewriter = rewriters().get(name[:1] + name[1:].partition("@")[0])
+    if rewriter is None or not rewriter.changes([field.value or "" for field in given]):
+        return
+    valued = False
+    for field in given:
+        if field.value and not field.value.startswith("-") and not valued:
+            effect.touch("read", field, scope, rewrites="file")
+        valued = field.value in words("rewriters", "values")
 
 
 def _asks_version(name: str, fields: Sequence[Field]) -> bool:

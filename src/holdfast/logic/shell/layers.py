@@ -29,6 +29,9 @@ _SU: Final = Options(
     "--whitelist-environment: -f --fast --session-command:script"
 )
 MOST_ENDINGS: Final = 8
+MOST_GIVEN: Final = 50
+_PLACE: Final = re.compile(r"\{(?:\d+|[./%#]{1,2}|)\}")
+"""Where `parallel` puts an argument."""
 _PARALLEL: Final = re.compile(r":{3,4}\+?")
 
 
@@ -236,14 +239,27 @@ def _parallel(fields: Sequence[Field], _scope: Scope, _source: Source) -> Step:
         (at for at, field in enumerate(fields) if field.value is not None and _PARALLEL.fullmatch(field.value)),
         len(fields),
     )
+    given = [field for field in fields[end + 1 :] if field.value is None or not _PARALLEL.fullmatch(field.value)]
     words = list(fields[1:end])
+    step.effect.scripts += given if sum(not (field.value or "").startswith("-") for field in words) < 2 else []
+    _each(words, given, step)
     while words and words[0].value is not None and words[0].value.startswith("-"):
         # Whether an option takes a value is not known: the words after it are looked at with and without the first.
         words = words[1:]
-        step.effect.scripts.append(joined(words[1:]))
-    step.effect.scripts.append(joined(words))
-    step.effect.scripts += fields[end + 1 :] if not words else []
+        _each(words[1:], given, step)
+    _each(words, given, step)
     return step
+
+
+def _each(words: Sequence[Field], given: Sequence[Field], step: Step) -> None:
+    """Take in a command for each of the arguments that it is given, in the place of `{}` or at the end."""
+    line = joined(words)
+    step.effect.scripts.append(line)
+    text = line.value if line.value is not None else line.hint
+    for field in given[:MOST_GIVEN] if words else ():
+        word = field.value if field.value is not None else field.hint or "$__"
+        filled = word.join(_PLACE.split(text))
+        step.effect.scripts.append(Field(filled if filled != text else f"{text} {word}", field.text))
 
 
 def _flock(fields: Sequence[Field], scope: Scope, _source: Source) -> Step | None:

@@ -9,7 +9,7 @@ is read by code of that name. `sub`: its subcommands, each such a table.
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Final, Literal, TypeAlias
@@ -109,6 +109,37 @@ def wrappers() -> Mapping[str, tuple[Wrapper, Options]]:
     """Give the programs that run others, by name."""
     rows = msgspec.convert(_load("wrappers"), dict[str, Wrapper])
     return {name: (row, Options(row.options)) for names, row in rows.items() for name in names.split()}
+
+
+class Rewriter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """When a program changes the files that it is given."""
+
+    needs: str = ""
+    unless: str = ""
+
+    def changes(self, words: Sequence[str]) -> bool:
+        """Whether it does so with these arguments."""
+        given = {form for word in words if word.startswith("-") for form in _forms(word)}
+        first = next((word for word in words if not word.startswith("-")), "")
+        return given.isdisjoint(self.unless.split()) and (
+            not self.needs or not (given | {first}).isdisjoint(self.needs.split())
+        )
+
+
+def _forms(option: str) -> Iterator[str]:
+    """An option as written, without its value, and each letter of a cluster."""
+    yield option
+    yield option.partition("=")[0]
+    if not option.startswith("--"):
+        yield from (f"-{letter}" for letter in option[1:])
+
+
+@cache
+def rewriters() -> Mapping[str, Rewriter]:
+    """Give the programs that change the files they are given, by name."""
+    tables = {name: row for name, row in _load("rewriters").items() if isinstance(row, dict)}
+    rows = msgspec.convert(tables, dict[str, Rewriter])
+    return {name: row for names, row in rows.items() for name in names.split()}
 
 
 @cache
