@@ -7,7 +7,9 @@ import msgspec
 import pytest
 
 from holdfast import UserError, open_session, open_store, tool
-from holdfast.export.workflow import export_workflow, from_yaml
+from holdfast.export.files import replace_file
+from holdfast.export.texts import export_text, note_export
+from holdfast.export.workflow import from_yaml
 from holdfast.export.yaml_text import to_yaml
 from holdfast.logic.state import state_of
 from holdfast.logic.turns import segment
@@ -103,7 +105,9 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
             await session.run("this one fails")
         await session.run("yes: no")
     target = tmp_path / "flow.holdfast.yaml"
-    text = await export_workflow(store, session.id, target, clock=clock)
+    text = await export_text(store, session.id, "workflow")
+    replace_file(target, text)
+    assert await note_export(store, session.id, "workflow", text, clock=clock)
     document = from_yaml(text)
     assert isinstance(document, dict)
     assert document["id"] == "sky-colour"

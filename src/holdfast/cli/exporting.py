@@ -1,7 +1,7 @@
 """`holdfast export`: a session as a document."""
 
 import functools
-from collections.abc import Awaitable, Callable
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +11,6 @@ from holdfast.cli.place import Place, placed
 
 if TYPE_CHECKING:
     from holdfast.export.files import Format
-    from holdfast.ports import EventStore
 
 FORMATS: Final = ("workflow", "json", "markdown", "html")
 NAMES: "Final[dict[str, Format]]" = {
@@ -47,9 +46,9 @@ NAMES: "Final[dict[str, Format]]" = {
 def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
     """Write a session to a file that only you can read.
 
-    The conversation as people read it (.md, .html), a workflow scaffold (.yaml), or the record of the session (.json).
-    The pages for people show the current path without secrets, shorten long results and name media; an HTML page is
-    one file, without scripts and without anything from outside.
+    The conversation as people read it (.md, .html), a workflow scaffold (.yaml), or the record of the session (.json),
+    each without secrets. The pages for people show the current path, shorten long results and name media; an HTML
+    page is one file, without scripts and without anything from outside.
     """
     import anyio
 
@@ -58,49 +57,35 @@ def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of 
 
 
 async def _export(place: Place, *, session: str, output: Path, kind: str | None) -> int:
+    import anyio.to_thread
+
     from holdfast.cli.telling import complain, say
-    from holdfast.export.files import ENDINGS
+    from holdfast.export.files import replace_file
+    from holdfast.export.texts import export_text, note_export
     from holdfast.headless import find
     from holdfast.runtime.clock import SystemClock
 
-    chosen = NAMES[kind] if kind else ENDINGS.get(output.suffix.lower())
-    if chosen is None:
-        endings = ", ".join(f"{ending} ({meant})" for ending, meant in ENDINGS.items())
-        raise click.UsageError(f"{output.name!r} does not say what to write: end it in {endings}, or give --format.")
+    chosen = _chosen(output, kind)
     async with place.opened() as store:
         meta = await find(store, session, complain)
+        text = await export_text(store, meta.id, chosen)
         if str(output) == "-":
-            await _print(chosen, store, meta.id)
-            return 0
-        text = await _exporter(chosen)(store, meta.id, output, clock=SystemClock())
-    say(f"{output}: {len(text.encode()):,} bytes of {chosen}")
+            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.flush()
+        else:
+            await anyio.to_thread.run_sync(replace_file, output, text)
+        if not await note_export(store, meta.id, chosen, text, clock=SystemClock()):
+            complain(f"{meta.id!r} is at work elsewhere, so its log does not mention this export.")
+    if str(output) != "-":
+        say(f"{output}: {len(text.encode()):,} bytes of {chosen}")
     return 0
 
 
-async def _print(kind: "Format", store: "EventStore", session: str) -> None:
-    import sys
+def _chosen(output: Path, kind: str | None) -> "Format":
+    from holdfast.export.files import format_of
+    from holdfast.vocab.errors import UserError
 
-    from holdfast.export.files import note_export
-    from holdfast.export.record import record_text
-    from holdfast.export.transcripts import page
-    from holdfast.export.workflow import workflow_text
-    from holdfast.runtime.clock import SystemClock
-
-    match kind:
-        case "workflow":
-            text = await workflow_text(store, session)
-        case "json":
-            text = await record_text(store, session)
-        case "markdown" | "html":
-            text = await page(store, session, kind)
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.buffer.flush()
-    await note_export(store, session, kind, text, clock=SystemClock())
-
-
-def _exporter(kind: str) -> Callable[..., Awaitable[str]]:
-    from holdfast.export.record import export_record
-    from holdfast.export.transcripts import export_html, export_markdown
-    from holdfast.export.workflow import export_workflow
-
-    return {"workflow": export_workflow, "json": export_record, "markdown": export_markdown, "html": export_html}[kind]
+    try:
+        return NAMES[kind] if kind else format_of(output)
+    except UserError as exc:
+        raise click.UsageError(f"{exc} Or give --format.") from exc

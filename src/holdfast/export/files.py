@@ -2,15 +2,10 @@
 
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
 
-from holdfast.logic.parts import digest
-from holdfast.ports import Clock, EventStore
-from holdfast.shelf import add_event
-from holdfast.vocab.errors import SessionBusy, UserError
-from holdfast.vocab.events import Exported
+from holdfast.vocab.errors import UserError
 
 Format = Literal["workflow", "json", "markdown", "html"]
 ENDINGS: Final[dict[str, Format]] = {
@@ -23,6 +18,15 @@ ENDINGS: Final[dict[str, Format]] = {
     ".htm": "html",
 }
 """What a file's ending says about what is written."""
+
+
+def format_of(target: Path) -> Format:
+    """What the ending of `target` asks for. Raise `UserError` when it says nothing."""
+    kind = ENDINGS.get(target.suffix.lower())
+    if kind is None:
+        endings = ", ".join(f"{ending} ({meant})" for ending, meant in ENDINGS.items())
+        raise UserError(f"{target.name!r} does not say what to write: end it in {endings}.")
+    return kind
 
 
 def replace_file(target: Path, text: str) -> None:
@@ -56,9 +60,3 @@ def _refusal(target: Path, place: Path, exc: OSError) -> str:
     if isinstance(exc, FileNotFoundError):
         return f"Cannot write {str(target)!r}: there is no folder {str(place.parent)!r}. Make it first."
     return f"Cannot write {str(target)!r}: {exc.strerror or exc}."
-
-
-async def note_export(store: EventStore, session: str, kind: Format, text: str, *, clock: Clock) -> None:
-    """Write down that `session` was exported, unless somebody is at work in it: the export is good without that."""
-    with suppress(SessionBusy):
-        await add_event(store, session, Exported(format=kind, sha256=digest(text.encode())), clock=clock)

@@ -1,7 +1,6 @@
 """Writes a session out as a page for people: Markdown, or one HTML file."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Final, Literal
 
 import anyio.to_thread
@@ -9,7 +8,6 @@ import anyio.to_thread
 from holdfast.export.dialogue import Dialogue
 from holdfast.export.dialogue_calls import Results, long_results
 from holdfast.export.dialogue_fold import Material, dialogue_of
-from holdfast.export.files import note_export, replace_file
 from holdfast.export.html_page import html_page
 from holdfast.export.markdown_page import markdown_page
 from holdfast.export.seen_text import Excerpt, excerpt
@@ -17,7 +15,7 @@ from holdfast.logic.branches import NODES
 from holdfast.logic.redact import Redactor
 from holdfast.logic.redact_given import GIVEN
 from holdfast.logic.state import state_of
-from holdfast.ports import Clock, EventStore
+from holdfast.ports import EventStore
 from holdfast.vocab.errors import BlobMissing
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.events import InputReceived, MessageInjected, ModelReplied
@@ -27,33 +25,10 @@ PageKind = Literal["markdown", "html"]
 _PAGES: Final[dict[PageKind, Callable[[Dialogue], Iterator[str]]]] = {"markdown": markdown_page, "html": html_page}
 
 
-async def export_markdown(
-    store: EventStore, session: str, target: Path, *, clock: Clock, redactor: Redactor = GIVEN
-) -> str:
-    """Write the conversation of `session` to `target` as Markdown and note it in the log; return the text."""
-    return await _export("markdown", store, session, target, clock, redactor)
-
-
-async def export_html(
-    store: EventStore, session: str, target: Path, *, clock: Clock, redactor: Redactor = GIVEN
-) -> str:
-    """Write the conversation of `session` to `target` as one HTML file and note it in the log; return the text."""
-    return await _export("html", store, session, target, clock, redactor)
-
-
 async def page(store: EventStore, session: str, kind: PageKind, *, redactor: Redactor = GIVEN) -> str:
     """The conversation of `session` as a page, without its secrets. Nothing is written."""
     material = await _gather(store, session, redactor)
     return await anyio.to_thread.run_sync(lambda: "".join(_PAGES[kind](dialogue_of(material, redactor))))
-
-
-async def _export(
-    kind: PageKind, store: EventStore, session: str, target: Path, clock: Clock, redactor: Redactor
-) -> str:
-    text = await page(store, session, kind, redactor=redactor)
-    await anyio.to_thread.run_sync(replace_file, target, text)
-    await note_export(store, session, kind, text, clock=clock)
-    return text
 
 
 async def _gather(store: EventStore, session: str, redactor: Redactor) -> Material:
