@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
 from holdfast import open_session, open_store
 from holdfast import replay as replaying
 from holdfast.ports import EventStore, FoldSnapshot
-from holdfast.replay import code_digest, load, remember, replay
+from holdfast.replay import code_digest, load, replay
 from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
+from holdfast.vocab.errors import StoreFull
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import ModelAsked
 from tests.contracts.kit import Till, call, scripted
 
 SCRIPT = (call("charge", amount=1), "paid", "two", "three", "four", "five")
@@ -69,5 +74,34 @@ async def test_no_snapshot_is_kept_of_a_small_or_unfinished_session(
     monkeypatch.setattr(replaying, "WORTH_A_SNAPSHOT", 10_000)
     async with open_session(model=scripted("x"), store=store, session_id="small") as session:
         await session.run("a")
-        await remember(store, session._world.state)
     assert await store.snapshot("small", code_digest()) is None
+
+
+async def test_a_long_session_that_dies_has_a_snapshot_of_its_last_rest(store: EventStore) -> None:
+    """Whoever opens it again folds only what came since."""
+    async with open_session(model=scripted("x", {"hang": True}), store=store, session_id="killed") as session:
+        await session.run("a")
+        while await store.snapshot("killed", code_digest()) is None:
+            await anyio.sleep(0.001)
+        at_rest = session.seq
+        async for item in session.send("b"):
+            if isinstance(item, Recorded) and isinstance(item.event, ModelAsked):
+                break
+        loaded = await load(store, "killed")
+        assert (loaded.folded, loaded.state.plain()) == (session.seq - at_rest, session.plain_state())
+
+
+class _Narrow(MemoryStore):
+    """Has no room for a cache."""
+
+    async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
+        raise StoreFull(f"No room for the snapshot of {session!r}.")
+
+
+async def test_a_snapshot_that_cannot_be_kept_disturbs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "WORTH_A_SNAPSHOT", 1)
+    store = await _Narrow.open(clock=SystemClock())
+    async with open_session(model=scripted("x", "y"), store=store, session_id="s") as session:
+        assert await session.run("a") == "x"
+        assert await session.run("b") == "y"
+    assert (await load(store, "s")).state.progress.closed

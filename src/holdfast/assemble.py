@@ -53,6 +53,7 @@ from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
 from holdfast.surroundings import WallsAround, check_walls, ground_of, looks
 from holdfast.tools.toolset import Toolset
+from holdfast.vocab.deltas import Notice
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Grant
 from holdfast.vocab.specs import ModelFacts
@@ -122,7 +123,9 @@ class _Block:
             built.belongs_to(session)
             session.on_close(built.hands.aclose)
             tasks.start_soon(living.attend, session)
-            stack.push_async_callback(_shielded, _leave, session, runner, tasks)
+            snapshots = replay.Snapshots(runner.world, prepared.covered)
+            tasks.start_soon(snapshots.attend, runner.bus.subscribe(only=Notice))
+            stack.push_async_callback(_shielded, _leave, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
             return session
 
@@ -151,10 +154,11 @@ async def _shielded(work: Callable[..., Awaitable[None]], *args: object) -> None
         await work(*args)
 
 
-async def _leave(session: Session, runner: Runner, tasks: TaskGroup) -> None:
+async def _leave(session: Session, runner: Runner, tasks: TaskGroup, snapshots: replay.Snapshots) -> None:
     try:
         await session.close("the session's block was left")
-        await replay.remember(runner.world.store, runner.world.state, runner.failure)
+        if runner.failure is None:
+            await snapshots.keep()
     finally:
         runner.end()
         tasks.cancel_scope.cancel()

@@ -46,6 +46,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     nonce: str
     model: str
     opening: tuple[Draft, ...] = ()
+    covered: int = 0
+    """Events that a snapshot covers."""
     report: ResumeReport | None = None
     announced: tuple[Item, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -191,6 +193,7 @@ async def _take_over(
         nonce=_nonce(lease, options.clock),
         model=model,
         opening=tuple(opening),
+        covered=state.progress.seq - loaded.folded,
         report=found,
         announced=notices,
         variables=variables,

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+from collections.abc import AsyncIterable
 from pathlib import Path
 from typing import Final
 
@@ -11,11 +12,14 @@ from msgspec import Struct
 
 from holdfast.logic.state import State, needs_whole_log, restore, state_of
 from holdfast.ports import EventStore, FoldSnapshot
-from holdfast.vocab.errors import HoldfastError, UserError
+from holdfast.runtime.world import World
+from holdfast.vocab.errors import StoreError, UserError
 from holdfast.vocab.specs import Trouble
 
 WORTH_A_SNAPSHOT: Final = 2_000
 """Events since the last snapshot that make a new one worth its cost."""
+GROWTH: Final = 4
+"""While a session goes on, a quarter of what the last snapshot covers must have come too: all of them together cost what a log costs."""
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -45,16 +49,32 @@ async def replay(store: EventStore, session: str, at: int | None = None) -> dict
     return state_of(session, records).plain()
 
 
-async def remember(store: EventStore, state: State, failure: HoldfastError | None = None) -> None:
-    """Keep a snapshot of the folds when it is worth it: never of a session in the middle of a turn."""
-    if failure is not None or state.progress.busy or state.progress.seq < WORTH_A_SNAPSHOT:
-        return
-    digest = code_digest()
-    kept = await store.snapshot(state.progress.session, digest)
-    if kept is None or state.progress.seq - kept.seq >= WORTH_A_SNAPSHOT:
-        content = state.snapshot()
-        taken = FoldSnapshot(tip=state.progress.tip, seq=state.progress.seq, digest=digest, content=content)
-        await store.keep_snapshot(state.progress.session, taken)
+class Snapshots:
+    """Keeps snapshots of a session's folds, so that nobody has to fold a long log again: never in the middle of a turn."""
+
+    def __init__(self, world: World, covered: int) -> None:
+        self._world = world
+        self._covered = covered
+        """The seq up to which the newest snapshot goes."""
+
+    async def attend(self, notices: AsyncIterable[object]) -> None:
+        """Keep one after a turn, whenever the log has grown enough."""
+        async for _ in notices:
+            await self.keep(more=self._covered // GROWTH)
+
+    async def keep(self, more: int = 0) -> None:
+        """Keep one when it is worth it, and `more` events came. One that cannot be kept is traced: it is only a cache."""
+        progress = self._world.state.progress
+        if progress.busy or progress.seq - self._covered < WORTH_A_SNAPSHOT + more:
+            return
+        content = self._world.state.snapshot()
+        taken = FoldSnapshot(tip=progress.tip, seq=progress.seq, digest=code_digest(), content=content)
+        try:
+            await self._world.store.keep_snapshot(progress.session, taken)
+        except StoreError as exc:
+            self._world.tap("snapshot_failed", {"problem": str(exc)})
+            return
+        self._covered = taken.seq
 
 
 async def _from_snapshot(store: EventStore, session: str) -> Loaded | None:
@@ -65,7 +85,7 @@ async def _from_snapshot(store: EventStore, session: str) -> Loaded | None:
     if not part.records or part.records[0].id != kept.tip or needs_whole_log(part.records[1:]):
         return None
     try:
-        state = restore(kept.content)
+        state = await anyio.to_thread.run_sync(restore, kept.content)
     except msgspec.DecodeError:
         return None  # a snapshot is a cache: one that cannot be read is not there
     return Loaded(state=state_of(session, part.records[1:], state), trouble=part.trouble, folded=len(part.records) - 1)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from holdfast.logic import lifecycle, results, transcript, usage
+from holdfast.logic import consent, hooking, lifecycle, progress, results, transcript, usage
 from holdfast.testing.builders import conversation, example, recorded
 from holdfast.vocab.event import Event
 from holdfast.vocab.events import EVENTS
@@ -45,3 +45,21 @@ def test_results_do_not_change_by_an_event_that_they_do_not_hear(kind: type[Even
         other.apply(record)
     one.apply(recorded(example(kind), 99))
     assert (one.turns, one.inputs, one.open) == (other.turns, other.inputs, other.open)
+
+
+def _in_a_turn() -> progress.Progress:
+    return progress.fold_all(conversation(("Hello", "Hi."), tool="Read")[:-1])
+
+
+@pytest.mark.parametrize("kind", not_in(consent.HEARS))
+def test_consent_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
+    before = consent.Consent(grants=frozenset(("a",)), rules=("Read",), taint=frozenset(("untrusted",)))
+    assert consent.fold_consent(before, recorded(example(kind), 99), _in_a_turn().calls) == before
+
+
+@pytest.mark.parametrize("kind", not_in(hooking.HEARS))
+def test_hooking_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
+    heard = hooking.OpenHook(intent="e1", event="Stop", subject="turn")
+    before = hooking.Hooking(open=(heard,), within=True)
+    here = _in_a_turn()
+    assert hooking.fold_hooking(before, recorded(example(kind), 99), here.calls, here.ended) == before

@@ -1,10 +1,12 @@
 """What a session may do without asking again, and what it has met. Read from the whole log; no rewind takes it back."""
 
+from typing import Final
+
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.open_calls import Calls, seen_as
-from holdfast.vocab.event import Recorded
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_tools import TaintMet
 from holdfast.vocab.events import (
     ChildFinished,
@@ -15,6 +17,11 @@ from holdfast.vocab.events import (
     ToolStarted,
 )
 from holdfast.vocab.specs import Taint
+
+HEARS: Final[frozenset[type[Event]]] = frozenset(
+    (PermissionAnswered, GrantsCleared, ToolStarted, ChildStarted, Started, ChildFinished, TaintMet)
+)
+"""The events that change it."""
 
 
 class Consent(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -183,3 +183,5 @@ _FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each f
     Opened: lambda f, e: replace(f, compacting=None),
     CompactionUndone: lambda f, e: replace(_elsewhere(f, e.guess, e.messages), tried=True),
 }
+HEARS: Final = frozenset(_FOLDS)
+"""The events that change it."""

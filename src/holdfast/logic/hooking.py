@@ -14,7 +14,7 @@ from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.matching import select
 from holdfast.logic.open_calls import Calls, EndedCall
 from holdfast.logic.policy import Policy
-from holdfast.vocab.event import Draft, Recorded
+from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.event_tools import HookFinished, HookStarted
 from holdfast.vocab.events import (
@@ -29,6 +29,23 @@ from holdfast.vocab.events import (
     TurnStarted,
 )
 
+HEARS: Final[frozenset[type[Event]]] = frozenset(
+    (
+        HookStarted,
+        HookFinished,
+        MessageInjected,
+        InputTaken,
+        InputDropped,
+        ResultIgnored,
+        TurnStarted,
+        TurnCompleted,
+        Opened,
+        Started,
+        HistoryCleared,
+        Compacted,
+    )
+)
+"""The events that change it."""
 SESSION: Final = "session"
 """The subject of hooks that are about the session as a whole."""
 OF_TURN: Final = frozenset(("UserPromptSubmit", "PostToolBatch", "Stop"))

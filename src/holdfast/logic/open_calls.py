@@ -284,3 +284,5 @@ _FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  #
     TaintMet: _judged_again,
     TurnCompleted: lambda calls, r, e: (),
 }
+HEARS: Final = frozenset(_FOLDS)
+"""The events that change it."""

@@ -4,18 +4,19 @@
 """
 
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import cache, reduce
 from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.consent import Consent, fold_consent
-from holdfast.logic.fill import Fill, fold_fill
-from holdfast.logic.hooking import Hooking, fold_hooking
-from holdfast.logic.open_calls import EndedCall, OpenCall, fold_calls
-from holdfast.logic.purse import Purse, fold_purse
-from holdfast.logic.trying import Trying, fold_trying
+from holdfast.logic import consent, fill, hooking, open_calls, purse, trying
+from holdfast.logic.consent import Consent
+from holdfast.logic.fill import Fill
+from holdfast.logic.hooking import Hooking
+from holdfast.logic.open_calls import EndedCall, OpenCall
+from holdfast.logic.purse import Purse
+from holdfast.logic.trying import Trying
 from holdfast.vocab.event import Delivery, Event, Recorded, Stop
 from holdfast.vocab.event_files import RestoreFinished, RestoreStarted
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
@@ -137,21 +138,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def fold(progress: Progress, record: Recorded) -> Progress:
     """`progress` after `record`."""
-    change = _FOLDS.get(type(record.event))
+    kind = type(record.event)
+    change = _FOLDS.get(kind)
     changes = change(progress, record, record.event) if change else {}
-    return replace(
-        progress,
-        seq=record.seq,
-        at=record.at,
-        tip=record.id,
-        fill=fold_fill(progress.fill, record),
-        trying=fold_trying(progress.trying, record),
-        purse=fold_purse(progress.purse, record),
-        consent=fold_consent(progress.consent, record, progress.calls),
-        hooks=fold_hooking(progress.hooks, record, progress.calls, progress.ended),
-        calls=fold_calls(progress.calls, record),
-        **changes,
-    )
+    for field, part in _listeners(kind):
+        changes[field] = part(progress, record)
+    return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
@@ -160,6 +152,22 @@ def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Prog
 
 
 Change = dict[str, object]
+Part = Callable[[Progress, Recorded], object]
+
+_PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
+    ("fill", fill.HEARS, lambda p, r: fill.fold_fill(p.fill, r)),
+    ("trying", trying.HEARS, lambda p, r: trying.fold_trying(p.trying, r)),
+    ("purse", purse.HEARS, lambda p, r: purse.fold_purse(p.purse, r)),
+    ("consent", consent.HEARS, lambda p, r: consent.fold_consent(p.consent, r, p.calls)),
+    ("hooks", hooking.HEARS, lambda p, r: hooking.fold_hooking(p.hooks, r, p.calls, p.ended)),
+    ("calls", open_calls.HEARS, lambda p, r: open_calls.fold_calls(p.calls, r)),
+)
+"""The fields that are folds of their own, and the events that each hears."""
+
+
+@cache
+def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
+    return tuple((field, part) for field, hears, part in _PARTS if kind in hears)
 
 
 def _started(_: Progress, __: Recorded, event: Started) -> Change:

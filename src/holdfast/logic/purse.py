@@ -146,3 +146,5 @@ _FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  #
     BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
     BudgetAnswered: _answered,
 }
+HEARS: Final = frozenset(_FOLDS)
+"""The events that change it."""

@@ -13,7 +13,7 @@ from holdfast.logic.results import Inputs, Results, TurnResult
 from holdfast.logic.transcript import Transcript, TranscriptSnapshot
 from holdfast.logic.usage import UsageTotals
 from holdfast.vocab.deltas import Notice
-from holdfast.vocab.event import Recorded
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_instructions import InstructionsRead, NotesShown
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.event_tools import FileSeen, OutputKept
@@ -24,7 +24,9 @@ SHAPE: Final = 1
 """Raise it when the form of a snapshot changes in a way that the digest of the types does not show."""
 
 
-_FORGETS: Final = (Compacted, CompactionUndone, HistoryCleared, Rewound)
+_KEEPS: Final = frozenset((SlotWritten, FileSeen, OutputKept, InstructionsRead, NotesShown))
+"""Events whose newest word on a thing counts."""
+_FORGETS: Final = frozenset((Compacted, CompactionUndone, HistoryCleared, Rewound))
 """After these nobody knows what the model still has before it."""
 
 
@@ -97,19 +99,26 @@ class State:
             self.transcript.apply(record)
         if kind in results.HEARS:
             self.results.apply(record)
-        if isinstance(record.event, SlotWritten):
-            self.slots[record.event.owner] = record.event
-        elif isinstance(record.event, FileSeen):
-            self.seen[record.event.path] = record.event.version
-        elif isinstance(record.event, OutputKept):
-            self.outputs[record.event.output] = record.event.sha256
-        elif isinstance(record.event, InstructionsRead):
-            self.instructions = record.event.sha256
-        elif isinstance(record.event, NotesShown):
-            self.notes[record.event.path] = record.event.sha256
-        elif isinstance(record.event, _FORGETS) or _is_abandoned(record):
+        if kind in _KEEPS:
+            self._keep(record.event)
+        elif kind in _FORGETS or (kind is TurnCompleted and _is_abandoned(record)):
             self.notes = {}
         return notices
+
+    def _keep(self, event: Event) -> None:
+        match event:
+            case SlotWritten():
+                self.slots[event.owner] = event
+            case FileSeen():
+                self.seen[event.path] = event.version
+            case OutputKept():
+                self.outputs[event.output] = event.sha256
+            case InstructionsRead():
+                self.instructions = event.sha256
+            case NotesShown():
+                self.notes[event.path] = event.sha256
+            case _:
+                raise AssertionError(event)
 
     def outline(self, records: Iterable[Recorded]) -> None:
         """Bring the outline up to date."""

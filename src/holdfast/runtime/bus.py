@@ -20,8 +20,9 @@ CAPACITY: Final = 16_384
 class Subscription:
     """One listener's view of the stream: an async iterator that ends when the bus closes."""
 
-    def __init__(self, bus: "Bus", capacity: int, after: int) -> None:
+    def __init__(self, bus: "Bus", capacity: int, after: int, only: type[Item] | None) -> None:
         self._bus = bus
+        self._only = only
         self._ring: deque[Item] = deque()
         self._capacity = capacity
         self._sleeping: anyio.Event | None = None
@@ -63,6 +64,10 @@ class Subscription:
 
     def push(self, items: Iterable[Item]) -> None:
         """Add items; forget everything waiting when there is no room."""
+        if self._only is not None:
+            items = [item for item in items if isinstance(item, self._only)]
+            if not items:
+                return
         self._ring.extend(items)
         if len(self._ring) > self._capacity:
             self._missed += len(self._ring)
@@ -94,9 +99,9 @@ class Bus:
         self._subscriptions: list[Subscription] = []
         self._closed = False
 
-    def subscribe(self, *, after: int = 0, capacity: int = CAPACITY) -> Subscription:
-        """Listen from now on; `after` is the last seq the listener knows."""
-        subscription = Subscription(self, capacity, after)
+    def subscribe(self, *, after: int = 0, capacity: int = CAPACITY, only: type[Item] | None = None) -> Subscription:
+        """Listen from now on; `after` is the last seq the listener knows. With `only`, nothing else wakes it."""
+        subscription = Subscription(self, capacity, after, only)
         if self._closed:
             subscription.end()
         else:
