@@ -1,6 +1,7 @@
 """How full the context is."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -56,6 +57,9 @@ def tokens_of(parts: Iterable[DurablePart]) -> int:
     return MESSAGE + sum(map(_tokens, parts))
 
 
+_name_tokens = lru_cache(256)(estimate_text)  # a session has few tools, and calls them often
+
+
 def _tokens(part: object) -> int:
     match part:
         case Text() | Reasoning():
@@ -63,7 +67,7 @@ def _tokens(part: object) -> int:
         case TextRef():
             return part.tokens
         case ToolCall():
-            return CALL + estimate_text(part.name) + estimate_text(part.args)
+            return CALL + _name_tokens(part.name) + estimate_text(part.args)
         case ToolResult():
             return sum(map(_tokens, part.content))
         case MediaRef() | MediaLink():

@@ -1,6 +1,7 @@
 """What became of each input and each turn, over the whole log: a rewind does not undo an answer that was given."""
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -25,26 +26,6 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.messages import DurablePart, InputPart, TextRef, ToolCall, text_of
 from holdfast.vocab.specs import Usage
-
-HEARS: Final[frozenset[type[Event]]] = frozenset(
-    (
-        InputReceived,
-        InputDropped,
-        InputTaken,
-        TurnStarted,
-        TurnCompleted,
-        ModelReplied,
-        ModelFailed,
-        Compacted,
-        CallJudged,
-        PermissionAnswered,
-        HookFinished,
-        ToolFinished,
-        ChildFinished,
-        ChildPaused,
-    )
-)
-"""The events that results are made of."""
 
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -129,58 +110,72 @@ class Results:
 
     def apply(self, record: Recorded) -> None:
         """Take an event in."""
-        event = record.event
-        match event:
-            case InputReceived():
-                self._received(event)
-            case InputDropped() if record.by == "hook" and self.open:  # its turn says why
-                self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
-            case InputDropped():
-                self.inputs.dropped.update(event.inputs)
-            case TurnStarted():
-                self.open = record.id
-                self.turns[record.id] = TurnResult(turn=record.id, number=event.number, started=record.at)
-            case InputTaken():
-                self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
-            case ModelReplied() if self.open:
-                self._calls, self._asked = {call.id: call for call in calls_of(event)}, {}
-                said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
-                self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
-                self._spend(event.usage, event.cost)
-            case ModelFailed() | Compacted():
-                self._spend(event.usage, event.cost)
-            case ChildPaused():
-                self._child_spent(event)
-            case CallJudged(decision="ask"):
-                self._asked[event.call] = event
-            case CallJudged(decision="deny"):
-                self._deny(event.call, event.detail, halted=False)
-            case HookFinished(event="PreToolUse", args=args) if args and event.subject in self._calls:
-                self._calls[event.subject] = replace(self._calls[event.subject], args=args)
-            case PermissionAnswered(allowed=True, args=args) if args and event.call in self._calls:
-                self._calls[event.call] = replace(self._calls[event.call], args=args)
-            case HookFinished(event="PermissionRequest", decision="deny"):
-                self._deny(event.subject, event.reason or "a hook refused it", halted=False)
-            case PermissionAnswered(allowed=False):
-                self._deny(event.call, event.message or "refused", halted=event.nobody)
-            case ToolFinished():
-                self._over(event.call, event.outcome, event.code)
-            case ChildFinished():
-                self._child_spent(event)
-                self._over(event.call, event.outcome)
-            case TurnCompleted():
-                self._change(
-                    outcome=event.outcome,
-                    stop_reason=event.stop_reason,
-                    code=event.code,
-                    message=event.message,
-                    ended=record.at,
-                )
-                self.open, self._calls, self._children = "", {}, {}
-            case _:
-                pass
+        change = _FOLDS.get(type(record.event))
+        if change is not None:
+            change(self, record, record.event)
 
-    def _received(self, event: InputReceived) -> None:
+    def _dropped(self, record: Recorded, event: InputDropped) -> None:
+        if record.by == "hook" and self.open:  # its turn says why
+            self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
+        else:
+            self.inputs.dropped.update(event.inputs)
+
+    def _started(self, record: Recorded, event: TurnStarted) -> None:
+        self.open = record.id
+        self.turns[record.id] = TurnResult(turn=record.id, number=event.number, started=record.at)
+
+    def _taken(self, _: Recorded, event: InputTaken) -> None:
+        self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))
+
+    def _replied(self, _: Recorded, event: ModelReplied) -> None:
+        if self.open:
+            self._calls, self._asked = {call.id: call for call in calls_of(event)}, {}
+            said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
+            self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
+            self._spend(event.usage, event.cost)
+
+    def _paid(self, _: Recorded, event: ModelFailed | Compacted) -> None:
+        self._spend(event.usage, event.cost)
+
+    def _judged(self, _: Recorded, event: CallJudged) -> None:
+        if event.decision == "ask":
+            self._asked[event.call] = event
+        elif event.decision == "deny":
+            self._deny(event.call, event.detail, halted=False)
+
+    def _answered(self, _: Recorded, event: PermissionAnswered) -> None:
+        if not event.allowed:
+            self._deny(event.call, event.message or "refused", halted=event.nobody)
+        elif event.args and event.call in self._calls:
+            self._calls[event.call] = replace(self._calls[event.call], args=event.args)
+
+    def _hooked(self, _: Recorded, event: HookFinished) -> None:
+        if event.event == "PreToolUse" and event.args and event.subject in self._calls:
+            self._calls[event.subject] = replace(self._calls[event.subject], args=event.args)
+        elif event.event == "PermissionRequest" and event.decision == "deny":
+            self._deny(event.subject, event.reason or "a hook refused it", halted=False)
+
+    def _tool_over(self, _: Recorded, event: ToolFinished) -> None:
+        self._over(event.call, event.outcome, event.code)
+
+    def _child_paused(self, _: Recorded, event: ChildPaused) -> None:
+        self._child_spent(event)
+
+    def _child_over(self, _: Recorded, event: ChildFinished) -> None:
+        self._child_spent(event)
+        self._over(event.call, event.outcome)
+
+    def _completed(self, record: Recorded, event: TurnCompleted) -> None:
+        self._change(
+            outcome=event.outcome,
+            stop_reason=event.stop_reason,
+            code=event.code,
+            message=event.message,
+            ended=record.at,
+        )
+        self.open, self._calls, self._children = "", {}, {}
+
+    def _received(self, _: Recorded, event: InputReceived) -> None:
         self.inputs.parts[event.input] = event.parts
         if event.display:
             self.inputs.displays[event.input] = event.display
@@ -229,3 +224,23 @@ class Results:
                 offers=asked.offers if asked else (),
             )
             self._change(denials=(*self.turns[self.open].denials, denial))
+
+
+_FOLDS: Final[dict[type[Event], Callable[[Results, Recorded, Any], None]]] = {  # Any: each takes its own event
+    InputReceived: Results._received,
+    InputDropped: Results._dropped,
+    InputTaken: Results._taken,
+    TurnStarted: Results._started,
+    TurnCompleted: Results._completed,
+    ModelReplied: Results._replied,
+    ModelFailed: Results._paid,
+    Compacted: Results._paid,
+    CallJudged: Results._judged,
+    PermissionAnswered: Results._answered,
+    HookFinished: Results._hooked,
+    ToolFinished: Results._tool_over,
+    ChildFinished: Results._child_over,
+    ChildPaused: Results._child_paused,
+}
+HEARS: Final = frozenset(_FOLDS)
+"""The events that results are made of."""
