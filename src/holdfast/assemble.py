@@ -53,7 +53,6 @@ from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
 from holdfast.surroundings import WallsAround, check_walls, ground_of, looks
 from holdfast.tools.toolset import Toolset
-from holdfast.vocab.deltas import Notice
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Grant
 from holdfast.vocab.specs import ModelFacts
@@ -122,9 +121,8 @@ class _Block:
             )
             built.belongs_to(session)
             session.on_close(built.hands.aclose)
-            tasks.start_soon(living.attend, session)
             snapshots = replay.Snapshots(runner.world, prepared.covered)
-            tasks.start_soon(snapshots.attend, runner.bus.subscribe(only=Notice))
+            tasks.start_soon(living.attend, session, snapshots)
             stack.push_async_callback(_shielded, _leave, session, runner, tasks, snapshots)
             self._stack = stack.pop_all()
             return session

@@ -8,6 +8,7 @@ from holdfast.extensions.lifecycle import ExtensionContext, Extensions, Started
 from holdfast.logic.report import ResumeReport
 from holdfast.opening import Prepared
 from holdfast.options import Options
+from holdfast.replay import Snapshots
 from holdfast.session import Session
 from holdfast.vocab.errors import IllegalTransition
 from holdfast.vocab.event import Draft, Recorded
@@ -48,15 +49,16 @@ class Living:
         """What whoever opens a new session should know; a resume has it in its report."""
         return () if resumed else self._started.notes
 
-    async def attend(self, session: Session) -> None:
-        """Put the state of extensions away after each turn, and the instructions together again after each compaction."""
+    async def attend(self, session: Session, snapshots: Snapshots) -> None:
+        """Put the state of extensions and a snapshot away after each turn, and the instructions together again after each compaction."""
         await session.note(*(Draft(event=fault) for fault in self._started.faults))
         session.on_close(lambda: self._put_away(session))
-        subscription = session.subscribe()
+        subscription = session.subscribe(only=Recorded)
         try:
             async for item in subscription:
                 if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
                     await self._put_away(session)
+                    await snapshots.rest()
                 elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.kit is not None:
                     await session.kit.renew()
         except IllegalTransition:  # it was closed between two looks

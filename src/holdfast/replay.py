@@ -2,7 +2,6 @@
 
 import functools
 import hashlib
-from collections.abc import AsyncIterable
 from pathlib import Path
 from typing import Final
 
@@ -57,10 +56,9 @@ class Snapshots:
         self._covered = covered
         """The seq up to which the newest snapshot goes."""
 
-    async def attend(self, notices: AsyncIterable[object]) -> None:
-        """Keep one after a turn, whenever the log has grown enough."""
-        async for _ in notices:
-            await self.keep(more=self._covered // GROWTH)
+    async def rest(self) -> None:
+        """Keep one between two turns, when the log has grown enough."""
+        await self.keep(more=self._covered // GROWTH)
 
     async def keep(self, more: int = 0) -> None:
         """Keep one when it is worth it, and `more` events came. One that cannot be kept is traced: it is only a cache."""

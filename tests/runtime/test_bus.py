@@ -22,6 +22,14 @@ async def test_two_listeners_hear_the_same_in_order() -> None:
     assert heard[0] == heard[1] == [record(1), TextDelta(text="x", after=1), record(2)]
 
 
+async def test_a_listener_to_one_kind_hears_nothing_else() -> None:
+    bus = Bus()
+    events = bus.subscribe(capacity=2, only=Recorded)
+    bus.publish(TextDelta(text="x", after=1) for _ in range(9))
+    bus.publish([record(1), TextDelta(text="x", after=1)])
+    assert [events.take(), events.take()] == [record(1), None]
+
+
 async def test_a_slow_listener_is_told_where_it_lost_track_and_others_are_not_disturbed() -> None:
     bus = Bus()
     slow, quick = bus.subscribe(capacity=3), bus.subscribe()

@@ -11,7 +11,7 @@ from holdfast.logic.context import estimate
 from holdfast.logic.policy import compaction_share
 from holdfast.logic.pricing import check_priced
 from holdfast.logic.transcript import Transcript, transcript_of
-from holdfast.runtime.bus import Subscription
+from holdfast.runtime.bus import Item, Subscription
 from holdfast.runtime.following import follow
 from holdfast.runtime.hearing import heard, told
 from holdfast.runtime.kept_files import Files, Ready
@@ -226,9 +226,12 @@ class Changing(Reading):
             subscription.close()
         raise self._runner.failure or UserError(f"Session {self.id!r} was closed.")
 
-    def subscribe(self, *, after: int | None = None) -> Subscription:
-        """Listen to everything from now on. A listener that is too slow gets a `Lagged` and reads `events` from there."""
-        return self._runner.bus.subscribe(after=self.seq if after is None else after)
+    def subscribe(self, *, after: int | None = None, only: type[Item] | None = None) -> Subscription:
+        """Listen to everything from now on, or to one kind of item: `Recorded`, a delta, `Notice`.
+
+        A listener that is too slow gets a `Lagged` and reads `events` from there.
+        """
+        return self._runner.bus.subscribe(after=self.seq if after is None else after, only=only)
 
     async def events(self, after: int = 0) -> tuple[Recorded, ...]:
         """The log after seq `after`."""
