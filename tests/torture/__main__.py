@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parts, missing = _load(asked.names or PARTS)
     if asked.list:
         return _list(parts, missing)
-    state = Path(asked.state)
+    state = Path(asked.state).resolve()
     state.mkdir(parents=True, exist_ok=True)
     done = _done(state, asked.seed, asked.scale)
     if all(name in done for name in parts):

@@ -14,6 +14,7 @@ import anyio.to_thread
 from holdfast.assemble import open_session
 from holdfast.logic.shapes import RULES, check_shape
 from holdfast.ports import Model, ModelReply, ModelRequest, Tool, ToolContext
+from holdfast.providers.around import ModelAround
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.replay import replay
 from holdfast.session import Session
@@ -21,7 +22,6 @@ from holdfast.tools.define import tool
 from holdfast.vocab.deltas import Delta, Lagged, StoreWaiting
 from holdfast.vocab.errors import LeaseLost, SessionBusy, StoreError, TurnError
 from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import ModelFacts
 from tests.torture.orders import Order, Word
 
 Say = Callable[[Word], None]
@@ -121,35 +121,21 @@ def acknowledged(order: Order, record: Recorded) -> Word:
     return Word(life=order.life, kind="event", seq=record.seq, id=record.id, text=type(record.event).__name__)
 
 
-class Watched:
+class Watched(ModelAround):
     """A model that looks at each request with the shape rules of all four formats before it passes it on."""
 
     def __init__(self, inner: Model, complain: Callable[[str], None]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._complain = complain
-
-    @property
-    def name(self) -> str:
-        """As it is written in the log."""
-        return self._inner.name
-
-    @property
-    def format(self) -> str:
-        """The format of the model behind."""
-        return self._inner.format
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of the wrapped model."""
-        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Check, then ask."""
         for format in RULES:
             for broken in check_shape(format, request.messages):
                 self._complain(f"request for {format}: {broken}"[:2000])
-        async for item in self._inner.ask(request):
-            yield item
+        async with self._asked(request) as stream:
+            async for item in stream:
+                yield item
 
 
 def make_tools(folder: Path, chance: random.Random) -> list[Tool]:

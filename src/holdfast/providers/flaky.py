@@ -1,7 +1,7 @@
 """A model that fails on purpose: wraps another one and hurts its streams, the same way each time."""
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import anyio
@@ -10,9 +10,9 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from holdfast.ports import Clock, Model, ModelReply, ModelRequest
+from holdfast.providers.around import ModelAround
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ErrorKind, ProviderError
-from holdfast.vocab.specs import ModelFacts
 
 FaultKind = Literal["error", "cut", "double", "stall"]
 
@@ -66,7 +66,7 @@ def seeded(seed: int, *, rate: float = 0.3, kinds: tuple[FaultKind, ...] = ("err
     return plan
 
 
-class FlakyModel:
+class FlakyModel(ModelAround):
     """Passes on what `inner` streams, hurt by a plan.
 
     The plan goes by the request's position, so a restart changes nothing. Attempts that it fails are not counted in the
@@ -74,32 +74,16 @@ class FlakyModel:
     """
 
     def __init__(self, inner: Model, faults: FaultPlan, *, clock: Clock | None = None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._faults = faults
         self._clock = clock
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._inner.name
-
-    @property
-    def format(self) -> str:
-        """The wire format of the wrapped model."""
-        return self._inner.format
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of the wrapped model."""
-        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer as the wrapped model does, or as the plan says."""
         fault = self._faults(request.position)
         failed = sum(1 for position in range(request.position) if (each := self._faults(position)) and each.fails)
-        stream = self._inner.ask(replace(request, position=request.position - failed))
         passed = 0
-        try:
+        async with self._asked(replace(request, position=request.position - failed)) as stream:
             async for item in stream:
                 if fault is not None and (passed == fault.after or isinstance(item, ModelReply)):
                     if fault.kind == "cut":
@@ -110,9 +94,6 @@ class FlakyModel:
                     fault = None
                 passed += 1
                 yield item
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
 
     async def _suffer(self, fault: Fault) -> None:
         if fault.kind == "error":

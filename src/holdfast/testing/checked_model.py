@@ -5,53 +5,34 @@ model = CheckedModel(ScriptedModel.of([...]))
 assert model.broken == []
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from holdfast.logic.shapes import RULES, check_shape
 from holdfast.ports import Model, ModelReply, ModelRequest
+from holdfast.providers.around import ModelAround
 from holdfast.vocab.deltas import Delta
-from holdfast.vocab.specs import ModelFacts
 
 FORMATS: Final = tuple(RULES)
 
 
-class CheckedModel:
+class CheckedModel(ModelAround):
     """Passes every request on and collects what a provider would refuse."""
 
     def __init__(self, inner: Model, *, formats: Sequence[str] = FORMATS) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._formats = tuple(formats)
         self.requests: list[ModelRequest] = []
         """Everything that was asked, in order."""
         self.broken: list[str] = []
         """`format: rule: where` for each rule that a request broke."""
 
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._inner.name
-
-    @property
-    def format(self) -> str:
-        """The wire format of the wrapped model."""
-        return self._inner.format
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of the wrapped model."""
-        return self._inner.facts
-
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Check the request, then answer as the wrapped model does."""
         self.look_at(request)
-        stream = self._inner.ask(request)
-        try:
+        async with self._asked(request) as stream:
             async for item in stream:
                 yield item
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
 
     def look_at(self, request: ModelRequest) -> None:
         """Remember a request and what is wrong with it."""

@@ -6,18 +6,19 @@ finds.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal, TypeVar
 
 import anyio
 import msgspec
 
 from holdfast.ports import EventStore, Model, ModelReply, ModelRequest, Tool, ToolContext, ToolOutput
+from holdfast.providers.around import ModelAround
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.testing.crash_store import NO_BLOBS, WrappedStore
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import Lease, ModelFacts, Owner, ToolSpec
+from holdfast.vocab.specs import Lease, Owner, ToolSpec
 
 T = TypeVar("T")
 When = Literal["before", "after"]
@@ -138,39 +139,20 @@ class MortalStore(WrappedStore):
         self._process.check()
 
 
-class MortalModel:
+class MortalModel(ModelAround):
     """A model that a dead process cannot ask."""
 
     def __init__(self, inner: Model, process: Process) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._process = process
-
-    @property
-    def name(self) -> str:
-        """The name of the wrapped model."""
-        return self._inner.name
-
-    @property
-    def format(self) -> str:
-        """The wire format of the wrapped model."""
-        return self._inner.format
-
-    @property
-    def facts(self) -> ModelFacts:
-        """What is known of the wrapped model."""
-        return self._inner.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer as the wrapped model does."""
         self._process.check()
-        stream = self._inner.ask(request)
-        try:
+        async with self._asked(request) as stream:
             async for item in stream:
                 self._process.check()
                 yield item
-        finally:
-            if isinstance(stream, AsyncGenerator):
-                await stream.aclose()
 
 
 class MortalTool:
