@@ -1,4 +1,4 @@
-"""`make torture`, as people run it: from the folder they are in, and once more after it was done."""
+"""`make torture`, as people run it: from the folder they are in."""
 
 import os
 import subprocess
