@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 
@@ -38,7 +38,7 @@ from holdfast.models import Models
 from holdfast.offspring import agent_runner, child_opener
 from holdfast.opening import Prepared, prepare
 from holdfast.options import DEFAULT, Options, default_store_url, takes_options
-from holdfast.ports import EventStore, Model, Trace
+from holdfast.ports import EventStore, Model, Tool, Trace
 from holdfast.providers.local.profile import profile_of
 from holdfast.reloading import Relisten, Reloading
 from holdfast.runtime.bus import Bus
@@ -52,6 +52,7 @@ from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
 from holdfast.stores.urls import open_store
 from holdfast.surroundings import WallsAround, check_walls, ground_of, looks
+from holdfast.tools.bounded import BoundedTool
 from holdfast.tools.toolset import Toolset
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Grant
@@ -330,8 +331,16 @@ def _toolset(options: Options, model: str, hands: Hands, kit: Kit | None) -> Too
     brought = () if kit is None else (*kit_tools(kit), *(kit.servers.tools if kit.servers is not None else ()))
     own = () if options.only_tools else (*hands.tools(), *brought)
     fitting = (each for each in own if profile is None or each.spec.name in profile.tools)
-    found = Toolset.of(*fitting, *(options.tools or ()))
+    found = Toolset.of(*fitting, *_bounded(options, hands))
     return found if options.tool_names is None else found.only(options.tool_names)
+
+
+def _bounded(options: Options, hands: Hands) -> Iterator[Tool]:
+    """The tools that were given; those of our own keep within bounds by themselves."""
+    keep = None if options.only_tools else hands.outputs.keep  # nothing would read it
+    for each in options.tools or ():
+        limit = options.tool_output_chars
+        yield each if limit is None or not hasattr(each, "spec") else BoundedTool(each, limit, keep)
 
 
 def _keeper(project: str, cwd: str) -> KeepRules:

@@ -97,6 +97,8 @@ class Options(Struct, frozen=True, kw_only=True):
     machine: Machine | None = None
     idle_timeout_s: float | None = 120.0
     tool_timeout_s: float | None = 900.0
+    tool_output_chars: int | None = 30_000
+    """Characters of a result of `tools` that the model is shown: its beginning and its end. The whole is kept; None shows all of it."""
     patience_s: float = 30.0
     lease_ttl_s: float = 15.0
     clock: Clock = field(default_factory=SystemClock)

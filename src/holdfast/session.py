@@ -133,7 +133,7 @@ class Session(Commanding):
 
         The model gets `prompt`; people are shown `display` and `UserPromptSubmit` hooks `raw`, where they are given. While a turn runs,
         inputs wait in the order in which they came, at most `queue_limit` of them; with `replaces`, this one takes the place of the
-        one that waits last.
+        one that waits last. What a model or a tool says meanwhile, in the turn before, is left out; its events are not.
         """
         if self.kit is not None and not self.is_running:
             await self.kit.keep_fresh()
@@ -142,6 +142,7 @@ class Session(Commanding):
         known = self._world.state.results.inputs
         subscription = self._runner.bus.subscribe(after=self.seq)
         waits = self.is_running and self.is_paused
+        behind = self.is_running and event.delivery == "queue"
         try:
             if name not in known.parts:
                 await self._enqueue(event, blobs, replaces=replaces)
@@ -154,7 +155,7 @@ class Session(Commanding):
             if waits and self.is_paused:  # it is queued behind a turn that nothing happens in
                 return
             turn = known.turn_of.get(name, "")
-            async for item in follow_input(subscription, self._world.store, self.id, name, turn):
+            async for item in follow_input(subscription, self._world.store, self.id, name, turn, behind=behind):
                 yield item
         finally:
             subscription.close()

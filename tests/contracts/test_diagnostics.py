@@ -51,7 +51,7 @@ class Home:
         self.url = f"sqlite://{folder / 's.db'}"
 
     async def run(self, model: Model, *prompts: str, **options: Any) -> Session:
-        given = {"tools": [look, fetch], "only_tools": True, "session_id": "s1", **options}
+        given = {"tools": [look, fetch], "only_tools": True, "session_id": "s1", "tool_output_chars": None, **options}
         async with open_session(store=self.url, model=model, cwd=self.folder, **given) as session:
             for prompt in prompts:
                 await session.run(prompt)

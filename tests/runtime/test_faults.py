@@ -1,13 +1,16 @@
 """What breaks around a session is recorded and breaks nothing else."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 
-from holdfast import TurnFailed, tool
+from holdfast import TurnFailed, open_session, tool
 from holdfast.ports import ToolOutput
 from holdfast.vocab.deltas import ToolOutputDelta
+from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.events import FaultCaught, ToolFinished
-from holdfast.vocab.messages import text_of
+from holdfast.vocab.messages import ToolResult, text_of
 from holdfast.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted, stream, talk
 
@@ -100,10 +103,33 @@ async def test_long_output_becomes_a_blob_and_reaches_the_model_whole() -> None:
         """Say a lot."""
         return ToolOutput(text="0123456789" * 10_000 + "END")
 
-    async with talk(call("long"), {"expect": {"contains": "9END"}, "text": "read"}, tools=[long]) as session:
+    async with talk(
+        call("long"), {"expect": {"contains": "9END"}, "text": "read"}, tools=[long], tool_output_chars=None
+    ) as session:
         assert await session.run("go") == "read"
         finished = next(r.event for r in await session.events() if isinstance(r.event, ToolFinished))
         assert type(finished.content[0]).__name__ == "TextRef"
+
+
+@pytest.mark.contract("RB-5")
+async def test_a_long_result_is_shown_in_part_and_can_be_read_whole(tmp_path: Path) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 10_001))
+
+    @tool(effect="pure")
+    async def long() -> str:
+        """Say a lot."""
+        return text
+
+    replies = (call("long"), {"expect": {"contains": "line 10000"}, "text": "read"})
+    async with open_session(model=scripted(*replies), tools=[long], store=None, cwd=tmp_path) as session:
+        assert await session.run("go") == "read"
+        (result,) = [part for message in session.history for part in message.content if isinstance(part, ToolResult)]
+        shown = text_of(result.content)
+        assert len(shown) < 30_200
+        assert "characters are left out here" in shown
+        assert "ReadOutput" in shown
+        (kept,) = [r.event for r in await session.events() if isinstance(r.event, OutputKept)]
+        assert (await session.store.blob(kept.sha256)).decode() == text
 
 
 async def test_a_very_long_answer_is_returned_whole() -> None:

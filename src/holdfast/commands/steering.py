@@ -111,13 +111,16 @@ async def permissions(call: CommandCall) -> CommandResult:
     if call.args.strip():
         return usage(call, "[clear]")
     lines = [f"{rule.decision:<6}{rule}  ({rule.source})" for rule in session.rules]
-    granted = ", ".join(session.approved_tools) or "nothing"
+    ruled = {rule.partition("(")[0] for rule in session.approved_rules}
+    alone = [f"{tool}, as it was seen" for tool in session.approved_tools if tool not in ruled]
+    granted = "; ".join((*session.approved_rules, *alone)) or "nothing"
     return CommandResult(
         message="\n".join((f"Mode {session.permission_mode}.", *lines, f"Allowed for this session: {granted}.")),
         data={
             "mode": session.permission_mode,
             "rules": [{"decision": rule.decision, "rule": str(rule), "source": rule.source} for rule in session.rules],
             "approvedTools": list(session.approved_tools),
+            "approvedRules": list(session.approved_rules),
         },
     )
 

@@ -36,6 +36,7 @@ TABLE: Final[dict[tuple[LifecycleState | None, Trigger], Row]] = {
     ("Persisted", "resume"): ("Resumed", ("SessionResumeStarted",)),
     ("Resumed", "resume"): ("Resumed", ("SessionResumeStarted",)),
     ("Closed", "resume"): ("Resumed", ("SessionResumeStarted",)),
+    ("Closed", "close"): ("Closed", ()),
     ("Idle", "close"): ("Closed", ("SessionClosed",)),
     ("Active", "close"): ("Closed", ("SessionClosed",)),
     ("Persisted", "close"): ("Closed", ("SessionClosed",)),

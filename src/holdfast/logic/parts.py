@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.tokens import estimate_text
-from holdfast.vocab.errors import Bug
+from holdfast.vocab.errors import Bug, UserError
 from holdfast.vocab.event import Event
 from holdfast.vocab.event_files import ContentsKept, FileKept, RestoreStarted, TreeKept
 from holdfast.vocab.event_instructions import InstructionsRead
@@ -85,12 +85,21 @@ def _kept(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
 
 
 def storable(event: Event) -> Event:
-    """`event` as it can be written: lone surrogates, which no encoding has, become question marks."""
+    """`event` as it will be read back: what is live and what is replayed are the same. Lone surrogates become question marks.
+
+    Raise `UserError` when it could not be read back: values are not looked at where they are made.
+    """
     try:
-        msgspec.json.encode(event)
-    except UnicodeEncodeError:
+        return _read_back(event)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"A {type(event).__name__} like this cannot be written down: {exc}.") from exc
+
+
+def _read_back(event: Event) -> Event:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(event), type=type(event))
+    except UnicodeEncodeError:  # no encoding has them
         return msgspec.convert(_cleaned(msgspec.to_builtins(event)), type(event))
-    return event
 
 
 def clean(text: str) -> str:

@@ -51,7 +51,7 @@ class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     refused: str = ""
     """The person said no, in these words."""
     guessed: tuple[str, int] = ("", 0)
-    """The newest model call that did not stop in time, and what was counted for it."""
+    """The newest model call that was stopped, and what was counted for it: its reply may still come."""
     children: tuple[tuple[str, int], ...] = ()
     """Child sessions and what each has spent so far, as its own log says."""
 
@@ -82,8 +82,8 @@ def _settled(purse: Purse, _: Recorded, event: ModelReplied | ModelFailed | Comp
 
 def _replied(purse: Purse, record: Recorded, event: ModelReplied) -> Purse:
     settled = _settled(purse, record, event)
-    silent = event.stop == "interrupted" and not event.parts and event.cost
-    return replace(settled, guessed=(record.cause, event.cost)) if silent else settled
+    unfinished = event.stop == "interrupted" and event.cost
+    return replace(settled, guessed=(record.cause, event.cost)) if unfinished else settled
 
 
 def _child(purse: Purse, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> Purse:

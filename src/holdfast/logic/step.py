@@ -22,6 +22,7 @@ from holdfast.vocab.events import (
     INTENTS,
     CallInspected,
     ChildFinished,
+    Closed,
     InputDropped,
     Interrupted,
     ModelFailed,
@@ -35,7 +36,7 @@ from holdfast.vocab.events import (
 from holdfast.vocab.ids import event_id
 
 MOST_EVENTS: Final = 10_000
-"""More events than any step can need: past it, `decide` is going round in circles."""
+"""More events than `decide` can have to say in one step: past it, it is going round in circles."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,7 @@ def settle(progress: Progress, arrived: Iterable[Draft], policy: Policy | None, 
     for draft in arrived:
         if accepted := accept(progress, draft):
             write(accepted)
-    most = MOST_EVENTS + 20 * len(progress.calls)
+    most = len(records) + MOST_EVENTS + 20 * len(progress.calls)
     while drafts := decide(progress, policy) if policy is not None else ():
         for draft in drafts:
             write(draft)
@@ -87,6 +88,8 @@ def accept(p: Progress, draft: Draft) -> Draft | None:
         case InputDropped(inputs=("*",)):
             waiting = tuple(queued.input for queued in p.queue)
             return replace(draft, event=InputDropped(inputs=waiting)) if waiting else None
+        case Closed() if p.closed:
+            return None
         case StopDeadlinePassed():
             return draft if p.stopping and p.stopping == draft.cause else None
         case InputDropped():

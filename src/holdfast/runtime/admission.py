@@ -3,16 +3,17 @@
 A post that cannot be written now fails alone, and whoever sent it is told why.
 """
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.parts import storable
 from holdfast.logic.state import State
 from holdfast.runtime.inbox import Post
-from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflict
-from holdfast.vocab.event import Draft
+from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflict, UserError
+from holdfast.vocab.event import By, Draft
 from holdfast.vocab.event_files import CheckpointsPurged, RestoreStarted
 from holdfast.vocab.event_limits import CompactionStarted, CompactionUndone
-from holdfast.vocab.events import HistoryCleared, InputReceived, MessageInjected, Rewound
+from holdfast.vocab.events import FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
 from holdfast.vocab.messages import InputPart
 
 BETWEEN_TURNS = (
@@ -22,26 +23,49 @@ BETWEEN_TURNS = (
 """Events that change the history, or the files, under a turn's feet."""
 
 
-def admit(posts: list[Post], state: State) -> list[Post]:
-    """The posts that may be written now, without the input that is there already; the others are answered with their error."""
+def admit(posts: list[Post], state: State, *, opening: bool = False) -> list[Post]:
+    """The posts that may be written now, without the input that is there already; the others are answered with their error.
+
+    While the `opening` is not written, what the dead process was at is still in the state, and nobody is at it.
+    """
     received: dict[str, tuple[InputPart, ...]] = {}
     admitted: list[Post] = []
     for post in posts:
-        error = _refusal(post, state, received)
+        error = _unreadable(post) or _refusal(post, state, received, opening=opening)
         if error is None:
-            post.drafts = tuple(draft for draft in map(_storable, post.drafts) if not _repeats(draft, state, received))
+            post.drafts = tuple(draft for draft in post.drafts if not _repeats(draft, state, received))
+            admitted.append(post)
+        elif post.committed is None:  # nobody waits to be told
+            post.drafts = (
+                Draft(event=FaultCaught(where="what was to be written", kind=type(error).__name__, message=str(error))),
+            )
             admitted.append(post)
         else:
             post.answer(error)
     return admitted
 
 
-def _storable(draft: Draft) -> Draft:
-    event = storable(draft.event)
-    return draft if event is draft.event else replace(draft, event=event)
+def written(draft: Draft) -> Draft:
+    """`draft` as it will be read back. Raise `UserError` when it could not be."""
+    try:
+        msgspec.convert(draft.by, By)
+        msgspec.convert(draft.cause, str)
+    except msgspec.ValidationError as exc:
+        raise UserError(f"Nothing can be written down as said by {draft.by!r}: {exc}.") from exc
+    return replace(draft, event=storable(draft.event))
 
 
-def _refusal(post: Post, state: State, received: dict[str, tuple[InputPart, ...]]) -> HoldfastError | None:
+def _unreadable(post: Post) -> HoldfastError | None:
+    try:
+        post.drafts = tuple(map(written, post.drafts))
+    except UserError as exc:
+        return exc
+    return None
+
+
+def _refusal(
+    post: Post, state: State, received: dict[str, tuple[InputPart, ...]], *, opening: bool
+) -> HoldfastError | None:
     for draft in post.drafts:
         event = draft.event
         if isinstance(event, BETWEEN_TURNS) and state.progress.turn is not None:
@@ -49,7 +73,7 @@ def _refusal(post: Post, state: State, received: dict[str, tuple[InputPart, ...]
             return IllegalTransition(
                 f"A turn of session {session!r} is going on. Wait for it, abort it, or finish it first."
             )
-        if isinstance(event, CompactionStarted) and state.progress.compacting:
+        if isinstance(event, CompactionStarted) and state.progress.compacting and not opening:
             return IllegalTransition(f"Session {state.progress.session!r} is being compacted already.")
         if isinstance(event, RestoreStarted | CheckpointsPurged) and state.progress.restore is not None:
             return IllegalTransition(f"Files of session {state.progress.session!r} are being put back already.")

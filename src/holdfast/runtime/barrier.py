@@ -1,14 +1,18 @@
 """The barrier: the only place that catches everything.
 
 It stands around performers, hooks, extensions and subscribers, whose code is not ours. What it catches is returned, and whoever called it
-must record it; nothing vanishes. Cancellation passes through, and so does a keyboard interrupt; a `SystemExit` does not: a tool that
-wraps a program's `main` must not end ours.
+must record it; nothing vanishes. A cancellation of ours passes through, and so does a keyboard interrupt. A `SystemExit` does not: a tool
+that wraps a program's `main` must not end ours. Nor does a cancellation that nobody here asked for: a tool that waits for a task which
+somebody else cancelled has failed, and must not take the session with it.
 """
 
+import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import anyio
+import anyio.lowlevel
 import msgspec
 
 T = TypeVar("T")
@@ -27,6 +31,18 @@ async def guarded(where: str, work: Callable[[], Awaitable[T]]) -> T | Fault:
     """The result of `work`, or the fault that it ended in."""
     try:
         return await work()
-    except (Exception, SystemExit) as exc:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as exc:
+        if isinstance(exc, anyio.get_cancelled_exc_class()):
+            await anyio.lowlevel.checkpoint_if_cancelled()  # raises when it is us who are to end
+            if _is_cancelled():
+                raise
         trace = "".join(traceback.format_exception(exc, limit=-8))
         return Fault(where=where, kind=type(exc).__name__, message=str(exc) or type(exc).__name__, trace=trace)
+
+
+def _is_cancelled() -> bool:
+    """Whether somebody cancelled this task itself, without a scope of anyio's."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,14 +1,16 @@
 """Following a session: every event in order, however slow the follower, with the deltas between them while it keeps up."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Final
 
 from holdfast.ports import EventStore
 from holdfast.runtime.bus import Item, Subscription
-from holdfast.vocab.deltas import Lagged, Notice
+from holdfast.vocab.deltas import Lagged, Notice, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import BudgetAnswered
 from holdfast.vocab.events import InputDropped, InputTaken, TurnCompleted
 
+_STREAMED: Final = (TextDelta, ReasoningDelta, ToolArgsDelta, ToolOutputDelta)
 Tell = Callable[[Lagged], Awaitable[None]]
 
 
@@ -28,13 +30,16 @@ async def follow(
 
 
 async def follow_input(
-    subscription: Subscription, store: EventStore, session: str, input_id: str, turn: str = ""
+    subscription: Subscription, store: EventStore, session: str, input_id: str, turn: str = "", *, behind: bool = False
 ) -> AsyncIterator[Item]:
     """Everything until the turn that answers `input_id` is over, the notices of its end included.
 
-    `turn` is that turn when the input was taken before, perhaps by a process that died.
+    `turn` is that turn when the input was taken before, perhaps by a process that died. What is streamed `behind` whose turn it waits
+    is not for whoever asked.
     """
     async for item in follow(subscription, store, session):
+        if behind and not turn and isinstance(item, _STREAMED):
+            continue
         yield item
         match item:
             case Recorded(event=InputTaken(inputs=inputs)) if input_id in inputs:

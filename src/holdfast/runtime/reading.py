@@ -153,7 +153,7 @@ class Reading:
     @property
     def is_compacting(self) -> bool:
         """Whether the conversation is being made shorter."""
-        return bool(self._world.state.progress.compacting)
+        return bool(self._world.state.progress.compacting) and not self._runner.opening
 
     @property
     def turns(self) -> tuple[TurnResult, ...]:
@@ -167,8 +167,18 @@ class Reading:
 
     @property
     def approved_tools(self) -> tuple[str, ...]:
-        """The tools with a call that is allowed for the whole session."""
-        return tuple(sorted({grant.partition("#")[0] for grant in self._world.state.progress.consent.grants}))
+        """The tools with a call, or a rule about their calls, that is allowed for the whole session."""
+        consent = self._world.state.progress.consent
+        calls, rules = (
+            (grant.partition("#")[0] for grant in consent.grants),
+            (rule.partition("(")[0] for rule in consent.rules),
+        )
+        return tuple(sorted({*calls, *rules}))
+
+    @property
+    def approved_rules(self) -> tuple[str, ...]:
+        """The rules that were granted for the whole session, as people write them."""
+        return self._world.state.progress.consent.rules
 
     @property
     def taint(self) -> tuple[Taint, ...]:

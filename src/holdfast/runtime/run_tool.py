@@ -7,6 +7,7 @@ import anyio.to_thread
 
 from holdfast.logic.parts import clean, make_durable
 from holdfast.ports import Confinement, Tool, ToolOutput
+from holdfast.runtime.admission import written
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import ToolOutputDelta
@@ -33,6 +34,8 @@ class RunTool:
         self._shown: list[str] = []
         self._size = 0
         self._checking = False
+        self._ended = False
+        """Whether the tool has let go."""
         self._went: list[str] = []
         """The files that the tool has read or written."""
         self._walls: Confinement | None = None
@@ -81,7 +84,7 @@ class RunTool:
         """Write an event with the next commit."""
         if isinstance(event, FileSeen):
             self._went.append(event.path)
-        self._world.inbox.note(Draft(event=event, cause=self._id))
+        self._world.inbox.note(written(Draft(event=event, cause=self._id)))
 
     async def emit(self, event: Event) -> None:
         """Write an event and return when it is durable."""
@@ -91,6 +94,12 @@ class RunTool:
 
     async def run(self) -> Outcome:
         """Run the tool; a lost run of a reconcilable tool is looked for first."""
+        try:
+            return await self._run()
+        finally:
+            self._ended = True
+
+    async def _run(self) -> Outcome:
         tool = self._world.tools.get(self._started.name)
         if tool is None:
             return self._finish(
@@ -119,8 +128,9 @@ class RunTool:
         return Outcome((*finished.drafts, *said), finished.blobs)  # in this order: a log cut between them tells again
 
     def stopped(self) -> Outcome:
-        """What it had shown when it was told to stop."""
-        return self._finish("interrupted", self._partial("Stopped by the person."), code="interrupted")
+        """What it had shown when it was told to stop; it may not have let go yet."""
+        why = "Stopped by the person." if self._ended else "Stopped by the person; it did not answer in time."
+        return self._finish("interrupted", self._partial(why), code="interrupted")
 
     def failed(self, fault: Fault) -> Outcome:
         """A tool that raises has failed; the session has not."""

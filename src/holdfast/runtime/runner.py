@@ -17,13 +17,13 @@ from holdfast.logic.lifecycle import Lifecycle, move
 from holdfast.logic.policy import Policy
 from holdfast.logic.step import Step, settle
 from holdfast.ports import Trace
-from holdfast.runtime.admission import admit
+from holdfast.runtime.admission import admit, written
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Bus, Item
 from holdfast.runtime.hearing import all_heard, heard
 from holdfast.runtime.inbox import Post
 from holdfast.runtime.performers import PERFORMERS
-from holdfast.runtime.world import Performer, World
+from holdfast.runtime.world import Outcome, Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.event import Draft, Recorded
@@ -35,10 +35,13 @@ from holdfast.vocab.events import (
     FaultCaught,
     Interrupted,
     ModelAsked,
+    ModelFailed,
+    ModelReplied,
     Opened,
     ResultIgnored,
     StopDeadlinePassed,
     ToolFinished,
+    TurnCompleted,
 )
 from holdfast.vocab.specs import Lease, ModelFacts
 
@@ -78,7 +81,7 @@ class Runner:
         self.nonce = nonce
         self._trace = trace
         self._patience_s = patience_s
-        self._running: dict[str, anyio.CancelScope] = {}
+        self._running: dict[str, tuple[Performer, anyio.CancelScope]] = {}
         self._ending = False
         self._deltas = 0
         self._streamed: list[str] = []
@@ -146,7 +149,7 @@ class Runner:
 
     @property
     def streamed(self) -> str:
-        """What the model has said since the last commit."""
+        """What the model has said in the call that is going on."""
         return "".join(self._streamed)
 
     async def close(self, reason: str) -> None:
@@ -178,7 +181,7 @@ class Runner:
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
     async def _step(self, tasks: TaskGroup) -> None:
-        posts = self._taken = admit(self.world.inbox.drain(), self.world.state)
+        posts = self._taken = admit(self.world.inbox.drain(), self.world.state, opening=bool(self.opening))
         step = self._settle(posts)
         if step.records:
             try:
@@ -261,7 +264,10 @@ class Runner:
                     self._heard(hook.event, hook.subject, None)
         self.wrote = True
         self._deltas = 0
-        self._streamed.clear()
+        if any(
+            isinstance(record.event, ModelAsked | ModelReplied | ModelFailed | TurnCompleted) for record in step.records
+        ):
+            self._streamed.clear()
         self._trace.position(self.world.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
@@ -283,19 +289,20 @@ class Runner:
     def _perform_intents(self, step: Step, tasks: TaskGroup) -> None:
         for record in step.records:
             if isinstance(record.event, Interrupted):
-                for scope in self._running.values():
+                for _, scope in self._running.values():
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
         for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
             performer: Performer = PERFORMERS[type(record.event)](record, self.world)  # it sees what was decided on
-            scope = self._running[record.id] = anyio.CancelScope()
+            scope = anyio.CancelScope()
+            self._running[record.id] = performer, scope
             where = f"{type(record.event).__name__} {record.id}"
             tasks.start_soon(self._perform, where, performer, record, scope, name=where)
 
     async def _perform(self, where: str, performer: Performer, record: Recorded, scope: anyio.CancelScope) -> None:
         outcome = None
         with scope:
-            outcome = await guarded(where, performer.run)
+            outcome = await guarded(where, lambda: _brought(performer))
         del self._running[record.id]
         if outcome is None:
             outcome = performer.stopped()
@@ -307,8 +314,21 @@ class Runner:
         self.world.inbox.post(*outcome.drafts, blobs=outcome.blobs)
 
     async def _declare_stopped(self, interrupt: str) -> None:
+        """Wait no longer for what does not stop: what it has shown until now is all that is known of it."""
         await self.world.clock.sleep(STOP_DEADLINE_S)
+        progress = self.world.state.progress
+        if progress.stopping == interrupt:
+            for intent in (progress.asking, *(call.intent for call in progress.calls if call.phase == "running")):
+                if intent in self._running:
+                    known = self._running[intent][0].stopped()
+                    self.world.inbox.post(*known.drafts, blobs=known.blobs)
         self.world.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
+
+
+async def _brought(performer: Performer) -> Outcome:
+    """What a performer brings home, when it can be written down; else that is its fault."""
+    outcome = await performer.run()
+    return replace(outcome, drafts=tuple(map(written, outcome.drafts)))
 
 
 def _in_hand(posts: list[Post]) -> list[Draft]:

@@ -26,7 +26,7 @@ DATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "cost": ("inputTokens", "outputTokens", "costMicrocents", "budgetMicrocents"),
         "usage": ("inputTokens", "outputTokens", "costMicrocents", "budgetMicrocents"),
         "context": ("usedTokens", "maxTokens", "usedPercentage"),
-        "permissions": ("mode", "rules", "approvedTools"),
+        "permissions": ("mode", "rules", "approvedTools", "approvedRules"),
         "skills": ("skills",),
         "agents": ("agents",),
         "hooks": ("hooks",),
