@@ -42,6 +42,7 @@ LAYERS: dict[str, int] = {
     "assemble": 6,
     "selfhosting": 6,
     "shelf": 6,
+    "storing": 6,
     "replay": 6,
     "view": 7,
     "export": 7,

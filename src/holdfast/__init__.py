@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holdfast.hooks import hook
     from holdfast.ports import Answer, EventStore, Model, Question, Tool, ToolContext, ToolOutput
     from holdfast.session import Session
-    from holdfast.stores.urls import open_store
+    from holdfast.storing import open_store
     from holdfast.terminal_prompt import terminal_prompt
     from holdfast.tools.define import tool
     from holdfast.tools.edit import edit_file
@@ -52,7 +52,7 @@ _HOME: Final = {
     "ToolContext": "ports",
     "ToolOutput": "ports",
     "Session": "session",
-    "open_store": "stores.urls",
+    "open_store": "storing",
     "terminal_prompt": "terminal_prompt",
     "tool": "tools.define",
     "edit_file": "tools.edit",

@@ -31,7 +31,7 @@ from holdfast.listening import Listening
 from holdfast.living import Living
 from holdfast.logic.acts import Ground
 from holdfast.logic.hooks.spec import HookSpec
-from holdfast.logic.parts import digest
+from holdfast.logic.parts import clean, digest
 from holdfast.logic.permissions import rule_about
 from holdfast.logic.variables import filled_in
 from holdfast.models import Models
@@ -296,7 +296,7 @@ def _listening(
 def _told(options: Options, prepared: Prepared) -> str:
     """The instructions of a session that looks around at nothing."""
     added = filled_in(options.append_system_prompt, prepared.variables)
-    return "\n\n".join(filter(None, (options.system_prompt or BASE, added)))
+    return clean("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
 
 def _world(
@@ -340,7 +340,7 @@ def _bounded(options: Options, hands: Hands) -> Iterator[Tool]:
     keep = None if options.only_tools else hands.outputs.keep  # nothing would read it
     for each in options.tools or ():
         limit = options.tool_output_chars
-        yield each if limit is None or not hasattr(each, "spec") else BoundedTool(each, limit, keep)
+        yield each if limit is None else BoundedTool(each, limit, keep)
 
 
 def _keeper(project: str, cwd: str) -> KeepRules:

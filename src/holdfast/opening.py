@@ -13,13 +13,14 @@ from holdfast import replay, shelf
 from holdfast.ceilings import wanted_budget
 from holdfast.listening import mark_of
 from holdfast.logic.lifecycle import move
-from holdfast.logic.parts import storable
+from holdfast.logic.parts import clean, storable
 from holdfast.logic.report import ResumeReport, report
 from holdfast.logic.state import State
 from holdfast.logic.variables import secret_variable
 from holdfast.options import Options
 from holdfast.ports import Clock, EventStore, Machine, MachineMismatch, Slot
 from holdfast.providers.resolve import full_name
+from holdfast.runtime.admission import written
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Item
 from holdfast.runtime.hooks.means import marks
@@ -31,7 +32,7 @@ from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreErro
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.event_tools import ScopeChanged
-from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Started
+from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
 from holdfast.vocab.specs import Lease, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
@@ -90,15 +91,15 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         version=VERSION,
         taint=options.taint,
     )
-    lease = await store.lease(session, owner, options.lease_ttl_s)
-    nonce = _nonce(lease, options.clock)
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
-    budget = wanted_budget(options, state)
+    first = [storable(event) for event in (started, wanted_budget(options, state)) if event is not None]
+    lease = await store.lease(session, owner, options.lease_ttl_s)
+    nonce = _nonce(lease, options.clock)
     now = options.clock.now()
     records = tuple(
-        Recorded(seq=seq, id=event_id(nonce, seq), at=now, by="user", event=storable(event))
-        for seq, event in enumerate(filter(None, (started, budget)), start=1)
+        Recorded(seq=seq, id=event_id(nonce, seq), at=now, by="user", event=event)
+        for seq, event in enumerate(first, start=1)
     )
     try:
         await store.append(lease, 0, records)
@@ -181,6 +182,8 @@ async def _take_over(
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
     if options.permission_mode is not None and options.permission_mode != state.progress.mode:
         opening.append(Draft(event=ModeChanged(mode=options.permission_mode), by="user"))
+    if options.name and options.name != state.meta.name:
+        opening.append(Draft(event=Renamed(name=options.name), by="user"))
     if options.fs_scope is not None and options.fs_scope != state.progress.scope:
         opening.append(Draft(event=ScopeChanged(scope=options.fs_scope), by="user"))
     if (budget := wanted_budget(options, state)) is not None:
@@ -192,7 +195,7 @@ async def _take_over(
         lease=lease,
         nonce=_nonce(lease, options.clock),
         model=model,
-        opening=tuple(opening),
+        opening=tuple(map(written, opening)),
         covered=state.progress.seq - loaded.folded,
         report=found,
         announced=notices,
@@ -236,6 +239,10 @@ async def _attach(machine: Machine | None, state: State) -> tuple[str, ...]:
 def _situation(options: Options) -> tuple[SessionContext, str]:
     """The context of a new session, checked, and the root of its project."""
     cwd = Path(options.cwd).expanduser().absolute()
+    if clean(str(cwd)) != str(cwd):
+        raise UserError(
+            f"The name of the working folder {str(cwd)!r} is not UTF-8: nobody could find it again. Rename it."
+        )
     if not cwd.is_dir():
         raise UserError(f"The working folder {str(cwd)!r} does not exist.")
     root = project_root(cwd)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, ParamSpec, TypeVar, get_args
 
+import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.hooks.spec import HookSpec
@@ -166,6 +167,11 @@ def checked(options: Options) -> Options:
     if wrong := [rule for rule in given if not isinstance(rule, Rule)]:
         raise UserError(f"{wrong[0]!r} is not a rule. Write Rule.parse('allow', {str(wrong[0])!r}).")
     compaction_share(options.auto_compact)
+    _check_kinds(options)
+    if options.fork and options.resume is None:
+        raise UserError("fork=True copies a session: say which with resume=ID.")
+    if options.resume is not None and options.session_id is not None and not options.fork:
+        raise UserError("resume=ID goes on under its own id. Give session_id with fork=True, or leave it out.")
     if options.max_messages is not None and options.max_messages < 1:
         raise UserError(f"max_messages is {options.max_messages}. Give a number from 1 on, or None for no limit.")
     if options.max_session_turns < 0:
@@ -173,6 +179,29 @@ def checked(options: Options) -> Options:
             f"max_session_turns is {options.max_session_turns}. Give a number of turns; 0 means the default."
         )
     return options
+
+
+def _check_kinds(options: Options) -> None:
+    """Refuse what is of the wrong kind where anybody would only find out later."""
+    for name in ("resume", "session_id"):
+        if not isinstance(given := getattr(options, name), str | None):
+            raise UserError(f"{name} is {given!r}. Give the id as text.")
+    for name in ("name", "agent", "parent"):
+        if not isinstance(given := getattr(options, name), str):
+            raise UserError(f"{name} is {given!r}. Give it as text.")
+    if not isinstance(options.store, str | None) and not hasattr(options.store, "append"):
+        raise UserError(f"{options.store!r} is not a store. Give a URL, such as 'sqlite:///folder/file.db', or None.")
+    if not isinstance(options.model, str | None) and not hasattr(options.model, "ask"):
+        raise UserError(
+            f"{options.model!r} is not a model. Write 'provider:model', or give an object that can be asked."
+        )
+    for each in options.tools or ():
+        if not hasattr(each, "spec"):
+            raise UserError(f"{each!r} is not a tool. Put @tool on the function.")
+    try:
+        msgspec.json.encode(options.parameters)
+    except (TypeError, ValueError) as exc:
+        raise UserError(f"The parameters cannot be sent: {exc}.") from exc
 
 
 def default_store_url() -> str:

@@ -92,7 +92,7 @@ def storable(event: Event) -> Event:
     try:
         return _read_back(event)
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as exc:
-        raise UserError(f"A {type(event).__name__} like this cannot be written down: {exc}.") from exc
+        raise UserError(f"{type(event).__name__} cannot be written down like this: {exc}.") from exc
 
 
 def _read_back(event: Event) -> Event:

@@ -10,7 +10,7 @@ from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
 from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.event_tools import Todo
-from holdfast.vocab.events import ModelChanged, SlotWritten
+from holdfast.vocab.events import ModeChanged, ModelChanged, Renamed, SlotWritten
 from holdfast.vocab.messages import SessionMessage, text_of
 from holdfast.vocab.specs import Mode, ModelFacts, Taint, Usage
 
@@ -50,8 +50,9 @@ class Reading:
 
     @property
     def name(self) -> str:
-        """The session's name; empty when it has none."""
-        return self._world.state.meta.name
+        """The session's name; empty when it has none. A name given at the opening counts before it is written."""
+        changes = [draft.event.name for draft in self._runner.opening if isinstance(draft.event, Renamed)]
+        return changes[-1] if changes else self._world.state.meta.name
 
     @property
     def model(self) -> str:
@@ -61,8 +62,9 @@ class Reading:
 
     @property
     def permission_mode(self) -> Mode:
-        """The mode that calls are judged in."""
-        return self._world.state.progress.mode
+        """The mode that calls are judged in, also when the opening that says so is not written yet."""
+        changes = [draft.event.mode for draft in self._runner.opening if isinstance(draft.event, ModeChanged)]
+        return changes[-1] if changes else self._world.state.progress.mode
 
     @property
     def state(self) -> LifecycleState:
