@@ -105,6 +105,7 @@ class _Block:
             built = await _built(options, store, trace, prepared, find, facts, stack)
             built.reloads(given, options)
             runner = built.runner
+            living.belongs_to(runner.world)
             tasks = runner.world.tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
@@ -147,7 +148,7 @@ def _alone(group: BaseException) -> BaseException:
     return group
 
 
-async def _shielded(work: Callable[..., Awaitable[None]], *args: object) -> None:
+async def _shielded(work: Callable[..., Awaitable[object]], *args: object) -> None:
     """Clean up even when the block was cancelled."""
     with anyio.CancelScope(shield=True):
         await work(*args)

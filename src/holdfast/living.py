@@ -1,6 +1,7 @@
 """What goes on beside the conversation of an open session: extensions that live with it, and instructions that are kept true."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -9,8 +10,9 @@ from holdfast.logic.report import ResumeReport
 from holdfast.opening import Prepared
 from holdfast.options import Options
 from holdfast.replay import Snapshots
+from holdfast.runtime.world import World
 from holdfast.session import Session
-from holdfast.vocab.errors import IllegalTransition
+from holdfast.vocab.errors import IllegalTransition, StoreFull, StoreUnavailable
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.events import TurnCompleted
@@ -37,9 +39,23 @@ class Living:
         )
         self._started = await self._extensions.start(tuple(options.extensions), prepared.state.slots, context)
 
-    async def stop(self) -> None:
-        """Let go of them."""
-        await self._extensions.stop()
+    async def stop(self) -> tuple[str, ...]:
+        """Let go of them; say what went wrong. Once is enough."""
+        return await self._extensions.stop()
+
+    def belongs_to(self, world: World) -> None:
+        """Put the state of extensions away in the commit that ends a turn, and let go of them when the last event is written."""
+        if not self._extensions.active:
+            return
+
+        async def put_away() -> tuple[Draft, ...]:
+            return await self._extensions.drafts(world.state.slots)
+
+        async def let_go() -> None:
+            for problem in await self.stop():
+                world.tap("extension_failed", {"problem": problem})
+
+        world.put_away, world.let_go = put_away, let_go
 
     def reported(self, report: ResumeReport | None) -> ResumeReport | None:
         """The report of a resume, with those that are missing or failed."""
@@ -67,4 +83,5 @@ class Living:
             subscription.close()
 
     async def _put_away(self, session: Session) -> None:
-        await session.note(*await self._extensions.drafts())
+        with suppress(StoreFull, StoreUnavailable):  # what is not in the log yet is put away after the next turn
+            await session.note(*await self._extensions.drafts(session.slots))

@@ -182,6 +182,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Neutral names, those of `PARAMETERS`; an adapter says them in its provider's words and leaves out what the model cannot do."""
     position: int = 0
     """Replies and failed attempts in the session's whole log before this one."""
+    place: int | None = None
+    """Those of them that were this model's own, where several models take part."""
     purpose: Literal["turn", "summary"] = "turn"
     """Whether a turn asks or a compaction does."""
     tap: Tap | None = None

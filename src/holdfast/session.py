@@ -116,7 +116,10 @@ class Session(Commanding):
         if result is None and self.is_paused:
             raise self._paused()
         if result is None:
-            raise TurnInterrupted("The input was dropped before its turn began.", turn="")
+            raise self._without_turn(name)
+        if result.outcome == "abandoned":
+            why = "Its turn was given up after a crash, so there is no answer. Send it again under another input id."
+            raise TurnInterrupted(why, turn=result.turn, text=result.text)
         return self._checked(await self._whole(result))
 
     async def send(
@@ -210,6 +213,7 @@ class Session(Commanding):
 
     async def close(self, reason: str = "", *, drain_s: float = 0.0) -> None:
         """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Once is enough."""
+        self._ending = True
         async with self._closing:
             if not self._closed:
                 await self._close(reason, drain_s)
@@ -280,6 +284,15 @@ class Session(Commanding):
                 raise TurnFailed(result.message, turn=result.turn, reason=result.code, text=result.text)
             case _:
                 raise TurnInterrupted(result.message or "The turn was interrupted.", turn=result.turn, text=result.text)
+
+    def _without_turn(self, name: str) -> TurnInterrupted:
+        if name in self._world.state.results.inputs.dropped:
+            return TurnInterrupted("The input was dropped before its turn began.", turn="")
+        return TurnInterrupted(
+            f"The session was closed before the turn of input {name!r} began. The input is kept: it runs when the session is opened "
+            "again. Whoever sends it again under the same id sends it once.",
+            turn="",
+        )
 
     def _paused(self, result: TurnResult | None = None) -> TurnPaused:
         purse = self._world.state.progress.purse

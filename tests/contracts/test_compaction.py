@@ -111,13 +111,11 @@ async def test_somebody_can_have_it_shorter_and_is_told_what_came_of_it() -> Non
 async def test_when_there_is_nothing_to_gain_the_conversation_stays_as_it_is() -> None:
     model = talker("hello")
     async with small(model) as session:
-        with pytest.raises(UserError, match="stays as it is"):
-            await session.compact()
+        assert await session.compact() is None
         await session.run("hi")
-        there = session.history
-        with pytest.raises(UserError, match="nothing that could be shortened"):
-            await session.compact()
-        assert session.history == there
+        there, seq = session.history, session.seq
+        assert await session.compact() is None
+        assert (session.history, session.seq) == (there, seq)
         assert model.summaries == []
         assert await log_of(session, Compacted) == []
 
@@ -297,14 +295,13 @@ async def test_what_somebody_asked_for_or_stopped_does_not_count_as_fruitless() 
     async with small(model) as session:
         await session.run("hi")
         for _ in range(4):
-            with pytest.raises(UserError):
-                await session.compact()
+            assert await session.compact() is None
         assert session._world.state.progress.fill.fruitless == 0
         while session.context_state.used < 0.82 * 4_000:
             await talk(session, 1)
         for _ in range(4):
             await stop_at(session, "long question " * 12, CompactionStarted)
-        assert len(await log_of(session, CompactionStarted)) == 8
+        assert len(await log_of(session, CompactionStarted)) == 4
         assert session._world.state.progress.fill.fruitless == 0
 
 

@@ -7,7 +7,10 @@ import pytest
 
 from holdfast.extensions.lifecycle import ExtensionContext, SlotRefused
 from holdfast.ports import Slot
-from holdfast.vocab.events import FaultCaught, SlotWritten
+from holdfast.vocab.deltas import Notice
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import Closed, FaultCaught, SlotWritten, TurnCompleted
+from tests.contracts.kit import talk
 from tests.kit.repository import Repository, named
 
 
@@ -159,3 +162,57 @@ async def test_a_child_session_has_no_extensions_of_its_own(repository: Reposito
     async with repository.open("Looked.", extensions=[ledger]) as session:
         await session.command("inspect")
     assert ledger.steps.count("activate") == 1
+
+
+class Remembering:
+    """Keeps a number, and a list of what happened to it."""
+
+    name, version = "remembering", "1"
+
+    def __init__(self, steps: list[str] | None = None) -> None:
+        self.number = 0
+        self.steps = [] if steps is None else steps
+
+    def restore(self, slot: Slot) -> None:
+        self.number = int(slot.content)
+
+    async def activate(self, context: ExtensionContext) -> None:
+        self.steps.append("activate")
+
+    def state(self) -> str | None:
+        return str(self.number)
+
+    async def deactivate(self) -> None:
+        await anyio.sleep(0.02)  # whoever listens hears first what is announced before this
+        self.steps.append("deactivate")
+
+
+@pytest.mark.contract("ST-10", "ST-3")
+async def test_the_state_of_extensions_is_in_the_commit_that_ends_the_turn() -> None:
+    extension = Remembering()
+    async with talk("one", "two", extensions=[extension]) as session:
+        for number in (1, 2):
+            extension.number = number
+            async for item in session.send("go"):
+                if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
+                    slot = session.slot("extension:remembering")
+                    assert slot is not None
+                    assert slot.content == str(number)
+
+
+@pytest.mark.contract("ST-5", "ST-12", "ST-30", "ST-38")
+async def test_a_session_is_closed_when_its_extensions_have_let_go() -> None:
+    steps: list[str] = []
+    async with talk("one", extensions=[Remembering(steps)]) as session, anyio.create_task_group() as tasks:
+        await session.run("a")
+
+        async def listen() -> None:
+            async for item in session.subscribe():
+                if isinstance(item, Notice) or (isinstance(item, Recorded) and isinstance(item.event, Closed)):
+                    steps.append("written" if isinstance(item, Recorded) else item.notice)
+
+        tasks.start_soon(listen)
+        await anyio.sleep(0.01)
+        await session.close("done")
+        assert session.state == "Closed"
+    assert steps == ["activate", "written", "deactivate", "SessionClosed"]

@@ -304,3 +304,11 @@ def put(door: Door, session: str, *models: str) -> None:
     used = Usage(input=10, output=1)
     replies = [event for model in models for event in (asked(model), replied(used, model=model))]
     store(door, session, *replies)
+
+
+def test_a_script_that_stands_in_for_another_begins_at_its_first_reply(door: Door) -> None:
+    first = door.script({"error": {"kind": "auth"}}, {"text": "The first again."})
+    second = door.script({"text": "From the second."})
+    talk = ("--session-id", "s1", "--model", first, "--fallback-model", second)
+
+    assert door.run("-p", "a", *talk).out == "From the second.\n"

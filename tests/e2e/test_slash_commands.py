@@ -65,11 +65,13 @@ def test_a_built_in_command_prints_its_message_and_asks_no_model(door: Door) -> 
 def test_a_command_that_fails_ends_with_4_and_says_so_in_every_format(door: Door) -> None:
     model = mute(door)
 
-    text = door.run("-p", "/compact", "--model", model)
-    found = door.run("-p", "/compact", "--model", model, "--output-format", "json")
+    text = door.run("-p", "/undo compact", "--model", model)
+    found = door.run("-p", "/undo compact", "--model", model, "--output-format", "json")
+    nothing = door.run("-p", "/compact", "--model", model)
 
     assert (text.code, text.out, found.code) == (4, "", 4)
-    assert "nothing that could be shortened" in text.err
+    assert "compact" in text.err
+    assert (nothing.code, nothing.out) == (0, "There is nothing that could be shortened.\n")
     assert (found.json["subtype"], found.json["is_error"]) == ("error_during_execution", True)
     assert found.json["errors"] == [found.json["result"]]
 

@@ -136,10 +136,9 @@ async def test_failures_and_retries_come_again() -> None:
 async def test_a_fallback_comes_again_when_the_recording_is_the_fallback_too() -> None:
     store = await memory()
     broken: Reply = {"error": {"kind": "overloaded", "message": "Full."}}
-    replies = [broken, broken, {"text": "From the other."}]
     once = Retries(attempts=2, first_wait_s=0.001)
-    other = ScriptedModel.of(replies, name="scripted:other")
-    await recording(store, replies, "Go.", retries=once, fallback_models=[other])
+    other = ScriptedModel.of([{"text": "From the other."}], name="scripted:other")
+    await recording(store, [broken, broken], "Go.", retries=once, fallback_models=[other])
 
     async with opened(store, "recorded:then", retries=once, fallback_models=["recorded:then@1"]) as session:
         assert await session.run("Go.") == "From the other."

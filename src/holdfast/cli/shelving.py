@@ -148,9 +148,13 @@ async def compact(
                 await opened.undo_compaction()
             messages, context = len(opened.history), opened.context_state
         added = (await store.read(meta.id, meta.seq)).records
-    if done is None:
+    if undo:
         words = f"The conversation has its {counted(messages, 'message')} again: about {context.used:,} tokens."
         _done({"id": meta.id, "undone": True, "messages": messages, "tokens": context.used}, words, as_json=as_json)
+        return 0
+    if done is None:
+        content = {"id": meta.id, "compacted": False, "messages": messages, "tokens": context.used}
+        _done(content, "There is nothing that could be shortened.", as_json=as_json)
         return 0
     figures = {"before": done.before, "after": done.after, "window": done.window, "messages": done.messages}
     why = _without_model(done, added, model or meta.model)

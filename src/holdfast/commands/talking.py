@@ -46,6 +46,8 @@ async def compact(call: CommandCall) -> CommandResult:
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)
     state = call.session.context_state
+    if done is None:
+        return CommandResult(message="There is nothing that could be shortened.", data={"usedTokens": state.used})
     return CommandResult(
         message=f"The conversation is shorter: {state.used:,} tokens now.",
         data={"usedTokens": state.used, "trigger": done.trigger},

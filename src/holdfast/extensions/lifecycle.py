@@ -100,7 +100,6 @@ class Extensions:
     def __init__(self, *, limit_s: float = LIMIT_S) -> None:
         self._limit_s = limit_s
         self._active: list[_Held] = []
-        self._written: dict[str, tuple[str, str]] = {}
         self._faults: list[FaultCaught] = []
 
     @property
@@ -133,16 +132,15 @@ class Extensions:
         faults, self._faults = tuple(self._faults), []
         return Started(active=self.active, notes=tuple(notes), absent=(*missing, *notes), faults=faults)
 
-    async def drafts(self) -> tuple[Draft, ...]:
-        """The slots that changed since they were last written, and what was raised meanwhile, to be recorded with the next commit.
+    async def drafts(self, slots: Mapping[str, SlotWritten]) -> tuple[Draft, ...]:
+        """What changed since `slots`, those of the log, were written, and what was raised meanwhile, for the next commit.
 
         An extension whose state cannot be had keeps the slot that it has.
         """
         found: list[Draft] = []
         for each in self._active:
             slot = await self._slot(each)
-            if slot is not None and self._written.get(each.name) != (slot.version, slot.content):
-                self._written[each.name] = (slot.version, slot.content)
+            if slot is not None and slots.get(slot.owner) != slot:
                 found.append(Draft(event=slot))
         found += (Draft(event=fault) for fault in self._faults)
         self._faults = []
@@ -188,7 +186,6 @@ class Extensions:
                 extension.restore(slot)
             except MachineMismatch as exc:
                 return f"the extension {name!r} cannot use its state and is stopped: {exc}"
-            self._written[name] = (slot.version, slot.content)
             return ""
 
         refused = await self._tried(name, "restore", restore)

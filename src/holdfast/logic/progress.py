@@ -99,6 +99,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Turns completed in the whole log."""
     replies: int = 0
     """Replies and failed attempts in the whole log."""
+    stand_ins: tuple[tuple[str, int], ...] = ()
+    """Models that were asked instead of the session's own, and the replies and failed attempts of each."""
     queue: tuple[Queued, ...] = ()
     turn: OpenTurn | None = None
     asking: str = ""
@@ -124,6 +126,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fill: Fill = Fill()
     trying: Trying = Trying()
     purse: Purse = Purse()
+
+    def place_of(self, model: str) -> int:
+        """How many replies and failed attempts `model` has given: where its script goes on. A session's own models count as one."""
+        others = dict(self.stand_ins)
+        return self.replies - sum(others.values()) if model == self.model else others.get(model, 0)
 
     @property
     def paused(self) -> bool:
@@ -244,11 +251,19 @@ def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
         stop=event.stop,
         problem="" if calls else event.problem,
     )
-    return {"asking": "", "turn": turn, "replies": p.replies + 1}
+    return {"asking": "", "turn": turn, **_answered(p)}
 
 
 def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
-    return {"asking": "", "replies": p.replies + 1}
+    return {"asking": "", **_answered(p)}
+
+
+def _answered(p: Progress) -> Change:
+    asked = p.trying.model or p.model
+    change: Change = {"replies": p.replies + 1}
+    if asked != p.model:
+        change["stand_ins"] = tuple({**dict(p.stand_ins), asked: p.place_of(asked) + 1}.items())
+    return change
 
 
 def _injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:

@@ -83,7 +83,8 @@ class FlakyModel(ModelAround):
         fault = self._faults(request.position)
         failed = sum(1 for position in range(request.position) if (each := self._faults(position)) and each.fails)
         passed = 0
-        async with self._asked(replace(request, position=request.position - failed)) as stream:
+        place = None if request.place is None else request.place - failed
+        async with self._asked(replace(request, position=request.position - failed, place=place)) as stream:
             async for item in stream:
                 if fault is not None and (passed == fault.after or isinstance(item, ModelReply)):
                     if fault.kind == "cut":

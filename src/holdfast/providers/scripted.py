@@ -31,7 +31,7 @@ PLAYED: Final = ModelFacts(known=True, summarises=False, prices=Prices(input=300
 class ScriptedModel:
     """Plays replies in order.
 
-    Which one comes next is told by the request's position alone, so a resume goes on where the log ends.
+    Which one comes next is told by the request's place alone, so a resume goes on where the log ends.
     """
 
     def __init__(
@@ -95,8 +95,8 @@ class ScriptedModel:
         return self._facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
-        """Play the reply of this position."""
-        number = self._start + request.position + 1
+        """Play the reply of this place."""
+        number = self._start + (request.position if request.place is None else request.place) + 1
         reply = self._reply(number)
         if reply.expect is not None:
             _refuse_unexpected(self._name, number, reply.expect.contains, request)

@@ -10,7 +10,7 @@ from holdfast.logic.parts import storable
 from holdfast.logic.state import State
 from holdfast.runtime.inbox import Post
 from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflict, UserError
-from holdfast.vocab.event import By, Draft
+from holdfast.vocab.event import By, Draft, Event
 from holdfast.vocab.event_files import CheckpointsPurged, RestoreStarted
 from holdfast.vocab.event_limits import CompactionStarted, CompactionUndone
 from holdfast.vocab.events import FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
@@ -23,6 +23,10 @@ BETWEEN_TURNS = (
 """Events that change the history, or the files, under a turn's feet."""
 
 
+_ALONE = (CompactionStarted, RestoreStarted)
+"""What goes on one at a time."""
+
+
 def admit(posts: list[Post], state: State, *, opening: bool = False) -> list[Post]:
     """The posts that may be written now, without the input that is there already; the others are answered with their error.
 
@@ -30,9 +34,11 @@ def admit(posts: list[Post], state: State, *, opening: bool = False) -> list[Pos
     """
     received: dict[str, tuple[InputPart, ...]] = {}
     admitted: list[Post] = []
+    begun: set[type[Event]] = set()
     for post in posts:
-        error = _unreadable(post) or _refusal(post, state, received, opening=opening)
+        error = _unreadable(post) or _overtaken(post, begun) or _refusal(post, state, received, opening=opening)
         if error is None:
+            begun.update(type(draft.event) for draft in post.drafts)
             post.drafts = tuple(draft for draft in post.drafts if not _repeats(draft, state, received))
             admitted.append(post)
         elif post.committed is None:  # nobody waits to be told
@@ -60,6 +66,13 @@ def _unreadable(post: Post) -> HoldfastError | None:
         post.drafts = tuple(map(written, post.drafts))
     except UserError as exc:
         return exc
+    return None
+
+
+def _overtaken(post: Post, begun: set[type[Event]]) -> HoldfastError | None:
+    """Why what is begun in the same step keeps a post from beginning too."""
+    if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in post.drafts):
+        return IllegalTransition("Somebody else has just begun the same. Wait for it.")
     return None
 
 

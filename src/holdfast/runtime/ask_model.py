@@ -81,6 +81,7 @@ class AskModel:
             tools=self._world.tools.specs(),
             parameters=self._asked.parameters,
             position=self._world.state.progress.replies,
+            place=self._world.state.progress.place_of(self._asked.model),
             tap=self._tap,
         )
 

@@ -12,6 +12,7 @@ from holdfast.logic.policy import compaction_share
 from holdfast.logic.pricing import check_priced
 from holdfast.logic.transcript import Transcript, transcript_of
 from holdfast.runtime.bus import Item, Subscription
+from holdfast.runtime.compact import what_to_shorten
 from holdfast.runtime.following import follow
 from holdfast.runtime.hearing import heard, told
 from holdfast.runtime.kept_files import Files, Ready
@@ -84,10 +85,11 @@ class Changing(Reading):
         """Begin no turn any more: what is queued waits for the next opening."""
         self._runner.hold()
 
-    async def compact(self, instructions: str = "", *, model: str = "") -> Compacted:
+    async def compact(self, instructions: str = "", *, model: str = "") -> Compacted | None:
         """Make the conversation shorter now, by `model` or by the session's own. Return what came of it.
 
-        Raise `UserError` when nothing could be gained, or when there is no such model.
+        None, and nothing is written, when there is nothing that could be shortened. Raise `UserError` when nothing was gained, or when
+        there is no such model.
         """
         if model:
             await self._world.model(model)
@@ -102,6 +104,8 @@ class Changing(Reading):
             reserved=expected_cost(progress, own, policy) if progress.purse.limit is not None else 0,
             instructions=instructions or policy.compact_instructions,
         )
+        if not progress.busy and what_to_shorten(started, self._world.state) is None:
+            return None
         subscription = self.subscribe()
         try:
             await self._deliver(Draft(event=started, by="user"))

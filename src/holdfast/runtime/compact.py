@@ -23,6 +23,7 @@ from holdfast.logic.compaction import (
 )
 from holdfast.logic.parts import clean, shorten
 from holdfast.logic.pricing import cost
+from holdfast.logic.state import State
 from holdfast.logic.tokens import estimate_text
 from holdfast.logic.usage import add
 from holdfast.logic.words import counted
@@ -46,6 +47,22 @@ FITS: Final = 0.7
 """The share of the window that a question and its answer may take; the rest is for what the estimate misses."""
 
 
+def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
+    """What `started` would make of the conversation; None when there is nothing that could be shortened."""
+    messages = state.transcript.messages
+    if started.trigger == "trim":
+        return trim_plan(messages, started.keep)
+    return plan(
+        messages,
+        state.transcript.compacted,
+        used=started.used,
+        window=started.window,
+        overhead=started.overhead,
+        ratio=state.progress.fill.ratio,
+        turn=state.progress.turn.since if state.progress.turn is not None else None,
+    )
+
+
 class Compact:
     """One compaction."""
 
@@ -66,7 +83,7 @@ class Compact:
         verdict = await heard(self._world, "PreCompact", self._id, word=self._started.trigger)
         if verdict is not None and verdict.blocked:
             return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
-        chosen = self._chosen = self._plan()
+        chosen = self._chosen = what_to_shorten(self._started, self._world.state)
         if chosen is None:
             return self._fail("There is nothing that could be shortened.")
         if self._started.trigger == "trim":
@@ -86,21 +103,6 @@ class Compact:
             return self._fail(f"{fault.kind}: {fault.message}")
         self._notes.append(f"the summary was put together without a model: {fault.kind}: {fault.message}")
         return self._done(self._chosen, self._digest(self._chosen))
-
-    def _plan(self) -> Plan | None:
-        state, started = self._world.state, self._started
-        messages = state.transcript.messages
-        if started.trigger == "trim":
-            return trim_plan(messages, started.keep)
-        return plan(
-            messages,
-            state.transcript.compacted,
-            used=started.used,
-            window=started.window,
-            overhead=started.overhead,
-            ratio=state.progress.fill.ratio,
-            turn=state.progress.turn.since if state.progress.turn is not None else None,
-        )
 
     # --- the summary -------------------------------------------------------------------------------------------------------------
 

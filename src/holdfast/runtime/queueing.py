@@ -14,6 +14,8 @@ from holdfast.vocab.messages import InFlightPart, InputPart, MediaLink, MediaRef
 
 Prompt = str | tuple[InFlightPart, ...]
 
+EVERYTHING: Final = "*"
+"""Instead of the ids of inputs: all that wait."""
 QUEUE_LIMIT: Final = 32
 """Inputs that may wait for their turn."""
 SHOWN: Final = 2_000
@@ -60,12 +62,12 @@ class Queueing(History):
     async def abort(self, reason: str = "", *, by: By = "user") -> None:
         """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
         stopped = Draft(event=Interrupted(reason=reason), by=by)
-        dropped = Draft(event=InputDropped(inputs=("*",)), by=by)
+        dropped = Draft(event=InputDropped(inputs=(EVERYTHING,)), by=by)
         await self._deliver(stopped, dropped, goes_on=self._world.state.progress.busy)
 
     async def drop_queued(self) -> None:
         """Take back what is queued; the running turn goes on."""
-        await self._deliver(Draft(event=InputDropped(inputs=("*",)), by="user"), goes_on=False)
+        await self._deliver(Draft(event=InputDropped(inputs=(EVERYTHING,)), by="user"), goes_on=False)
 
     # --- how -----------------------------------------------------------------------------------------------------------------------
 
@@ -78,6 +80,8 @@ class Queueing(History):
     ) -> tuple[InputReceived, dict[str, bytes]]:
         parts, blobs = self._input(prompt)
         name = clean(input_id or self._next_input())
+        if name == EVERYTHING:
+            raise UserError(f"{EVERYTHING!r} cannot be the id of an input: it stands for all of them.")
         if self._world.state.results.inputs.parts.get(name, parts) != parts:
             raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
         if len(raw) > LONG:  # cut, it would hide its end from whoever decides by it
@@ -92,6 +96,8 @@ class Queueing(History):
             raise IllegalTransition(f"Session {self.id!r} is being shut down and takes no more prompts.")
         drafts = [Draft(event=event, by="user")]
         tail = self._tail() if replaces else ""
+        if tail == event.input:  # it is sent again: it does not take its own place
+            tail = ""
         if tail:
             drafts.insert(0, Draft(event=InputDropped(inputs=(tail,)), by="user"))
         begins = 0 if self.is_running else 1  # one of them does not wait at all

@@ -207,6 +207,11 @@ class Reading:
         """The ids of the memories that were used, each once."""
         return tuple(dict.fromkeys(noted.memory for noted in self.memory_events if noted.act == "used"))
 
+    @property
+    def slots(self) -> Mapping[str, SlotWritten]:
+        """The newest slot of each owner."""
+        return self._world.state.slots
+
     def slot(self, owner: str) -> SlotWritten | None:
         """The state that an extension put away."""
         return self._world.state.slots.get(owner)

@@ -5,7 +5,7 @@ session is open; it sleeps while there is nothing to do.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -87,6 +87,8 @@ class Runner:
         self._streamed: list[str] = []
         self._ended = anyio.Event()
         self._said_goodbye = False
+        self._goodbye: tuple[Notice, ...] = ()
+        """What is announced when the session has let go of everything."""
         self._taken: list[Post] = []
         """What the step under way writes."""
         world.stream = self.stream
@@ -153,7 +155,7 @@ class Runner:
         return "".join(self._streamed)
 
     async def close(self, reason: str) -> None:
-        """Say that the session is closed, in the log too when anything was written at all, and end the loop."""
+        """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
         if self.alive and self.wrote:
             await all_heard(self.world)
             if not self._said_goodbye:
@@ -162,7 +164,10 @@ class Runner:
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
-            self.bus.publish(move(self.life, "close", after=self.world.state.progress.seq)[1])
+            self._goodbye = move(self.life, "close", after=self.world.state.progress.seq)[1]
+        if self.world.let_go is not None:
+            await self.world.let_go()
+        self.bus.publish(self._goodbye)
         self.end()
         await self._ended.wait()
 
@@ -182,7 +187,7 @@ class Runner:
 
     async def _step(self, tasks: TaskGroup) -> None:
         posts = self._taken = admit(self.world.inbox.drain(), self.world.state, opening=bool(self.opening))
-        step = self._settle(posts)
+        step = await self._ended_well(posts, self._settle(posts))
         if step.records:
             try:
                 await self._write(step, self._blobs(posts, step), patience_s=self._patience(posts))
@@ -199,8 +204,15 @@ class Runner:
         self._taken = []
         self._perform_intents(step, tasks)
 
-    def _settle(self, posts: list[Post]) -> Step:
-        drafts = [draft for post in posts for draft in post.drafts]
+    async def _ended_well(self, posts: list[Post], step: Step) -> Step:
+        """The step that ends a turn, with what extensions put away in it."""
+        put_away = self.world.put_away
+        if put_away is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
+            return step
+        return self._settle(posts, await put_away())
+
+    def _settle(self, posts: list[Post], more: Sequence[Draft] = ()) -> Step:
+        drafts = [*(draft for post in posts for draft in post.drafts), *more]
         goes_on = not self.opening or any(post.goes_on for post in posts)
         if goes_on and (drafts or self.opening):
             drafts = [*self.opening, *self.riders, *drafts]
@@ -277,9 +289,11 @@ class Runner:
             waiting.verdict = verdict
             waiting.over.set()
 
-    @staticmethod
-    def _announced(record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
-        """`SessionResumeStarted` went out when the session was opened, before there was anything to write."""
+    def _announced(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+        """`SessionResumeStarted` went out when the session was opened, before there was anything to write; the end is told at the end."""
+        if isinstance(record.event, Closed):
+            self._goodbye = notices
+            return ()
         if isinstance(record.event, Opened):
             return tuple(notice for notice in notices if notice.notice != "SessionResumeStarted")
         return notices

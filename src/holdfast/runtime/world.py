@@ -110,6 +110,10 @@ class World(Struct):
     """What texts include and hooks are heard about, by subject: the tool that would bring it, and its arguments."""
     ending: str = "other"
     """Why the session ends, as `SessionEnd` hooks are told."""
+    put_away: Callable[[], Awaitable[Sequence[Draft]]] | None = None
+    """Gives what extensions put away in the commit that ends a turn."""
+    let_go: Callable[[], Awaitable[None]] | None = None
+    """Ends what lives with the session, when its last event is written."""
     open_child: OpenChild | None = None
     files: Files | None = None
     """Keeps what files hold before calls change them; None when nothing is kept."""

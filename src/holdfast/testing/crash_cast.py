@@ -168,5 +168,7 @@ class _Rehearsed:
             yield TextDelta(text="That is all.")
             yield ModelReply(parts=(Text(text="That is all."),))
             return
-        async for item in self._script.ask(request):
+        async for item in self._script.ask(
+            replace(request, place=None)
+        ):  # all the models of a scenario play one script
             yield item
