@@ -12,6 +12,7 @@ from holdfast.export.texts import export_text, note_export
 from holdfast.export.workflow import from_yaml
 from holdfast.export.yaml_text import to_yaml
 from holdfast.logic.state import state_of
+from holdfast.logic.transcript import transcript_of
 from holdfast.logic.turns import segment
 from holdfast.ports import ModelRequest, SessionQuery
 from holdfast.runtime.clock import SystemClock
@@ -24,6 +25,7 @@ from holdfast.vocab.specs import ModelFacts, Selection, SessionContext
 from holdfast.wire.names import NAME_OF
 from holdfast.wire.stream import line
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
+from tests.runtime.test_moments import Slow
 
 
 @pytest.mark.contract("RV-1", "RV-26", "RV-49")
@@ -208,12 +210,40 @@ async def test_one_segmenter_says_what_a_turn_is() -> None:
             tasks.start_soon(stop)
             [item async for item in session.send("second")]
         await session.run("third")
-        turns = segment(session.history)
+        turns = segment(transcript_of(await session.events()))
         assert [(turn.asked, turn.completed, turn.answer, turn.tools) for turn in turns] == [
             ("first", True, "answer", ("look",)),
             ("second", False, "", ()),
             ("third", True, "late", ()),
         ]
+
+
+@pytest.mark.contract("RV-B3", "RV-11")
+async def test_a_turn_is_what_was_sent_until_it_ended_whatever_is_said_in_between() -> None:
+    """An interrupted call, no answer at all, a summary, a refused answer: none of them joins or parts turns."""
+    slow = Slow()
+    async with talk(call("slow", n=1), "two", "", *["word " * 200] * 8, tools=[slow.tool]) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stream, session, "the stopped one")
+            await slow.reached.wait()
+            await session.abort()
+        await session.run("the next one")
+        await session.run("nothing")
+        for number in range(8):
+            await session.run(f"{number}: " + "long " * 200)
+        assert await session.compact() is not None
+        turns = segment(transcript_of(await session.events()))
+        assert [(turn.asked[:16], turn.completed) for turn in turns][:3] == [
+            ("the stopped one", False),
+            ("the next one", True),
+            ("nothing", False),
+        ]
+        assert [turn.asked[:2] for turn in turns][3:] == [f"{number}:" for number in range(8)]
+        assert len(turns) == len(session.turns)
+    async with talk("no JSON", '{"a": 1}', parameters={"schema": {"type": "object"}}) as session:
+        await session.run("as JSON")
+        (turn,) = segment(transcript_of(await session.events()))
+        assert (turn.asked, turn.answer) == ("as JSON", '{"a": 1}')
 
 
 @pytest.mark.contract("RV-B11")

@@ -7,13 +7,16 @@ from holdfast.logic.state import state_of
 from holdfast.logic.workflow import scaffold
 from holdfast.ports import EventStore
 from holdfast.vocab.errors import Bug
+from holdfast.vocab.events import Started
 
 
 async def workflow_text(store: EventStore, session: str) -> str:
     """The scaffold of `session` as YAML. It is parsed again and compared; the same session gives the same bytes."""
-    state = state_of(session, (await store.read(session)).records)
-    text = to_yaml(scaffold(state))
-    if from_yaml(text) != scaffold(state):
+    records = (await store.read(session)).records
+    agent = "".join(record.event.agent for record in records[:1] if isinstance(record.event, Started))
+    document = scaffold(state_of(session, records), agent)
+    text = to_yaml(document)
+    if from_yaml(text) != document:
         raise Bug(f"The export of {session!r} does not read back as it was written.")
     return text
 

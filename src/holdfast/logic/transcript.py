@@ -5,7 +5,7 @@ A transcript that was restored from a fold snapshot has its messages but not the
 those folds the log again.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -141,6 +141,11 @@ class Transcript:
     def path(self, to: str | None = None) -> list[Recorded]:
         """The nodes of the active path, or of the one that ends at `to`."""
         return [self._nodes[node] for node in self.branches.path(to)]
+
+    def spoken(self) -> Iterator[tuple[Recorded, SessionMessage | None]]:
+        """Every node of the path, with the message that it is: also those that a summary stands for."""
+        for record in self.path():
+            yield record, self._message(record, record.event)
 
     def entries(self, before: Mapping[str, str] | None = None) -> tuple[Entry, ...]:
         """The full history of the path: messages and events, oldest first.

@@ -1,13 +1,15 @@
-"""The turn segmenter: one pure function that export, resume, rollback, compaction and listing share.
+"""The turn segmenter: one pure function that says what belongs to which turn of a conversation.
 
-A turn is the user message or messages that somebody sent and the assistant and tool messages that answer them. It is *completed* when its
-last assistant message has text and no open call; a preamble before a call is not an answer.
+A turn is the input that somebody sent and the messages that answer it, from its `TurnStarted` to its `TurnCompleted`. It is *completed*
+when it ended so and its last assistant message has text and no open call; a preamble before a call is not an answer.
 """
 
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from holdfast.logic.transcript import Transcript
+from holdfast.vocab.events import HistoryCleared, InputTaken, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import SessionMessage, TextRef, ToolCall, ToolResult, text_of
 
 
@@ -15,12 +17,14 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that belong together."""
 
     messages: tuple[SessionMessage, ...]
+    inputs: tuple[SessionMessage, ...]
+    """Those of them that somebody sent; the others that a model reads in the user's place are ours."""
     completed: bool
 
     @property
     def asked(self) -> str:
-        """The text of the user's messages."""
-        return "\n\n".join(filter(None, (text_of(m.content) for m in self.messages if m.role == "user")))
+        """The text of what was sent."""
+        return "\n\n".join(filter(None, (text_of(message.content) for message in self.inputs)))
 
     @property
     def answer(self) -> str:
@@ -34,15 +38,24 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(call.name for call in calls))
 
 
-def segment(messages: Iterable[SessionMessage]) -> tuple[Turn, ...]:
-    """Cut a transcript into turns. Messages before the first user message belong to none."""
-    turns: list[list[SessionMessage]] = []
-    for message in messages:
-        if message.role == "user" and not (turns and _open_question(turns[-1])):
-            turns.append([message])
-        elif turns:
-            turns[-1].append(message)
-    return tuple(Turn(messages=tuple(turn), completed=is_answered(turn)) for turn in turns)
+def segment(transcript: Transcript) -> tuple[Turn, ...]:
+    """Cut a conversation into turns, also those that a summary stands for. Messages between turns belong to none."""
+    turns: list[Turn] = []
+    messages: list[SessionMessage] = []
+    inputs: list[SessionMessage] = []
+    for record, message in transcript.spoken():
+        event = record.event
+        if isinstance(event, HistoryCleared):
+            turns.clear()
+        elif isinstance(event, TurnStarted):
+            messages, inputs = [], []
+        elif isinstance(event, TurnCompleted):
+            done = event.outcome == "completed" and is_answered(messages)
+            turns.append(Turn(messages=tuple(messages), inputs=tuple(inputs), completed=done))
+        elif message is not None:
+            messages.append(message)
+            inputs += [message] if isinstance(event, InputTaken) else []
+    return tuple(turns)
 
 
 def is_answered(messages: Sequence[SessionMessage]) -> bool:
@@ -64,8 +77,3 @@ def open_calls(messages: Iterable[SessionMessage]) -> tuple[str, ...]:
             elif isinstance(part, ToolResult):
                 calls.pop(part.call, None)
     return tuple(calls)
-
-
-def _open_question(turn: Sequence[SessionMessage]) -> bool:
-    """Whether a further user message belongs to the same turn: nothing has answered yet, or a call's results came last (a steer)."""
-    return turn[-1].role in ("user", "tool")

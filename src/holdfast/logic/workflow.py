@@ -26,7 +26,7 @@ def scaffold(state: State, agent: str = "") -> Document:
     """The workflow of a session, without its secrets."""
     slug = agent or AGENT
     title = GIVEN.text(state.meta.name or state.meta.prompt)
-    turns = [turn for turn in segment(state.transcript.messages) if turn.completed]
+    turns = [turn for turn in segment(state.transcript) if turn.completed]
     nodes = [_node(number, turn, slug) for number, turn in enumerate(turns, start=1)]
     ids = ["input", *(str(node["id"]) for node in nodes), "output"]
     document: Document = {
@@ -65,7 +65,7 @@ def _origin(state: State, agent: str, title: str) -> Document:
         "agentSlug": agent,
         "createdAt": iso(state.meta.created),
         "updatedAt": iso(state.meta.updated),
-        "messages": [_message(message) for message in state.transcript.messages],
+        "messages": [_message(message) for _, message in state.transcript.spoken() if message is not None],
     }
     return origin | ({"title": title} if title else {})
 
