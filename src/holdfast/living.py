@@ -28,7 +28,10 @@ class Living:
 
     async def start(self, options: Options, prepared: Prepared) -> None:
         """Start what was given. Whatever is wrong with an extension, the session opens."""
-        if not options.extensions and not prepared.state.slots:
+        state = prepared.state
+        gives_up = state.progress.busy and options.on_crash == "abandon"
+        slots = state.slots_before if gives_up else state.slots
+        if not options.extensions and not slots:
             return
         context = ExtensionContext(
             session=prepared.session,
@@ -37,7 +40,7 @@ class Living:
             resumed=prepared.report is not None,
             data=str(data_dir() / "extensions"),
         )
-        self._started = await self._extensions.start(tuple(options.extensions), prepared.state.slots, context)
+        self._started = await self._extensions.start(tuple(options.extensions), slots, context)
 
     async def stop(self) -> tuple[str, ...]:
         """Let go of them; say what went wrong. Once is enough."""

@@ -1,17 +1,24 @@
 """Extensions through `open_session`: they live with the session, keep their state in its log, and never stand in its way."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import anyio
 import pytest
 
+from holdfast import open_session
 from holdfast.extensions.lifecycle import ExtensionContext, SlotRefused
 from holdfast.ports import Slot
+from holdfast.replay import replay
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
 from holdfast.vocab.deltas import Notice
+from holdfast.vocab.errors import LeaseLost
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import Closed, FaultCaught, SlotWritten, TurnCompleted
-from tests.contracts.kit import talk
+from tests.contracts.kit import call, scripted, talk
 from tests.kit.repository import Repository, named
+from tests.runtime.test_moments import Slow
 
 
 class Ledger:
@@ -216,3 +223,26 @@ async def test_a_session_is_closed_when_its_extensions_have_let_go() -> None:
         await session.close("done")
         assert session.state == "Closed"
     assert steps == ["activate", "written", "deactivate", "SessionClosed"]
+
+
+@pytest.mark.contract("ST-15")
+async def test_what_was_put_away_in_a_turn_that_is_given_up_is_not_there() -> None:
+    store = await MemoryStore.open(clock=SystemClock(), is_dead=lambda owner: True)
+    slow = Slow()
+    with suppress(LeaseLost):
+        options = {"model": scripted("one", call("slow", n=1)), "tools": [slow.tool], "store": store, "session_id": "s"}
+        async with open_session(**options) as session:  # type: ignore[arg-type]
+            await session.write_slot("extension:remembering", "1", "1")
+            await session.run("a")
+            await session.submit("b")
+            await slow.reached.wait()
+            await session.write_slot("extension:remembering", "1", "2")
+            extension = Remembering()
+            given = {"model": scripted("x", "x", "three"), "store": store, "extensions": [extension]}
+            async with open_session(resume="s", on_crash="abandon", **given) as again:  # type: ignore[arg-type]
+                assert again.report is not None
+                assert [each.split()[0] for each in again.report.unknown] == ["slow"]
+                assert extension.number == 1
+                assert await again.run("c") == "three"
+                assert again.slots["extension:remembering"].content == "1"
+                assert await replay(store, "s", again.seq) == again.plain_state()

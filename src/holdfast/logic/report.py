@@ -65,7 +65,9 @@ def report(
         blocked_by=blocked,
         open_turn=p.turn.id if p.turn else "",
         known=("the turn is given up, the log keeps it",) if abandons else known,
-        unknown=() if abandons else tuple(_named(call) for call in p.calls if _lost_for_good(call)),
+        unknown=tuple(
+            _named(call) for call in p.calls if _lost_for_good(call) or (abandons and _may_have_happened(call))
+        ),
         redone=() if abandons else _redone(p),
     )
 
@@ -84,6 +86,11 @@ def _redone(p: Progress) -> tuple[str, ...]:
 
 def _lost_for_good(call: OpenCall) -> bool:
     return call.phase == "running" and call.effect == "once"
+
+
+def _may_have_happened(call: OpenCall) -> bool:
+    """Whether nobody finds out any more: a turn that is given up looks for nothing."""
+    return call.phase == "running" and call.effect != "pure"
 
 
 def _named(call: OpenCall) -> str:

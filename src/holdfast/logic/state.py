@@ -17,7 +17,7 @@ from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_instructions import InstructionsRead, NotesShown
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.event_tools import FileSeen, OutputKept
-from holdfast.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted
+from holdfast.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted, TurnStarted
 from holdfast.vocab.specs import SessionMeta
 
 SHAPE: Final = 1
@@ -61,6 +61,7 @@ class State:
         "results",
         "seen",
         "slots",
+        "slots_before",
         "transcript",
         "usage",
     )
@@ -73,6 +74,8 @@ class State:
         self.transcript = Transcript()
         self.results = Results()
         self.slots: dict[str, SlotWritten] = {}
+        self.slots_before: dict[str, SlotWritten] = {}
+        """The slots when the newest turn began: those that count when it is given up."""
         self.seen: dict[str, str] = {}
         """The version of each file when the session last read or wrote it."""
         self.outputs: dict[str, str] = {}
@@ -101,8 +104,12 @@ class State:
             self.results.apply(record)
         if kind in _KEEPS:
             self._keep(record.event)
-        elif kind in _FORGETS or (kind is TurnCompleted and _is_abandoned(record)):
+        elif kind is TurnStarted:
+            self.slots_before = dict(self.slots)
+        elif kind in _FORGETS:
             self.notes = {}
+        elif _is_abandoned(record):
+            self.notes, self.slots = {}, self.slots_before
         return notices
 
     def _keep(self, event: Event) -> None:
@@ -181,6 +188,7 @@ def restore(content: bytes) -> State:
     state = State()
     state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
     state.slots, state.seen, state.outputs = kept.slots, kept.seen, kept.outputs
+    state.slots_before = dict(kept.slots)  # no snapshot is taken within a turn
     state.instructions, state.notes = kept.instructions, kept.notes
     state.results = Results(kept.turns, kept.inputs, kept.open_turn)
     state.transcript = Transcript(kept.transcript)

@@ -65,7 +65,7 @@ class Talk:
         """Say what was found, and make sure that there is a model for what is to come."""
         session, options = self._session, self._job.options
         report = session.report
-        if report is not None and report.open_turn:
+        if report is not None and (report.open_turn or report.absent or report.drifted):
             self._complain(
                 report.words() if not session.is_paused else "A turn is open and was paused: its budget was spent."
             )
