@@ -63,7 +63,7 @@ def read_entry(value: object) -> Entry:
 
 
 def messages_for_api(entries: Iterable[Entry]) -> tuple[SessionMessage, ...]:
-    """The messages among `entries`, in order: what a model may be sent."""
+    """The messages among `entries`, in order: those that were cleared or summed up too. What a model is sent is `session.history`."""
     return tuple(message for entry in entries if (message := message_of(entry)) is not None)
 
 

@@ -12,6 +12,7 @@ from holdfast.vocab.events import (
     InputReceived,
     ModeChanged,
     ModelChanged,
+    ModelFailed,
     ModelReplied,
     Opened,
     Renamed,
@@ -40,8 +41,8 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
             changed["updated"] = record.at
         if change := _CHANGES.get(type(event)):
             changed |= change(record, event)
-        if isinstance(event, ModelReplied):
-            replies.append(event)
+        if isinstance(event, ModelReplied | ModelFailed):
+            replies += [event] if isinstance(event, ModelReplied) else []
             if event.usage is not None:
                 sent, received = sent + event.usage.input, received + event.usage.output
         elif isinstance(event, TurnCompleted):

@@ -4,11 +4,14 @@ The record is a projection. Nothing reads it back: it is no source of commands a
 but no history gets its history from them.
 """
 
+from collections.abc import Iterable
+
 import msgspec
 from msgspec.structs import replace
 
 from holdfast.logic.entries import Entry, entry_of
 from holdfast.logic.state import State
+from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.messages import SessionMessage, iso
 from holdfast.vocab.specs import ToolSpec
 
@@ -26,6 +29,10 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     system_prompt: str = ""
     """As it was sent last: kept beside the messages to make diagnosis easy."""
     tool_schemas: tuple[ToolSpec, ...] = ()
+    memory_events: tuple[MemoryNoted, ...] = ()
+    """What became of memories in it."""
+    used_memory_references: tuple[str, ...] = ()
+    """The ids of the memories that were used, each once."""
 
 
 def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[ToolSpec, ...] = ()) -> SessionRecord:
@@ -41,7 +48,14 @@ def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[Tool
         name=meta.name,
         system_prompt=system_prompt,
         tool_schemas=tool_schemas,
+        memory_events=tuple(state.transcript.memory),
+        used_memory_references=used_memories(state.transcript.memory),
     )
+
+
+def used_memories(noted: Iterable[MemoryNoted]) -> tuple[str, ...]:
+    """The ids of the memories that were used, each once."""
+    return tuple(dict.fromkeys(each.memory for each in noted if each.act == "used"))
 
 
 def backfilled(record: SessionRecord) -> SessionRecord:

@@ -123,10 +123,11 @@ class ScriptedModel:
 
     def _reply(self, number: int) -> Reply:
         if number > len(self._replies):
+            last = self._replies[-1].error if self._replies else None
             raise ProviderError(
                 "bad_request",
                 f"The script {self._name!r} has {counted(len(self._replies), 'reply', 'replies')} "
-                f"and reply {number} was asked for. "
+                f"and reply {number} was asked for{f' after the error {last.kind!r}' if last else ''}. "
                 "Add a reply, or let the session end earlier.",
             )
         return self._replies[number - 1]

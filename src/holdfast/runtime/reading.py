@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from holdfast.logic.context import ContextState, context_state
+from holdfast.logic.record import used_memories
 from holdfast.logic.results import TurnResult
 from holdfast.logic.usage_snapshot import UsageSnapshot, usage_snapshot
 from holdfast.ports import EventStore
@@ -205,7 +206,7 @@ class Reading:
     @property
     def used_memory(self) -> tuple[str, ...]:
         """The ids of the memories that were used, each once."""
-        return tuple(dict.fromkeys(noted.memory for noted in self.memory_events if noted.act == "used"))
+        return used_memories(self.memory_events)
 
     @property
     def slots(self) -> Mapping[str, SlotWritten]:

@@ -11,13 +11,13 @@ class Wait:
 
     def __init__(self, record: Recorded, world: World) -> None:
         assert isinstance(record.event, WaitStarted)
-        self._until = record.event.until
+        self._until, self._since = record.event.until, record.at
         self._id = record.id
         self._world = world
 
     async def run(self) -> Outcome:
         """Wait until it is time."""
-        left = self._until - self._world.clock.now()
+        left = min(self._until - self._world.clock.now(), self._until - self._since)  # the clock may have been ahead
         if left > 0:
             await self._world.clock.sleep(left / 1_000_000)
         return self._over()

@@ -212,3 +212,9 @@ def test_a_file_to_write_that_only_a_wildcard_names_is_asked_for_whatever_the_ru
     there = {"build/a.log": ""}
     assert weighed("Bash", "echo x | tee build/*.log", allow=allow, mode="acceptEdits", files=there).decision == "allow"
     assert weighed("Bash", "echo x > build/*.log", allow=allow, mode="acceptEdits", files=there).decision == "ask"
+
+
+def test_what_does_something_says_why_a_command_is_allowed() -> None:
+    verdict = weighed("Bash", "echo ran >> ran.txt; sleep 3", mode="acceptEdits")
+    assert verdict.decision == "allow"
+    assert "accepts edits" in verdict.detail

@@ -10,7 +10,7 @@ from holdfast.logic.permissions.homemade import weigh_homemade
 from holdfast.logic.permissions.moves import Moves
 from holdfast.logic.permissions.offers import command_offers
 from holdfast.logic.permissions.unnamed import unnamed
-from holdfast.logic.permissions.verdict import Finding, Hold
+from holdfast.logic.permissions.verdict import ONLY_READS, Finding, Hold
 from holdfast.vocab.rules import Rule
 
 _SHOWN: Final = 200
@@ -112,7 +112,7 @@ def _by_deed(case: Case, command: Command, what: str) -> Finding:
             detail = "the configuration of a repository that is not trusted can make git run programs"
             return Finding(what, "ask", "trust", detail, "firm")
         case "reads":
-            return Finding(what, "allow", "mode", "it only reads")
+            return Finding(what, "allow", "mode", ONLY_READS)
         case "edits" if case.mode == "acceptEdits":
             return Finding(what, "allow", "mode", "the mode accepts edits")
         case "edits":

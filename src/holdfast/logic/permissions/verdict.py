@@ -1,6 +1,6 @@
 """What the policy says about a call, and what it found on the way."""
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -76,6 +76,12 @@ _WEIGHT = {"allow": 0, "ask": 1, "deny": 2}
 _FIRMNESS = {"soft": 0, "firm": 1, "hard": 2}
 
 
+ONLY_READS: Final = "it only reads"
+
+
 def strictest(findings: "list[Finding]") -> Finding:
-    """The finding that decides: deny beats ask beats allow, a harder question beats a softer one, the first of equals."""
-    return max(findings, key=lambda each: (_WEIGHT[each.decision], _FIRMNESS[each.hold]))
+    """The finding that decides: deny beats ask beats allow, a harder question beats a softer one, the first of equals.
+
+    Where all is allowed, what does something says why, before what only reads.
+    """
+    return max(findings, key=lambda each: (_WEIGHT[each.decision], _FIRMNESS[each.hold], each.detail != ONLY_READS))
