@@ -1,13 +1,14 @@
-"""What callers are told of their inputs is what became of them."""
+"""What callers are told is what happened."""
 
 from contextlib import suppress
 
 import anyio
 import pytest
 
-from holdfast import TurnInterrupted, UserError, open_session, open_store
+from holdfast import TurnFailed, TurnInterrupted, UserError, open_session, open_store
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
+from holdfast.testing.clock import ObedientClock
 from holdfast.vocab.errors import IllegalTransition, LeaseLost
 from holdfast.vocab.events import InputDropped
 from tests.contracts.kit import scripted, talk
@@ -110,3 +111,31 @@ async def test_only_one_of_two_compactions_begins() -> None:
             tasks.start_soon(compact)
             tasks.start_soon(compact)
     assert sorted(ended) == ["compacted", "refused"]
+
+
+async def test_a_log_that_was_written_with_the_clock_ahead_delays_no_retry() -> None:
+    store = await open_store("memory:")
+    day = 24 * 3600 * 1_000_000
+    ahead, now = ObedientClock(start=2 * day, hurries=True), ObedientClock(start=day, hurries=True)
+    async with open_session(model=scripted("one"), store=store, session_id="s", clock=ahead) as session:
+        await session.run("a")
+    replies = ("one", {"error": {"kind": "rate_limit", "retry_after_s": 0.2}}, "two")
+    async with open_session(model=scripted(*replies), store=store, resume="s", clock=now) as session:
+        assert await session.run("b") == "two"
+    assert now.now() - day < 60 * 1_000_000
+
+
+async def test_a_script_that_ends_in_an_error_names_it() -> None:
+    async with talk({"error": {"kind": "rate_limit", "retry_after_s": 0.01}}) as session:
+        with pytest.raises(TurnFailed, match="after the error 'rate_limit'"):
+            await session.run("a")
+
+
+async def test_tokens_of_calls_that_failed_are_counted_where_sessions_are_listed() -> None:
+    async with talk({"text": "half", "error": {"kind": "auth"}}, "two") as session:
+        with pytest.raises(TurnFailed):
+            await session.run("a")
+        failed = session.usage.input
+        await session.run("b")
+        meta = await session.store.meta(session.id)
+        assert 0 < failed < meta.input_tokens == session.usage.input
