@@ -48,8 +48,8 @@ def test_the_settings_say_how_often_it_is_tried(door: Door) -> None:
 
 def test_the_next_model_answers_when_the_first_cannot(door: Door) -> None:
     first = door.script({"error": {"kind": "auth"}}, name="first")
-    second = door.script({"text": "unused"}, {"error": {"kind": "auth"}}, name="second")
-    third = door.script({"text": "unused"}, {"text": "unused"}, {"text": "third"}, name="third")
+    second = door.script({"error": {"kind": "auth"}}, name="second")
+    third = door.script({"text": "third"}, name="third")
     flags = ("-p", "hi", "--model", first, "--fallback-model", second, "--fallback-model", third)
 
     shown = door.run(*flags)
