@@ -191,7 +191,7 @@ async def test_a_session_in_which_nothing_was_said_is_closed_from_idle_and_from_
         assert session.state == "Idle"
         await session.close("done")
         assert session.state == "Closed"
-        assert kinds([item async for item in subscription]) == ["closed", "SessionClosed"]
+        assert kinds([item async for item in subscription]) == ["SessionClosed"]
     async with open_session(model=scripted("x"), store=store, resume=session.id) as again:
         subscription = again.subscribe()
         assert again.state == "Resumed"
