@@ -174,7 +174,7 @@ def moment(at: int) -> datetime:
 @pytest.mark.contract("RV-22")
 async def test_a_message_names_the_model_that_answered_and_not_the_one_that_was_asked_first() -> None:
     broken = ScriptedModel.of([{"error": {"kind": "auth"}}], name="scripted:first")
-    second = ScriptedModel.of([{"text": "unused"}, {"text": "from the second"}], name="scripted:second", start=0)
+    second = ScriptedModel.of([{"text": "unused"}, {"text": "from the second"}], name="scripted:second")
     async with talk(model=broken, fallback_models=[second]) as session:
         await session.run("a")
         assert [(one.role, one.model) for one in session.history] == [("user", ""), ("assistant", "scripted:second")]
