@@ -85,8 +85,9 @@ async def test_a_context_has_its_fields_and_a_wrong_one_fails_at_once(tmp_path: 
 
 @pytest.mark.contract("RV-7", "RV-8", "RV-B1")
 async def test_a_turn_appends_everything_and_the_next_one_sees_what_the_tools_returned() -> None:
-    listener = Listener({"text": "Let me look.", **call("look", at="sky")}, "blue", "still")
-    async with talk(model=listener, tools=[look]) as session:
+    listener = Listener({"text": "Let me look.", **call("look", at="sky")}, "blue", "still", "yes")
+    store = await open_store("memory:", clock=SystemClock())
+    async with talk(model=listener, tools=[look], store=store) as session:
         names = kinds(await stream(session, "colour?"))
         assert names.count("SessionTurnStart") == 1  # the round trip stays inside the turn
         assert names.count("SessionTurnEnd") == 1
@@ -103,8 +104,11 @@ async def test_a_turn_appends_everything_and_the_next_one_sees_what_the_tools_re
         ]
         result = next(part for part in parts if isinstance(part, ToolResult))
         assert result.content == (Text(text="saw sky"),)
-    assert len(listener.heard) == 3
-    for request in listener.heard[1:]:  # the rest of the turn, and the next one
+    async with talk(model=listener, tools=[look], store=store, resume=session.id) as again:
+        await again.run("and now?")
+    await store.close()
+    assert len(listener.heard) == 4
+    for request in listener.heard[1:]:  # the rest of the turn, the next one, and one after a resume
         sent = [part for message in request.messages for part in message.parts if isinstance(part, ToolResult)]
         assert [part.content for part in sent] == [(Text(text="saw sky"),)]
 
