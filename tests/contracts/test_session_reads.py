@@ -120,6 +120,24 @@ async def test_the_record_has_these_fields_and_no_others() -> None:
 
 
 @pytest.mark.contract("RB-27")
+async def test_the_default_store_lists_newest_first_and_forgets_quietly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "deep" / "data"))
+    for name in ("first", "second"):
+        async with open_session(model=scripted("x"), session_id=name, cwd=tmp_path) as session:
+            await session.run("hello")
+    store = await open_store(f"sqlite:///{tmp_path}/deep/data/sessions.db", clock=SystemClock())
+    assert [meta.id for meta in await store.list(SessionQuery())] == ["second", "first"]
+    await store.delete("first")
+    await store.delete("first")
+    assert [meta.id for meta in await store.list(SessionQuery())] == ["second"]
+    await store.close()
+    assert (tmp_path / "deep" / "data").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "deep" / "data" / "sessions.db").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.contract("RB-27")
 @pytest.mark.parametrize("url", STORES)
 async def test_a_session_that_is_gone_on_with_is_the_newest_of_the_list(url: str, tmp_path: Path) -> None:
     store = await open_store(url.format(tmp_path), clock=SystemClock())
@@ -130,6 +148,17 @@ async def test_a_session_that_is_gone_on_with_is_the_newest_of_the_list(url: str
     assert [meta.id for meta in listed] == ["a", "b"]
     assert listed[0].created < listed[1].created < listed[1].updated < listed[0].updated
     await store.close()
+
+
+@pytest.mark.contract("RB-61")
+async def test_a_session_finds_its_project_from_the_folder_and_needs_no_terminal(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+    (tmp_path / "deep").mkdir()
+    async with talk("x", cwd=tmp_path / "deep") as session:
+        started = (await session.events())[0].event
+        assert started.project == str(tmp_path)  # type: ignore[attr-defined]  # the first event is Started
+        assert started.context.git_ref == "topic"  # type: ignore[attr-defined]  # likewise
 
 
 @pytest.mark.contract("RB-61")
@@ -150,6 +179,27 @@ async def test_settings_and_instructions_of_the_folder_hold_without_anybody_nami
     assert "Say moin to everybody." in request.instructions + repr(request.messages)
 
 
+@pytest.mark.contract("RB-73", "RB-74", "RV-10", "RV-12", "ST-29")
+async def test_a_session_is_kept_without_saving_resumed_by_id_and_forked_untouched(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    model = scripted("one", "two", "three")
+    async with open_session(model=model, store=url, permission_mode="acceptEdits") as session:
+        await session.run("a")
+        before = session.history
+    async with open_session(resume=session.id, model=model, store=url) as again:
+        assert again.id == session.id
+        assert again.history == before
+        assert again.permission_mode == "acceptEdits"
+        assert await again.run("b") == "two"
+        kept = again.history
+    async with open_session(resume=session.id, model=model, store=url, fork=True) as fork:
+        assert fork.id != session.id
+        assert [text_of(m.content) for m in fork.history] == [text_of(m.content) for m in kept]
+        assert await fork.run("c") == "three"
+    async with open_session(resume=session.id, model=model, store=url) as original:
+        assert original.history == kept
+
+
 @pytest.mark.contract("RB-74")
 @pytest.mark.parametrize("url", STORES)
 async def test_a_copy_of_a_closed_session_leaves_every_event_of_the_original(url: str, tmp_path: Path) -> None:
@@ -165,6 +215,36 @@ async def test_a_copy_of_a_closed_session_leaves_every_event_of_the_original(url
     assert (await store.read("original")).records == before
     assert [text_of(message.content) for message in copy.history] == ["a", "one", "b", "two"]
     await store.close()
+
+
+@pytest.mark.contract("RB-77")
+async def test_the_state_of_a_running_session_can_be_read() -> None:
+    reached, go_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        reached.set()
+        await go_on.wait()
+        return "waited"
+
+    async with talk(call("wait"), "done", "next", tools=[wait]) as session:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.run, "first")
+            await reached.wait()
+            tasks.start_soon(session.run, "second")
+            while not session.pending_inputs:
+                await anyio.sleep(0.005)
+            assert session.is_running
+            assert session.active_tools == ("wait",)
+            assert session.streaming_text == ""
+            assert len(session.pending_inputs) == 1
+            assert [message.role for message in session.history] == ["user", "assistant"]
+            go_on.set()
+        assert not session.is_running
+        assert session.active_tools == ()
+        assert session.pending_inputs == ()
+        assert session.turns[-1].text == "next"
 
 
 @pytest.mark.contract("RB-77")
