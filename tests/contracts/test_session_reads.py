@@ -57,6 +57,32 @@ async def test_three_closings_at_once_are_one_end_with_the_first_reason_and_one_
     assert heard == ["SessionEnd"]
 
 
+@pytest.mark.contract("RB-20")
+async def test_a_closing_that_was_cut_off_is_finished_later_without_a_second_hearing() -> None:
+    heard: list[str] = []
+    listening, go_on = anyio.Event(), anyio.Event()
+
+    @hook("SessionEnd")
+    async def goodbye(told: dict[str, Any]) -> None:
+        heard.append(told["hook_event_name"])
+        listening.set()
+        await go_on.wait()
+
+    store = await open_store("memory:", clock=SystemClock())
+    async with talk("one", hooks=[goodbye], store=store) as session:
+        await session.run("a")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(session.close, "bye")
+            await listening.wait()
+            tasks.cancel_scope.cancel()
+        assert session.state != "Closed"
+        go_on.set()
+    log = (await store.read(session.id)).records
+    assert sum(isinstance(record.event, Closed) for record in log) == 1
+    assert heard == ["SessionEnd"]
+    await store.close()
+
+
 @pytest.mark.contract("RB-21")
 async def test_rules_that_were_granted_for_the_session_are_cleared_with_the_rest(tmp_path: Path) -> None:
     asked: list[object] = []
