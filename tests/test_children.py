@@ -26,6 +26,7 @@ class Family:
         return (self.child if "count" in getattr(first, "text", "") else self.parent).ask(request)
 
 
+@pytest.mark.contract("RV-1")
 async def test_a_child_answers_in_its_own_log_and_the_parent_holds_two_events() -> None:
     store = await open_store("memory:", clock=SystemClock())
     async with open_session(model=Family(), store=store, session_id="p", tools=[child_tool()]) as session:

@@ -65,7 +65,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     return Repository(tmp_path, monkeypatch)
 
 
-@pytest.mark.contract("ST-17")
+@pytest.mark.contract("ST-1", "ST-17")
 async def test_extensions_are_active_before_the_session_is_idle_and_are_let_go_of_at_its_end(
     repository: Repository,
 ) -> None:
@@ -98,7 +98,7 @@ async def test_what_cannot_be_an_extension_is_named_and_the_session_opens(reposi
     assert [(each.kind, each.message) for each in faults] == [("RuntimeError", "no activate today")]
 
 
-@pytest.mark.contract("ST-22", "ST-24")
+@pytest.mark.contract("ST-13", "ST-22", "ST-24")
 async def test_a_resume_gives_the_state_back_and_its_report_names_those_that_are_missing_or_failed(
     repository: Repository,
 ) -> None:

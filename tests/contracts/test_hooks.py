@@ -98,6 +98,7 @@ async def test_a_failed_turn_is_heard_as_such_and_not_as_a_stop() -> None:
 # --- calls -----------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.contract("RB-5", "RB-47")
 async def test_a_hook_refuses_a_call_and_the_turn_goes_on() -> None:
     answer = specific("PreToolUse", permissionDecision="deny", permissionDecisionReason="not on a Monday")
     async with talk(call("look", at="x"), "Then not.", tools=[look], hooks=[says("PreToolUse", answer)]) as session:

@@ -17,6 +17,7 @@ from holdfast.replay import replay
 from holdfast.runtime.clock import SystemClock
 from holdfast.shelf import check_store
 from holdfast.stores.jsonl import JsonlStore
+from holdfast.vocab.deltas import Notice
 from holdfast.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import SlotWritten, Started, ToolStarted, TurnCompleted, TurnStarted
@@ -273,13 +274,14 @@ async def test_an_abandoned_turn_leaves_the_state_of_before_and_the_log_keeps_it
     await store.close()
 
 
+@pytest.mark.contract("ST-34")
 async def test_a_failed_turn_goes_back_to_the_state_before_it_without_persisted() -> None:
     async with talk("one", {"error": {"kind": "auth"}}) as session:
         await session.run("a")
-        names: list[str] = []
-        async for item in session.send("b"):
-            names += kinds([item])
-        assert names[-2:] == ["turn_completed", "SessionTurnEnd"]
+        items = await stream(session, "b")
+        assert kinds(items)[-2:] == ["turn_completed", "SessionTurnEnd"]
+        notices = {item.notice: item.outcome for item in items if isinstance(item, Notice)}
+        assert notices == {"SessionTurnStart": "", "SessionTurnEnd": "failed"}  # and nothing was said to be persisted
         assert session.state == "Persisted"
     async with talk({"error": {"kind": "auth"}}) as session:
         with pytest.raises(TurnFailed):

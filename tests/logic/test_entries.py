@@ -266,6 +266,7 @@ def test_an_entry_converts_to_and_from_a_message_and_to_and_from_json() -> None:
     assert (message_of(note), read_entry(msgspec.to_builtins(note))) == (None, note)
 
 
+@pytest.mark.contract("RB-78")
 @pytest.mark.parametrize("value", [None, {}, [], "entry", 7])
 def test_what_is_no_entry_is_refused(value: object) -> None:
     assert not is_entry(value)
@@ -273,6 +274,7 @@ def test_what_is_no_entry_is_refused(value: object) -> None:
         read_entry(value)
 
 
+@pytest.mark.contract("RB-78")
 def test_an_entry_whose_category_and_content_do_not_fit_is_none() -> None:
     message = SessionMessage(id="m", session="s", number=1, role="user", content=(Text(text="x"),), at=0)
     assert text_of(message.content) == "x"

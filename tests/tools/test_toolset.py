@@ -46,6 +46,7 @@ def test_a_plain_function_is_refused() -> None:
         Toolset.of(print)  # type: ignore[arg-type]  # what the test is about
 
 
+@pytest.mark.contract("RV-B11")
 @pytest.mark.parametrize(
     ("name", "text", "code", "words"),
     [

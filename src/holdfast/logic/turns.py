@@ -39,7 +39,10 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def segment(transcript: Transcript) -> tuple[Turn, ...]:
-    """Cut a conversation into turns, also those that a summary stands for. Messages between turns belong to none."""
+    """Cut a conversation into turns, also those that a summary stands for. Messages between turns belong to none.
+
+    Input to which nothing was said at all goes with the next: what comes then answers both.
+    """
     turns: list[Turn] = []
     messages: list[SessionMessage] = []
     inputs: list[SessionMessage] = []
@@ -47,6 +50,9 @@ def segment(transcript: Transcript) -> tuple[Turn, ...]:
         event = record.event
         if isinstance(event, HistoryCleared):
             turns.clear()
+        elif isinstance(event, TurnStarted) and turns and turns[-1].messages == turns[-1].inputs:
+            unheard = turns.pop()
+            messages, inputs = [*unheard.messages], [*unheard.inputs]
         elif isinstance(event, TurnStarted):
             messages, inputs = [], []
         elif isinstance(event, TurnCompleted):
