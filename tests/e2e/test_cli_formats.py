@@ -117,7 +117,7 @@ def test_events_are_the_whole_stream_without_gaps_over_restarts(door: Door) -> N
     assert (kinds(first)[0], kinds(first)[-2:]) == ("started", ["closed", "SessionClosed"])
     deltas = [line for line in first if line["type"] == "session:text_delta"]
     assert "".join(line["data"]["text"] for line in deltas) == "I look.Done."
-    assert all({"session", "at", "by", "data", "id"} <= line.keys() for line in first if "seq" in line)
+    assert all({"session", "at", "by", "cause", "data", "id"} <= line.keys() for line in first if "seq" in line)
     assert door.run("log", "show", "s1", "--json").lines == [line for line in (*first, *second) if "seq" in line]
 
 
