@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 
 import anyio
 import click
-import msgspec
 
 from holdfast import headless
 from holdfast.cli import telling
+from holdfast.cli.answer_schema import answer_schema
 from holdfast.cli.flags import ON_EXCEED
 from holdfast.config.finding import no_model
 from holdfast.config.layers import Layered, read_layers
@@ -145,23 +145,8 @@ def _parameters(given: Given) -> dict[str, object]:
     if given["effort"] is not None:
         found["effort"] = given["effort"]
     if given["schema"] is not None:
-        found["schema"] = _schema(given["schema"])
+        found["schema"] = answer_schema(given["schema"])
     return found
-
-
-def _schema(given: str) -> dict[str, object]:
-    """A JSON Schema: as text, or in a file."""
-    text, where = given, "--json-schema"
-    if not given.lstrip().startswith("{"):
-        where = f"The schema {given!r}"
-        try:
-            text = Path(given).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise UserError(f"{where} cannot be read: {getattr(exc, 'strerror', None) or exc}.") from exc
-    try:
-        return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
-        raise UserError(f"{where} is not a JSON object: {exc}.") from exc
 
 
 def _check_servers(given: Sequence[str]) -> None:
