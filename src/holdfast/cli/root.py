@@ -9,7 +9,7 @@ import click
 
 from holdfast.cli import telling
 from holdfast.cli.flags import Flag, prompt_flags, spread
-from holdfast.cli.place import Place
+from holdfast.cli.place import Place, accept
 
 COMMANDS: Final = {
     "agents": "agents",
@@ -74,7 +74,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name]}").command
-        return found
+        return accept(found) if cmd_name != "demo" else found  # which has a store and a folder of its own
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
