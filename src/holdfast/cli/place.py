@@ -45,6 +45,15 @@ class Place(Struct, frozen=True):
                 await store.close()
 
 
+def is_unicode(text: str) -> bool:
+    """Whether `text` is more than bytes that nobody could read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def accept(command: click.Command) -> click.Command:
     """Let `--store` and `--cwd` stand behind `command` and each command of it, also where they say nothing: a program adds them to all."""
     declared = {name for option in command.params for name in option.opts}

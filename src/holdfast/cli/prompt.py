@@ -15,6 +15,8 @@ from holdfast import headless
 from holdfast.cli import telling
 from holdfast.cli.answer_schema import answer_schema
 from holdfast.cli.flags import ON_EXCEED
+from holdfast.cli.piped import whole_input, with_piped
+from holdfast.cli.place import is_unicode
 from holdfast.config.finding import no_model
 from holdfast.config.layers import Layered, read_layers
 from holdfast.config.settings import Settings
@@ -26,8 +28,6 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.rules import Rule
 
-LONGEST_PROMPT: Final = 10 * 1024 * 1024
-"""Bytes that are read from standard input as one prompt."""
 DRAIN: Final = "HOLDFAST_DRAIN_S"
 """Environment: seconds that a turn may go on after SIGTERM or SIGHUP."""
 _HELLO: Final = """\
@@ -42,6 +42,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
     """Run what the flags say and return the exit code."""
     lines = given["input_format"] == "stream-json"
     _check(ctx, given)
+    _check_folder(Path(given["cwd"] or "."))
     layers = functools.partial(
         read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
     )
@@ -96,6 +97,14 @@ def _check(ctx: click.Context, given: Given) -> None:
     for words, is_wrong in wrong.items():
         if is_wrong:
             raise click.UsageError(words, ctx)
+
+
+def _check_folder(cwd: Path) -> None:
+    """Refuse a folder that the log could not name: the session would work in another one."""
+    folder = str(cwd.expanduser().absolute())
+    if not is_unicode(folder):
+        shown = os.fsencode(folder).decode("utf-8", "backslashreplace")
+        raise click.ClickException(f"The name of the folder '{shown}' is not UTF-8. Rename it, or work elsewhere.")
 
 
 def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]) -> Options:
@@ -184,17 +193,12 @@ def _prompt(ctx: click.Context, given: Given, settings: Settings, *, lines: bool
     if prompt is None or prompt == "-":
         if lines:
             return None
-        prompt = _from_input(ctx)
+        prompt = whole_input(ctx)
+    elif not lines:
+        prompt = with_piped(ctx, prompt)
     if not prompt.strip():
         raise click.UsageError("The prompt is empty. Say something.", ctx)
     return prompt
-
-
-def _from_input(ctx: click.Context) -> str:
-    content = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
-    if len(content) > LONGEST_PROMPT:
-        raise click.UsageError(f"The prompt has more than {LONGEST_PROMPT} bytes. Put it into a file.", ctx)
-    return content.decode("utf-8", "replace")
 
 
 def _drain_s() -> float:

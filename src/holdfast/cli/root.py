@@ -1,6 +1,7 @@
 """`holdfast`: the flags of a run, and the commands, each loaded when it is used."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,7 +10,7 @@ import click
 
 from holdfast.cli import telling
 from holdfast.cli.flags import Flag, prompt_flags, spread
-from holdfast.cli.place import Place, accept
+from holdfast.cli.place import Place, accept, is_unicode
 
 COMMANDS: Final = {
     "agents": "agents",
@@ -47,6 +48,7 @@ def _run(arguments: Sequence[str]) -> int:
     from holdfast.vocab.errors import HoldfastError
 
     try:
+        _check_bytes(arguments)
         code = root.main(args=spread(arguments), prog_name="holdfast", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
@@ -60,6 +62,14 @@ def _run(arguments: Sequence[str]) -> int:
         return telling.exit_code_of(exc)
     except (click.Abort, KeyboardInterrupt):
         return telling.INTERRUPTED
+
+
+def _check_bytes(arguments: Sequence[str]) -> None:
+    """Refuse what is not UTF-8, as a prompt of another encoding is or the name of a file: no log could hold it."""
+    for number, each in enumerate(arguments, 1):
+        if not is_unicode(each):
+            shown = os.fsencode(each).decode("utf-8", "backslashreplace")
+            raise click.UsageError(f"Argument {number}, '{shown}', is not UTF-8. Write it in UTF-8.")
 
 
 class Commands(click.Group):

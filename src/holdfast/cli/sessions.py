@@ -1,14 +1,22 @@
 """`holdfast sessions`: what there is, and what can be done with it."""
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from holdfast.cli.place import Place, placed
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+LONGEST: Final = 1_000_000
+"""Days that a session may be old."""
 quiet_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+def _days(ctx: click.Context, option: click.Parameter, given: float | None) -> float | None:
+    if given is not None and not 0 <= given <= LONGEST:  # what is not a number is neither
+        raise click.BadParameter(f"{given:g} is not between 0 and {LONGEST:,}.", ctx, option)
+    return given
 
 
 @click.group("sessions")
@@ -92,7 +100,7 @@ def delete(place: Place, **given: Any) -> int:  # Any: as above
 
 
 @command.command()
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Those not used for so long.")
+@click.option("--older-than", type=float, callback=_days, metavar="DAYS", help="Those not used for so long.")
 @click.option("--empty", is_flag=True, help="Those in which nothing was ever said.")
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 @quiet_yes
