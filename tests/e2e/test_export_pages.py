@@ -186,6 +186,20 @@ def test_a_session_that_is_at_work_is_exported_too(door: Door) -> None:
     assert finish(process).code == 0
 
 
+def test_a_store_that_cannot_be_written_is_exported_from_all_the_same(door: Door) -> None:
+    store = f"jsonl://{door.folder / 'lines'}"
+    door.run("--store", store, "-p", "hello", "--model", door.script({"text": "one"}), "--session-id", "s1")
+    owners = door.folder / "lines" / "owners"
+    owners.rename(door.folder / "owners")
+    owners.write_text("nobody can take a session over here")
+
+    ran = door.run("--store", store, "export", "s1", "-o", "a.md")
+
+    assert (ran.code, ran.out.startswith("a.md: ")) == (0, True)
+    assert "does not mention this export, which is whole" in ran.err
+    assert "hello" in (door.work / "a.md").read_text(encoding="utf-8")
+
+
 def test_a_folder_that_is_missing_is_named(talked: Door) -> None:
     ran = talked.run("export", "s1", "-o", "no/such/a.md")
 
