@@ -35,11 +35,13 @@ class Place(Struct, frozen=True):
 
         from holdfast.runtime.clock import SystemClock
         from holdfast.stores.urls import open_store
+        from holdfast.view.hints import hinting
 
         create = self.store is None and not read_only
         store = await open_store(self.url, clock=SystemClock(), read_only=read_only, create=create)
         try:
-            yield store
+            with hinting(store.url):
+                yield store
         finally:
             with anyio.CancelScope(shield=True):
                 await store.close()

@@ -25,6 +25,7 @@ from holdfast.ports import EventStore, SessionQuery
 from holdfast.providers.resolve import full_name
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
+from holdfast.view.hints import with_store
 from holdfast.vocab.errors import HoldfastError, UserError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted
@@ -117,7 +118,7 @@ async def fork(place: Place, *, session: str, at: str, name: str, session_id: st
     async with place.opened() as store:
         meta = await find(store, session, complain)
         if meta.open_turn and not at:
-            complain(left_behind(meta))
+            complain(with_store(left_behind(meta), store.url))
         new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
     _done({"id": new, "origin": meta.id}, new, as_json=as_json)
     return 0
