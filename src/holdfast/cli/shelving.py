@@ -67,14 +67,14 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
         part = await store.read(meta.id)
         holder = await store.holder(meta.id)
         state = state_of(meta.id, part.records)
-        record = msgspec.to_builtins(await shelf.record(store, meta.id))
+        record = await shelf.record(store, meta.id)
     trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
-    meter = meter_of(state)
+    meter = meter_of(state, record)
     unpriced = not meter.purse.spent and _is_unpriced(part.records)
     if as_json:
         turns = msgspec.to_builtins(list(state.results.turns.values()))
         extra = {"holder": _holder(holder), "trouble": trouble, "turn_results": turns}
-        say_json(plain(meta) | record | extra | meter.as_json() | (_NO_COST if unpriced else {}))
+        say_json(plain(meta) | msgspec.to_builtins(record) | extra | meter.as_json() | (_NO_COST if unpriced else {}))
         return 0
     figures = dict(meter.in_words()) | ({"cost": "unknown (no price)"} if unpriced else {})
     for title, words in (*_about(meta, holder, trouble), *figures.items()):
