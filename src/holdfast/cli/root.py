@@ -62,6 +62,9 @@ def _run(arguments: Sequence[str]) -> int:
         return telling.exit_code_of(exc)
     except (click.Abort, KeyboardInterrupt):
         return telling.INTERRUPTED
+    except _NobodyReads:
+        telling.forget_output()
+        return telling.DONE
 
 
 def _check_bytes(arguments: Sequence[str]) -> None:
@@ -72,8 +75,26 @@ def _check_bytes(arguments: Sequence[str]) -> None:
             raise click.UsageError(f"Argument {number}, '{shown}', is not UTF-8. Write it in UTF-8.")
 
 
+class _NobodyReads(Exception):
+    """The reader of what is printed went away. A pipe that breaks is kept from click, which would end with 1."""
+
+
 class Commands(click.Group):
     """Commands that load when they are used, and flags under headings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the flags; the help may be printed by that."""
+        try:
+            return super().parse_args(ctx, args)
+        except BrokenPipeError as exc:
+            raise _NobodyReads from exc
+
+    def invoke(self, ctx: click.Context) -> Any:  # Any: as click has it
+        """Run what was asked for."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as exc:
+            raise _NobodyReads from exc
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""

@@ -95,7 +95,10 @@ def compact(place: Place, **given: Any) -> int:  # Any: as above
 @as_json
 @placed
 def delete(place: Place, **given: Any) -> int:  # Any: as above
-    """Forget sessions. No other session is touched."""
+    """Forget sessions. No other session is touched.
+
+    On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted.
+    """
     return _run("delete", place, **given)
 
 
@@ -107,7 +110,10 @@ def delete(place: Place, **given: Any) -> int:  # Any: as above
 @as_json
 @placed
 def prune(place: Place, **given: Any) -> int:  # Any: as above
-    """Forget old or empty sessions; one that somebody has open stays."""
+    """Forget old or empty sessions; one that somebody has open stays.
+
+    On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted: look with --dry-run.
+    """
     return _run("prune", place, **given)
 
 

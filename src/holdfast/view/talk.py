@@ -49,6 +49,8 @@ class Talk:
         self._trouble = codes.DONE
         self._spoilt = ""
         """Why the input was not read to its end."""
+        self._whole = not job.lines
+        """Whether the input was read to its end."""
         self._passed_over: set[str] = set()
         self._shown = session.seq
         self._all_shown = False
@@ -99,7 +101,8 @@ class Talk:
             await self._outlet.flush()
             tasks.cancel_scope.cancel()
         unwritten = self._unwritten()
-        return self._exit_code() or (codes.INTERRUPTED if stopping.interrupted else unwritten)
+        stopped = stopping.interrupted and not (self._outlet.gone.is_set() and self._answered)
+        return self._exit_code() or (codes.INTERRUPTED if stopped else unwritten)
 
     # --- input -------------------------------------------------------------------------------------------------------
 
@@ -113,6 +116,7 @@ class Talk:
             if self._desk is not None:
                 with stopping.input:
                     await self._read(descriptor, turns)
+                    self._whole = True
                 self._desk.close()
         if self._spoilt:
             await self._print_result(_unanswered(self._spoilt, "failed"))
@@ -361,6 +365,11 @@ class Talk:
         """The last input decides, but a good end does not hide that something was halted before."""
         last = self._codes[-1] if self._codes else codes.DONE
         return last or self._trouble or (codes.HALTED if codes.HALTED in self._codes else codes.DONE)
+
+    @property
+    def _answered(self) -> bool:
+        """Whether everything that was to be done is done: then nobody minds that the reader is gone."""
+        return self._whole and bool(self._codes)
 
     def _is_over(self, name: str) -> bool:
         result = self._session.input_result(name)
