@@ -31,7 +31,14 @@ def command() -> None:
 @as_json
 @placed
 def list_sessions(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
-    """List sessions, newest first."""
+    """List sessions, newest first.
+
+    \b
+    (running)         somebody has it open; `holdfast log tail ID` follows it
+    (left in a turn)  nobody has, and a turn is open: `holdfast -r ID --finish` finishes it
+    (damaged)         its log cannot be read to its end; `holdfast sessions verify ID` says why
+    With --json it is the field "status": idle, running, unfinished, damaged or newer (of a newer Holdfast).
+    """
     return _run("list_sessions", place, **given)
 
 

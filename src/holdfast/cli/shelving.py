@@ -13,6 +13,7 @@ from holdfast import shelf
 from holdfast.assemble import open_with
 from holdfast.cli.meter import meter_of
 from holdfast.cli.place import Place
+from holdfast.cli.standing import WORDS, Standing, standings
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
 from holdfast.config.finding import Finder
 from holdfast.config.settings import Settings, load_settings
@@ -49,12 +50,13 @@ async def list_sessions(
     query = SessionQuery(project=_project(place, project), include_children=everything, limit=shown)
     async with place.opened() as store:
         found = await store.list(query)
+        standing = await standings(store, found)
     if as_json:
-        say_json([plain(meta) for meta in found])
+        say_json([plain(meta) | {"status": status} for meta, status in zip(found, standing, strict=True)])
     elif not found:
         say("There are no sessions here yet.")
     else:
-        say_table(("ID", "LAST USED", "TURNS", "NAME OR PROMPT"), [_row(meta) for meta in found])
+        say_table(("ID", "LAST USED", "TURNS", "NAME OR PROMPT"), list(map(_row, found, standing)))
         if limit is None and shown is not None and len(found) == shown:
             complain(f"The newest {shown} are shown. --all shows all of them.")
     return 0
@@ -268,11 +270,10 @@ def _project(place: Place, given: str | None) -> str | None:
     return None if given is None else str(project_root((Path(place.cwd or ".") / given).expanduser().absolute()))
 
 
-def _row(meta: SessionMeta) -> tuple[str, str, str, str]:
+def _row(meta: SessionMeta, status: Standing) -> tuple[str, str, str, str]:
     used = datetime.fromtimestamp(meta.updated / 1_000_000).astimezone()
-    words = meta.name or meta.prompt or "(empty)"
-    mark = "  (a turn is open)" if meta.open_turn else ""
-    return meta.id, f"{used:%Y-%m-%d %H:%M}", str(meta.turns), words[:70] + mark
+    words = (meta.name or meta.prompt or "(empty)")[:70]
+    return meta.id, f"{used:%Y-%m-%d %H:%M}", str(meta.turns), f"{words}  {WORDS[status]}".rstrip()
 
 
 def _about(meta: SessionMeta, holder: Lease | None, trouble: str) -> list[tuple[str, str]]:
