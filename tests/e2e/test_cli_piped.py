@@ -1,8 +1,13 @@
 """What is piped in beside a prompt comes before it, and an input that says nothing holds up nobody."""
 
+import os
+import socket
+import subprocess
+import sys
+
 import pytest
 
-from tests.e2e.door import Door, Line, finish, send
+from tests.e2e.door import SOURCE, Door, Line, finish, send
 
 HI = {"text": "Hi."}
 
@@ -41,6 +46,24 @@ def test_a_file_is_read_too_and_no_device_is(door: Door) -> None:
 
     assert (read.code, read.err, heard) == (0, "", {"text": "from a file\n\nq"})
     assert (nothing.code, nothing.err, said(door)) == (0, "", {"text": "q"})
+
+
+def test_a_pipe_that_is_a_socket_is_read_too(door: Door) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"from a socket")
+        ours.shutdown(socket.SHUT_WR)
+        ran = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "holdfast", "-p", "q", "--model", door.script(HI)],
+            stdin=theirs.fileno(),
+            capture_output=True,
+            check=False,
+            timeout=50,
+            cwd=door.work,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+
+    assert (ran.returncode, ran.stderr, said(door)) == (0, b"", {"text": "from a socket\n\nq"})
 
 
 def test_a_pipe_that_stays_silent_is_not_waited_for_and_that_is_said(door: Door) -> None:

@@ -42,7 +42,7 @@ def _brings_something() -> bool:
         mode = os.fstat(descriptor).st_mode
     except (OSError, ValueError):  # there is none
         return False
-    if not stat.S_ISFIFO(mode):
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # some programs make their pipes of sockets
         return stat.S_ISREG(mode)
     if select.select([descriptor], [], [], PATIENCE_S)[0]:
         return True
