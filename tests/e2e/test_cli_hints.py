@@ -55,3 +55,16 @@ def test_a_name_that_is_not_there_is_looked_up_as_it_is_said_and_the_usual_store
     assert door.run(*shlex.split(command)).code == 0
     assert QUOTED.findall(door.run("sessions", "show", "missing").err) == ["sessions list"]
     assert QUOTED.findall(door.run("sessions", "show", "missing", "--store", door.store).err) == ["sessions list"]
+
+
+def test_a_turn_that_is_paused_goes_on_as_its_result_says(door: Door) -> None:
+    store = f"sqlite://{door.folder / 'other.db'}"
+    dear = {"text": "dear", "usage": {"input": 10_000, "output": 1_000}}
+    budget = ("--max-budget-usd", "0.045", "--on-exceed", "pause")
+    door.run("-p", "hi", "--model", door.script(dear, dear), "--session-id", "s1", "--store", store, *budget)
+
+    paused = door.run("-r", "s1", "-p", "more", "--store", store, "--output-format", "json")
+    (command,) = QUOTED.findall(paused.json["errors"][0])
+
+    assert (paused.code, command.endswith(f"--store {store}")) == (3, True)
+    assert door.run(*shlex.split(command)).out == "dear\n"

@@ -16,6 +16,7 @@ from holdfast.view.about import about_session
 from holdfast.view.account import Account, Answered, Ended, denial_in_words, exit_code, records_of_turn
 from holdfast.view.desk import Desk
 from holdfast.view.formats import Format, NativeStream, PlainText, ResultObjects
+from holdfast.view.hints import with_store
 from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
 from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
@@ -315,6 +316,7 @@ class Talk:
     async def _end(self, result: TurnResult) -> None:
         """Print what came of a turn, after everything that happened in it, and tell a person what went wrong."""
         await self._caught_up(self._session.seq)
+        result = replace(result, message=with_store(result.message, self._session.store.url))
         await self._print_result(result)
         for words in filter(None, (*self._denials(result), result.message)):
             self._complain(words)
