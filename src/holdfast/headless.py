@@ -18,6 +18,7 @@ from holdfast.stores.urls import open_store
 from holdfast.view.account import INTERRUPTED
 from holdfast.view.as_agent import as_agent
 from holdfast.view.desk import Desk
+from holdfast.view.hints import hinting, with_store
 from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.pipes import Outlet
 from holdfast.view.stopping import Stopping
@@ -89,8 +90,12 @@ async def _meant(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
     return await store.list(SessionQuery(name=wanted, include_children=True)) or (found,)
 
 
-async def _run(job: Job, out: BinaryIO, descriptor: int, complain: Complain, stopping: Stopping) -> int:
+async def _run(job: Job, out: BinaryIO, descriptor: int, complaining: Complain, stopping: Stopping) -> int:
     async with _opened_store(job.options) as store:
+
+        def complain(words: str) -> None:
+            complaining(with_store(words, store.url))
+
         desk = Desk() if job.lines else None
         found = await settled(await _found(job, store, complain), store)
         found = await as_agent(found, store, model_given=job.options.model is not None)
@@ -111,7 +116,8 @@ async def _opened_store(options: Options) -> AsyncIterator[EventStore]:
     url = "memory:" if options.store is None else default_store_url() if options.store == DEFAULT else options.store
     store = await open_store(url, clock=options.clock)
     try:
-        yield store
+        with hinting(store.url):
+            yield store
     finally:
         with anyio.CancelScope(shield=True):
             await store.close()

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.version import VERSION
 from tests.e2e.door import Door, Line, kinds
 
 READS = {"text": "I look.", "chunk": 4, "calls": [{"name": "Read", "args": {"file_path": "a.txt"}}]}
@@ -63,6 +64,7 @@ def test_stream_json_has_one_block_a_line_and_ends_with_the_result(door: Door) -
     assert lines[0]["cwd"] == str(door.work)
     assert {"Read", "Write", "Edit", "Glob", "Grep", "Bash", "AskUserQuestion"} <= set(lines[0]["tools"])
     assert (lines[0]["model"], lines[0]["permissionMode"]) == (model, "default")
+    assert lines[0]["version"] == lines[0]["claude_code_version"] == VERSION
     assert len({line["message"]["id"] for line in lines[1:4]}) == 1
     call = lines[3]["message"]["content"][0]
     assert [line["message"]["content"] for line in (*lines[1:5], lines[5])] == [
@@ -115,7 +117,7 @@ def test_events_are_the_whole_stream_without_gaps_over_restarts(door: Door) -> N
     assert (kinds(first)[0], kinds(first)[-2:]) == ("started", ["closed", "SessionClosed"])
     deltas = [line for line in first if line["type"] == "session:text_delta"]
     assert "".join(line["data"]["text"] for line in deltas) == "I look.Done."
-    assert all({"session", "at", "by", "data", "id"} <= line.keys() for line in first if "seq" in line)
+    assert all({"session", "at", "by", "cause", "data", "id"} <= line.keys() for line in first if "seq" in line)
     assert door.run("log", "show", "s1", "--json").lines == [line for line in (*first, *second) if "seq" in line]
 
 

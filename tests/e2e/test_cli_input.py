@@ -210,3 +210,28 @@ def test_a_mode_that_does_not_exist_is_an_error_of_its_request_only(door: Door, 
     assert (first["request_id"], first["subtype"]) == ("r1", "error")
     assert f"{mode!r} is not a permission mode" in first["error"]
     assert (second["request_id"], second["subtype"]) == ("r2", "success")
+
+
+@pytest.mark.parametrize("nothing", ["", " \n"])
+def test_a_prompt_that_is_empty_has_a_result_of_its_own(door: Door, nothing: str) -> None:
+    flags = ("--model", door.script(ONE, TWO), "--output-format", "stream-json")
+    ran = run_lines(door, user("go"), user(nothing), user(nothing), user("more"), flags=flags)
+    alone = run_lines(door, user(nothing), flags=flags)
+
+    results = [line for line in ran.lines if line["type"] == "result"]
+    assert [(line["is_error"], line["result"]) for line in results] == [
+        *((False, "one"), (True, ""), (True, ""), (False, "two")),
+    ]
+    assert results[1]["subtype"] == "error_during_execution"
+    assert results[1]["errors"] == ["The prompt is empty. Say something."]
+    assert len({line["uuid"] for line in results}) == 4
+    assert [line["is_error"] for line in alone.lines[1:]] == [True]
+    assert (ran.code, alone.code) == (2, 2)
+
+
+def test_an_input_id_that_was_used_for_something_else_has_a_result_of_its_own(door: Door) -> None:
+    flags = ("--model", door.script(ONE, TWO), "--output-format", "json")
+    ran = run_lines(door, user("go", input_id="k"), user("other", input_id="k"), user("more"), flags=flags)
+
+    assert [line["result"] for line in ran.lines] == ["one", "", "two"]
+    assert (ran.code, ran.lines[1]["is_error"], "'k'" in ran.lines[1]["errors"][0]) == (2, True, True)

@@ -233,3 +233,13 @@ def test_sessions_compact_and_its_undoing(door: Door) -> None:
     assert again["messages"] == before["messages"]
     assert door.run("sessions", "compact", "missing").code == 1
     assert door.run("sessions", "compact", "s1", "--undo", "--instructions", "x").code == 2
+
+
+def test_a_session_that_is_shown_is_as_full_as_it_says_itself(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script({"text": "Hi."}, {"text": "Hi."}), "--session-id", "s1")
+
+    itself = door.run("-r", "s1", "-p", "/context", "--output-format", "json").json["command_data"]
+    shown = door.run("sessions", "show", "s1", "--json").json["context"]
+
+    assert shown["used"] == itself["usedTokens"] > 1_000
+    assert f"context:   about {shown['used']:,} of 200,000 tokens" in door.run("sessions", "show", "s1").out

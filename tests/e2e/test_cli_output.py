@@ -55,6 +55,49 @@ def test_other_closed_streams_disturb_nothing(door: Door) -> None:
     assert (nothing_said.code, "prompt is empty" in nothing_said.err) == (2, True)
 
 
+def unread(door: Door, *arguments: str) -> tuple[int, str]:
+    """Run a command whose reader goes away before anything is printed."""
+    process = door.start(*arguments)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdin.close()
+    process.stdout.close()
+    with process.stderr:
+        said = process.stderr.read()
+    return process.wait(timeout=50), said
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_a_turn_that_is_complete_before_its_reader_is_missed_exits_0(door: Door, output: str) -> None:
+    flags = ("-p", "hi", "--model", door.script(ONE), "--session-id", "s1", "--output-format", output)
+
+    assert unread(door, *flags) == (0, "")
+
+    (turn,) = door.run("sessions", "show", "s1", "--json").json["turn_results"]
+    assert turn["outcome"] == "completed"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--version",
+        "--help",
+        "log --help",
+        "sessions list",
+        "sessions list --json",
+        "log show s1",
+        "log show s1 --json",
+        "export s1 -o -",
+    ],
+)
+def test_a_reader_that_goes_away_is_no_failure_of_a_command(door: Door, arguments: str) -> None:
+    door.run("-p", "hi", "--model", door.script({"text": "much " * 40_000}), "--session-id", "s1")
+    more = ("--format", "markdown") if arguments.startswith("export") else ()
+
+    assert unread(door, *arguments.split(), *more) == (0, "")
+
+
 def test_a_pipe_that_is_closed_early_is_no_error_to_tell(door: Door) -> None:
     door.run("-p", "hi", "--model", door.script(ONE), "--session-id", "s1")
 

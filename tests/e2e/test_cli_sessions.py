@@ -264,3 +264,12 @@ def test_what_is_exported_is_for_the_person_alone(door: Door) -> None:
     for name in ("s1.yaml", "s1.json"):
         assert door.run("export", "s1", "-o", name).code == 0
         assert (door.work / name).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("command", ["delete", "prune"])
+def test_the_help_says_that_nobody_is_asked_without_a_terminal(door: Door, command: str) -> None:
+    shown = " ".join(door.run("sessions", command, "--help").out.split())
+
+    assert (
+        "On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted" in shown
+    )

@@ -18,6 +18,8 @@ def start(door: Door, *replies: dict[str, object], flags: tuple[str, ...] = (), 
         *("-p", "go", "--session-id", "s1", "--model", door.script(*replies), "--output-format", "events", *flags),
         env={"HOLDFAST_DRAIN_S": drain_s},
     )
+    if "--input-format" not in flags and process.stdin is not None:
+        process.stdin.close()  # nothing is piped in
     lines = list(read_until(process, "text_delta"))
     assert lines[0]["type"] == "session:started"
     return process

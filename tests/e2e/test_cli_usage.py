@@ -15,6 +15,22 @@ from tests.e2e.door import Door
 
 PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
 
+NO_SCHEMAS = {
+    '{"type": "nope"}': 'type is "nope", not one of object, array',
+    '{"type": ["string", 3]}': "no JSON Schema: type is",
+    '{"properties": {"a": {"type": "strin"}}}': 'properties.a.type is "strin"',
+    '{"properties": []}': "properties is [], not an object of schemas",
+    '{"properties": {"a": 5}}': "properties.a is 5, not an object, true or false",
+    '{"required": "a"}': 'required is "a", not a list of names',
+    '{"items": {"enum": 3}}': "items.enum is 3, not a list",
+    '{"anyOf": [{"minimum": "1"}]}': 'anyOf[0].minimum is "1", not a number',
+    '{"minLength": -1}': "minLength is -1, not a whole number",
+    '{"pattern": "("}': 'pattern is "(", not a regular expression',
+    '{"$ref": "#/$defs/a"}': "which is not there",
+    '{"name": "x", "schema": {"type": "nope"}}': 'type is "nope"',
+}
+"""JSON that is no JSON Schema, and what is said of it."""
+
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
@@ -60,11 +76,15 @@ PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
         ((*PROMPT, "--max-budget-usd", "0.000000001"), "finer than the smallest amount"),
         ((*PROMPT, "--json-schema", "/no/such/file"), "cannot be read"),
         ((*PROMPT, "--json-schema", '{"type": '), "is not a JSON object"),
+        *(((*PROMPT, "--json-schema", schema), words) for schema, words in NO_SCHEMAS.items()),
         ((*PROMPT, "--bare", "--settings", "x.json"), "leave --settings away"),
         ((*PROMPT, "--scope", "everything"), "'everything' is not one of"),
         ((*PROMPT, "--add-dir", "/no/such/folder"), "does not exist"),
         ((*PROMPT, "--mcp-config", "value"), "--mcp-config names 'value', which is no file"),
         ((*PROMPT, "--agent", ""), "--agent is empty"),
+        *(((flag, "--model", "x"), "-p needs a prompt, and --model is a flag") for flag in ("-p", "--print")),
+        (("-p", "-c"), "-p needs a prompt"),
+        (("-p", "--model=x"), "-p needs a prompt"),
         (("serve",), "'serve' is not available yet"),
         (("hello",), "holdfast -p 'hello'"),
         (("--model", "x", "sessions", "list"), "--model belongs to -p"),

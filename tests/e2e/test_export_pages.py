@@ -109,7 +109,7 @@ def test_what_can_be_read_of_a_damaged_log_is_written_and_said(door: Door, name:
     ran = door.run("--store", store, "export", "s1", "-o", name)
 
     assert (ran.code, ran.out) == (1, "")
-    assert "`holdfast log repair s1`" in ran.err
+    assert f"`holdfast log repair s1 --store {store}`" in ran.err
     written = (door.work / name).read_text(encoding="utf-8")
     assert "hello" in written
     assert "a second word" not in written
@@ -184,6 +184,20 @@ def test_a_session_that_is_at_work_is_exported_too(door: Door) -> None:
     assert "does not mention this export" in ran.err
     assert "hi" in (door.work / "a.md").read_text(encoding="utf-8")
     assert finish(process).code == 0
+
+
+def test_a_store_that_cannot_be_written_is_exported_from_all_the_same(door: Door) -> None:
+    store = f"jsonl://{door.folder / 'lines'}"
+    door.run("--store", store, "-p", "hello", "--model", door.script({"text": "one"}), "--session-id", "s1")
+    owners = door.folder / "lines" / "owners"
+    owners.rename(door.folder / "owners")
+    owners.write_text("nobody can take a session over here")
+
+    ran = door.run("--store", store, "export", "s1", "-o", "a.md")
+
+    assert (ran.code, ran.out.startswith("a.md: ")) == (0, True)
+    assert "does not mention this export, which is whole" in ran.err
+    assert "hello" in (door.work / "a.md").read_text(encoding="utf-8")
 
 
 def test_a_folder_that_is_missing_is_named(talked: Door) -> None:

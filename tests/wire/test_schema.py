@@ -67,6 +67,7 @@ STREAMED = json.loads(line("s1", recorded(Renamed(name="x"))))
         {**STORED, "data": {"name": 3}},
         {key: value for key, value in STORED.items() if key != "id"},
         {**STREAMED, "at": 5},
+        {key: value for key, value in STREAMED.items() if key != "cause"},
         {**STREAMED, "type": "session:mode_changed"},
         {"type": "session:text_delta", "session": "s1", "after": 1, "data": {"text": "x"}},
         {"type": "session:text_delta", "session": "s1", "after": 1, "n": 1, "data": {}},

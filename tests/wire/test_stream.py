@@ -38,8 +38,16 @@ def test_an_event_has_the_promised_shape() -> None:
     )
 
 
-def test_an_empty_cause_is_left_out() -> None:
-    assert "cause" not in json.loads(event_line("s1", recorded(example(ToolStarted))))
+def test_an_event_without_a_cause_says_so() -> None:
+    assert json.loads(event_line("s1", recorded(example(ToolStarted))))["cause"] == ""
+
+
+def test_a_line_of_an_older_holdfast_without_the_cause_is_read() -> None:
+    record = recorded(example(ToolStarted))
+    older = json.loads(event_line("s1", record))
+    del older["cause"]
+
+    assert parse_line(json.dumps(older)) == ("s1", record)
 
 
 def test_a_delta_has_the_promised_shape_and_no_seq() -> None:

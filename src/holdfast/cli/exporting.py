@@ -74,8 +74,8 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
             sys.stdout.buffer.flush()
         else:
             await anyio.to_thread.run_sync(replace_file, output, text)
-        if not await note_export(store, meta.id, chosen, text, clock=SystemClock()):
-            complain(f"{meta.id!r} is at work elsewhere, so its log does not mention this export.")
+        if why := await note_export(store, meta.id, chosen, text, clock=SystemClock()):
+            complain(f"{why}. So the log of {meta.id!r} does not mention this export, which is whole.")
     if str(output) != "-":
         say(f"{output}: {len(text.encode()):,} bytes of {chosen}")
     return 0

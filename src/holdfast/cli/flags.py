@@ -41,6 +41,14 @@ def flag(*declared: str, heading: str, **settings: Any) -> Callable[[F], F]:  # 
     return click.option(*declared, cls=Flag, heading=heading, **settings)
 
 
+def _no_flag(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    """Refuse a flag in the place of a prompt: the prompt was forgotten."""
+    flags = {name for each in ctx.command.params for name in each.opts}
+    if given is not None and given.partition("=")[0] in flags:
+        raise click.UsageError(f"-p needs a prompt, and {given} is a flag. -p - reads it from standard input.", ctx)
+    return given
+
+
 _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
     flag(
         "-p",
@@ -48,7 +56,8 @@ _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
         "prompt",
         metavar="PROMPT",
         heading=OUTPUT,
-        help="One prompt, then exit; - reads it from standard input.",
+        callback=_no_flag,
+        help="One prompt, then exit; - reads it from standard input. With a prompt, what is piped in comes before it.",
     ),
     flag(
         "--output-format", "output", type=click.Choice(FORMATS), default="text", heading=OUTPUT, help="What is printed."

@@ -8,7 +8,9 @@ from holdfast.config.settings import Settings, load_settings
 from holdfast.logic.context import ContextState, context_state
 from holdfast.logic.pricing import dollars
 from holdfast.logic.purse import Purse
+from holdfast.logic.record import SessionRecord
 from holdfast.logic.state import State
+from holdfast.logic.tokens import estimate_schema, estimate_text
 from holdfast.runtime.clock import SystemClock
 from holdfast.view.result_object import usd
 from holdfast.vocab.errors import UserError
@@ -45,11 +47,12 @@ class Meter(Struct, frozen=True):
         }
 
 
-def meter_of(state: State) -> Meter:
-    """The meter of a session. Without a count of the provider, the instructions and the tools are not in it."""
+def meter_of(state: State, record: SessionRecord) -> Meter:
+    """The meter of a session: as it shows itself, with the instructions and the tools that were sent last."""
     progress = state.progress
     facts = Finder(_settings(), SystemClock()).facts(progress.trying.model or progress.model)
-    used = progress.fill.used(0)
+    overhead = estimate_text(record.system_prompt) + estimate_schema(msgspec.json.encode(record.tool_schemas))
+    used = progress.fill.used(overhead) if progress.fill.messages else 0
     return Meter(context_state(used, facts.window, exact=progress.fill.exact), progress.purse)
 
 

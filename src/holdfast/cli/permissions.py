@@ -1,7 +1,10 @@
 """`holdfast permissions`: what would be decided about a call, and why; and what is wrong with the rules."""
 
+from pathlib import Path
+
 import click
 
+from holdfast.cli.trusting import here
 from holdfast.vocab.specs import MODES
 
 _SCOPES = ("sandboxed", "project", "full")
@@ -70,9 +73,9 @@ def check(
 @command.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def lint(ctx: click.Context, files: tuple[str, ...], as_json: bool) -> int:
+@here
+def lint(cwd: Path, files: tuple[str, ...], as_json: bool) -> int:
     """Look over the permission rules of settings FILES, or of those that hold here. Exit 1 when something is wrong."""
     from holdfast.cli import permission_place
 
-    return permission_place.lint_files(files, ctx.obj.cwd, as_json=as_json)
+    return permission_place.lint_files(files, str(cwd), as_json=as_json)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from holdfast.ports import EventStore
@@ -34,14 +35,43 @@ class Place(Struct, frozen=True):
 
         from holdfast.runtime.clock import SystemClock
         from holdfast.stores.urls import open_store
+        from holdfast.view.hints import hinting
 
         create = self.store is None and not read_only
         store = await open_store(self.url, clock=SystemClock(), read_only=read_only, create=create)
         try:
-            yield store
+            with hinting(store.url):
+                yield store
         finally:
             with anyio.CancelScope(shield=True):
                 await store.close()
+
+
+def is_unicode(text: str) -> bool:
+    """Whether `text` is more than bytes that nobody could read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def accept(command: click.Command) -> click.Command:
+    """Let `--store` and `--cwd` stand behind `command` and each command of it, also where they say nothing: a program adds them to all."""
+    declared = {name for option in command.params for name in option.opts}
+    for name, kind in (("--store", None), ("--cwd", click.Path(exists=True, file_okay=False))):
+        if name not in declared:
+            command.params.append(click.Option([name], type=kind, hidden=True, expose_value=False, callback=_remember))
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        accept(each)
+    return command
+
+
+def _remember(ctx: click.Context, option: click.Parameter, given: str | None) -> None:
+    """Hand a flag that stood here to whoever asks for the place."""
+    if given is not None:
+        before = ctx.find_object(Place) or Place()
+        ctx.obj = replace(before, **{option.name or "": given})
 
 
 def placed(command: F) -> F:

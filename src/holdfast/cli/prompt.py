@@ -10,11 +10,13 @@ from typing import Any, Final, Literal
 
 import anyio
 import click
-import msgspec
 
 from holdfast import headless
 from holdfast.cli import telling
+from holdfast.cli.answer_schema import answer_schema
 from holdfast.cli.flags import ON_EXCEED
+from holdfast.cli.piped import whole_input, with_piped
+from holdfast.cli.place import is_unicode
 from holdfast.config.finding import no_model
 from holdfast.config.layers import Layered, read_layers
 from holdfast.config.settings import Settings
@@ -26,8 +28,6 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.rules import Rule
 
-LONGEST_PROMPT: Final = 10 * 1024 * 1024
-"""Bytes that are read from standard input as one prompt."""
 DRAIN: Final = "HOLDFAST_DRAIN_S"
 """Environment: seconds that a turn may go on after SIGTERM or SIGHUP."""
 _HELLO: Final = """\
@@ -42,6 +42,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
     """Run what the flags say and return the exit code."""
     lines = given["input_format"] == "stream-json"
     _check(ctx, given)
+    _check_folder(Path(given["cwd"] or "."))
     layers = functools.partial(
         read_layers, given=given["settings"], trust=True if given["trust"] else None, bare=given["bare"]
     )
@@ -98,6 +99,14 @@ def _check(ctx: click.Context, given: Given) -> None:
             raise click.UsageError(words, ctx)
 
 
+def _check_folder(cwd: Path) -> None:
+    """Refuse a folder that the log could not name: the session would work in another one."""
+    folder = str(cwd.expanduser().absolute())
+    if not is_unicode(folder):
+        shown = os.fsencode(folder).decode("utf-8", "backslashreplace")
+        raise click.ClickException(f"The name of the folder '{shown}' is not UTF-8. Rename it, or work elsewhere.")
+
+
 def _options(ctx: click.Context, given: Given, layers: Callable[[Path], Layered]) -> Options:
     try:
         rules = tuple(_rules(given))
@@ -145,23 +154,8 @@ def _parameters(given: Given) -> dict[str, object]:
     if given["effort"] is not None:
         found["effort"] = given["effort"]
     if given["schema"] is not None:
-        found["schema"] = _schema(given["schema"])
+        found["schema"] = answer_schema(given["schema"])
     return found
-
-
-def _schema(given: str) -> dict[str, object]:
-    """A JSON Schema: as text, or in a file."""
-    text, where = given, "--json-schema"
-    if not given.lstrip().startswith("{"):
-        where = f"The schema {given!r}"
-        try:
-            text = Path(given).expanduser().read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            raise UserError(f"{where} cannot be read: {getattr(exc, 'strerror', None) or exc}.") from exc
-    try:
-        return msgspec.json.decode(text, type=dict[str, object])
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
-        raise UserError(f"{where} is not a JSON object: {exc}.") from exc
 
 
 def _check_servers(given: Sequence[str]) -> None:
@@ -199,17 +193,12 @@ def _prompt(ctx: click.Context, given: Given, settings: Settings, *, lines: bool
     if prompt is None or prompt == "-":
         if lines:
             return None
-        prompt = _from_input(ctx)
+        prompt = whole_input(ctx)
+    elif not lines:
+        prompt = with_piped(ctx, prompt)
     if not prompt.strip():
         raise click.UsageError("The prompt is empty. Say something.", ctx)
     return prompt
-
-
-def _from_input(ctx: click.Context) -> str:
-    content = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
-    if len(content) > LONGEST_PROMPT:
-        raise click.UsageError(f"The prompt has more than {LONGEST_PROMPT} bytes. Put it into a file.", ctx)
-    return content.decode("utf-8", "replace")
 
 
 def _drain_s() -> float:

@@ -1,6 +1,7 @@
 """`holdfast`: the flags of a run, and the commands, each loaded when it is used."""
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
@@ -9,7 +10,7 @@ import click
 
 from holdfast.cli import telling
 from holdfast.cli.flags import Flag, prompt_flags, spread
-from holdfast.cli.place import Place
+from holdfast.cli.place import Place, accept, is_unicode
 
 COMMANDS: Final = {
     "agents": "agents",
@@ -47,6 +48,7 @@ def _run(arguments: Sequence[str]) -> int:
     from holdfast.vocab.errors import HoldfastError
 
     try:
+        _check_bytes(arguments)
         code = root.main(args=spread(arguments), prog_name="holdfast", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
@@ -60,10 +62,39 @@ def _run(arguments: Sequence[str]) -> int:
         return telling.exit_code_of(exc)
     except (click.Abort, KeyboardInterrupt):
         return telling.INTERRUPTED
+    except _NobodyReads:
+        telling.forget_output()
+        return telling.DONE
+
+
+def _check_bytes(arguments: Sequence[str]) -> None:
+    """Refuse what is not UTF-8, as a prompt of another encoding is or the name of a file: no log could hold it."""
+    for number, each in enumerate(arguments, 1):
+        if not is_unicode(each):
+            shown = os.fsencode(each).decode("utf-8", "backslashreplace")
+            raise click.UsageError(f"Argument {number}, '{shown}', is not UTF-8. Write it in UTF-8.")
+
+
+class _NobodyReads(Exception):
+    """The reader of what is printed went away. A pipe that breaks is kept from click, which would end with 1."""
 
 
 class Commands(click.Group):
     """Commands that load when they are used, and flags under headings."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the flags; the help may be printed by that."""
+        try:
+            return super().parse_args(ctx, args)
+        except BrokenPipeError as exc:
+            raise _NobodyReads from exc
+
+    def invoke(self, ctx: click.Context) -> Any:  # Any: as click has it
+        """Run what was asked for."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as exc:
+            raise _NobodyReads from exc
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of the commands."""
@@ -74,7 +105,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         found: click.Command = importlib.import_module(f"holdfast.cli.{COMMANDS[cmd_name]}").command
-        return found
+        return accept(found) if cmd_name != "demo" else found  # which has a store and a folder of its own
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -1,14 +1,22 @@
 """`holdfast sessions`: what there is, and what can be done with it."""
 
 import functools
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from holdfast.cli.place import Place, placed
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+LONGEST: Final = 1_000_000
+"""Days that a session may be old."""
 quiet_yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+
+
+def _days(ctx: click.Context, option: click.Parameter, given: float | None) -> float | None:
+    if given is not None and not 0 <= given <= LONGEST:  # what is not a number is neither
+        raise click.BadParameter(f"{given:g} is not between 0 and {LONGEST:,}.", ctx, option)
+    return given
 
 
 @click.group("sessions")
@@ -23,7 +31,14 @@ def command() -> None:
 @as_json
 @placed
 def list_sessions(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
-    """List sessions, newest first."""
+    """List sessions, newest first.
+
+    \b
+    (running)         somebody has it open; `holdfast log tail ID` follows it
+    (left in a turn)  nobody has, and a turn is open: `holdfast -r ID --finish` finishes it
+    (damaged)         its log cannot be read to its end; `holdfast sessions verify ID` says why
+    With --json it is the field "status": idle, running, unfinished, damaged or newer (of a newer Holdfast).
+    """
     return _run("list_sessions", place, **given)
 
 
@@ -87,19 +102,25 @@ def compact(place: Place, **given: Any) -> int:  # Any: as above
 @as_json
 @placed
 def delete(place: Place, **given: Any) -> int:  # Any: as above
-    """Forget sessions. No other session is touched."""
+    """Forget sessions. No other session is touched.
+
+    On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted.
+    """
     return _run("delete", place, **given)
 
 
 @command.command()
-@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Those not used for so long.")
+@click.option("--older-than", type=float, callback=_days, metavar="DAYS", help="Those not used for so long.")
 @click.option("--empty", is_flag=True, help="Those in which nothing was ever said.")
 @click.option("--dry-run", is_flag=True, help="Only say which.")
 @quiet_yes
 @as_json
 @placed
 def prune(place: Place, **given: Any) -> int:  # Any: as above
-    """Forget old or empty sessions; one that somebody has open stays."""
+    """Forget old or empty sessions; one that somebody has open stays.
+
+    On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted: look with --dry-run.
+    """
     return _run("prune", place, **given)
 
 

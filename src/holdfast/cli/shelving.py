@@ -13,6 +13,7 @@ from holdfast import shelf
 from holdfast.assemble import open_with
 from holdfast.cli.meter import meter_of
 from holdfast.cli.place import Place
+from holdfast.cli.standing import WORDS, Standing, standings
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
 from holdfast.config.finding import Finder
 from holdfast.config.settings import Settings, load_settings
@@ -25,6 +26,7 @@ from holdfast.ports import EventStore, SessionQuery
 from holdfast.providers.resolve import full_name
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
+from holdfast.view.hints import with_store
 from holdfast.vocab.errors import HoldfastError, UserError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted
@@ -48,12 +50,13 @@ async def list_sessions(
     query = SessionQuery(project=_project(place, project), include_children=everything, limit=shown)
     async with place.opened() as store:
         found = await store.list(query)
+        standing = await standings(store, found)
     if as_json:
-        say_json([plain(meta) for meta in found])
+        say_json([plain(meta) | {"status": status} for meta, status in zip(found, standing, strict=True)])
     elif not found:
         say("There are no sessions here yet.")
     else:
-        say_table(("ID", "LAST USED", "TURNS", "NAME OR PROMPT"), [_row(meta) for meta in found])
+        say_table(("ID", "LAST USED", "TURNS", "NAME OR PROMPT"), list(map(_row, found, standing)))
         if limit is None and shown is not None and len(found) == shown:
             complain(f"The newest {shown} are shown. --all shows all of them.")
     return 0
@@ -66,14 +69,14 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
         part = await store.read(meta.id)
         holder = await store.holder(meta.id)
         state = state_of(meta.id, part.records)
-        record = msgspec.to_builtins(await shelf.record(store, meta.id))
+        record = await shelf.record(store, meta.id)
     trouble = f"{part.trouble.kind}: {part.trouble.detail}" if part.trouble else ""
-    meter = meter_of(state)
+    meter = meter_of(state, record)
     unpriced = not meter.purse.spent and _is_unpriced(part.records)
     if as_json:
         turns = msgspec.to_builtins(list(state.results.turns.values()))
         extra = {"holder": _holder(holder), "trouble": trouble, "turn_results": turns}
-        say_json(plain(meta) | record | extra | meter.as_json() | (_NO_COST if unpriced else {}))
+        say_json(plain(meta) | msgspec.to_builtins(record) | extra | meter.as_json() | (_NO_COST if unpriced else {}))
         return 0
     figures = dict(meter.in_words()) | ({"cost": "unknown (no price)"} if unpriced else {})
     for title, words in (*_about(meta, holder, trouble), *figures.items()):
@@ -117,7 +120,7 @@ async def fork(place: Place, *, session: str, at: str, name: str, session_id: st
     async with place.opened() as store:
         meta = await find(store, session, complain)
         if meta.open_turn and not at:
-            complain(left_behind(meta))
+            complain(with_store(left_behind(meta), store.url))
         new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
     _done({"id": new, "origin": meta.id}, new, as_json=as_json)
     return 0
@@ -271,11 +274,10 @@ def _project(place: Place, given: str | None) -> str | None:
     return None if given is None else str(project_root((Path(place.cwd or ".") / given).expanduser().absolute()))
 
 
-def _row(meta: SessionMeta) -> tuple[str, str, str, str]:
+def _row(meta: SessionMeta, status: Standing) -> tuple[str, str, str, str]:
     used = datetime.fromtimestamp(meta.updated / 1_000_000).astimezone()
-    words = meta.name or meta.prompt or "(empty)"
-    mark = "  (a turn is open)" if meta.open_turn else ""
-    return meta.id, f"{used:%Y-%m-%d %H:%M}", str(meta.turns), words[:70] + mark
+    words = (meta.name or meta.prompt or "(empty)")[:70]
+    return meta.id, f"{used:%Y-%m-%d %H:%M}", str(meta.turns), f"{words}  {WORDS[status]}".rstrip()
 
 
 def _about(meta: SessionMeta, holder: Lease | None, trouble: str) -> list[tuple[str, str]]:

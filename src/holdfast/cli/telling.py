@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from holdfast.vocab.errors import HoldfastError
 
+DONE = 0
 COULD_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
@@ -37,13 +38,18 @@ def say_version() -> int:
 
 
 def printed(work: Callable[[], int]) -> int:
-    """Do what prints, and see that it is printed; the exit code says when it could not be."""
+    """Do what prints, and see that it is printed; the exit code says when it could not be.
+
+    A reader that has enough and goes away, as `head` does, is no failure.
+    """
+    code = DONE
     try:
         code = work()
         sys.stdout.flush()
         return code
     except BrokenPipeError:
         forget_output()
+        return code
     except OSError as exc:
         if exc.filename is not None:  # not a stream: nobody foresaw this one
             raise

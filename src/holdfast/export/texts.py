@@ -6,7 +6,7 @@ from holdfast.export.files import Format
 from holdfast.logic.parts import digest
 from holdfast.ports import Clock, EventStore
 from holdfast.shelf import add_event
-from holdfast.vocab.errors import SessionBusy
+from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError
 from holdfast.vocab.events import Exported
 
 
@@ -34,10 +34,17 @@ def exported(kind: Format, text: str) -> Exported:
     return Exported(format=kind, sha256=digest(text.encode()))
 
 
-async def note_export(store: EventStore, session: str, kind: Format, text: str, *, clock: Clock) -> bool:
-    """Write down that `session` was exported; give False when somebody is at work in it: the export is good without that."""
+async def note_export(store: EventStore, session: str, kind: Format, text: str, *, clock: Clock) -> str:
+    """Write down that `session` was exported; say why that could not be, and nothing when it could: the export is good without it.
+
+    Raise `LogDamaged` or `NeedsUpgrade` when the log goes further than what can be read: then the export is not all there is.
+    """
     try:
         await add_event(store, session, exported(kind, text), clock=clock)
     except SessionBusy:
-        return False
-    return True
+        return f"{session!r} is at work elsewhere"
+    except (LogDamaged, NeedsUpgrade):
+        raise
+    except StoreError as exc:
+        return str(exc).rstrip(".")
+    return ""

@@ -1,6 +1,7 @@
 """The callback style: `session.on("text_delta", print)`.
 
-Callbacks are called from one task, in order, behind the barrier: a slow or broken one delays or breaks nothing but itself.
+Callbacks are called from one task, in order, behind the barrier: a slow or broken one delays or breaks nothing but the others. A slow
+one may miss pieces of text, and hears of every event. A broken one is recorded, once for each kind of error; no callback hears of that.
 
     text_delta                    a piece of the model's text
     tool_start, tool_end          `ToolStart`, `ToolEnd`: one call, told apart by its id
@@ -27,7 +28,8 @@ from holdfast.logic.diff_lines import DiffLine
 from holdfast.logic.entries_tools import arguments, file_diffs
 from holdfast.logic.state import State
 from holdfast.runtime.barrier import Fault, guarded
-from holdfast.runtime.bus import Bus, Item, Subscription
+from holdfast.runtime.bus import Bus, Item
+from holdfast.runtime.feed import Feed
 from holdfast.runtime.inbox import Inbox
 from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
 from holdfast.vocab.errors import UserError
@@ -71,6 +73,10 @@ SHOWN: Final = 2_000
 """Characters of a tool's result that a callback is given; the log has the whole."""
 
 
+_WHERE: Final = "the callback"
+_ONCE: Final = "More errors of this kind in this callback are not recorded."
+
+
 class ToolStart(msgspec.Struct, frozen=True, kw_only=True):
     """A tool begins."""
 
@@ -97,14 +103,22 @@ class ToolEnd(msgspec.Struct, frozen=True, kw_only=True):
     diff_lines: tuple[DiffLine, ...] = ()
 
 
+class _Listener(msgspec.Struct, eq=False):
+    """One callback, as it was added: the same function may be added twice."""
+
+    call: Callback
+    faults: set[str] = msgspec.field(default_factory=set)
+    """The kinds of errors that were recorded."""
+
+
 class Callbacks:
     """The callbacks of one session."""
 
     def __init__(self, bus: Bus, inbox: Inbox, state: State, context: Callable[[], object]) -> None:
         self._bus, self._inbox, self._state, self._context = bus, inbox, state, context
-        self._by_name: dict[str, list[Callback]] = {}
+        self._by_name: dict[str, list[_Listener]] = {}
         self._seen = 0
-        self._subscription: Subscription | None = None
+        self._feed: Feed | None = None
         self._moved = anyio.Event()
         self._calls: dict[str, ToolCall] = {}
         """The calls of the newest reply, by their ids: tools of the same name run side by side."""
@@ -114,22 +128,27 @@ class Callbacks:
         """Call `callback` for every `name` from now on; the function that is returned ends it."""
         if name not in NAMES:
             raise UserError(f"{name!r} is not something to listen to. The names are {', '.join(sorted(NAMES))}.")
-        self._by_name.setdefault(name, []).append(callback)
-        if self._subscription is None:  # now, not when `run` gets its turn: nothing is to be missed
+        listener = _Listener(callback)
+        listeners = self._by_name.setdefault(name, [])
+        listeners.append(listener)
+        if self._feed is None:  # now, not when `run` gets its turn: nothing is to be missed
             self._seen = self._state.progress.seq
-            self._subscription = self._bus.subscribe(after=self._seen)
-        return lambda: self._by_name[name].remove(callback)
+            self._feed = Feed(self._bus, after=self._seen)
+        return lambda: listeners.remove(listener) if listener in listeners else None
 
     async def run(self) -> None:
         """Call callbacks until the bus closes."""
         self.running = True
-        assert self._subscription is not None
-        async for item in self._subscription:
+        assert self._feed is not None
+        async for item in self._feed.items():
             if isinstance(item, Lagged):
-                continue  # callbacks are live only; the log has what they missed
-            for name, payload in self._payloads(item):
-                for callback in tuple(self._by_name.get(name, ())):
-                    await self._call(name, callback, payload)
+                self._record(
+                    _WHERE, "Lagged", f"The callbacks are too slow: {item.missed} events were not called back."
+                )
+                continue
+            for name, payload in () if _is_ours(item) else self._payloads(item):
+                for listener in tuple(self._by_name.get(name, ())):
+                    await self._call(name, listener, payload)
             if isinstance(item, Recorded):
                 self._seen = item.seq
                 self._moved.set()
@@ -141,16 +160,19 @@ class Callbacks:
             while self.running and self._seen < seq:
                 await self._moved.wait()
 
-    async def _call(self, name: str, callback: Callback, payload: object) -> None:
+    async def _call(self, name: str, listener: _Listener, payload: object) -> None:
         async def call() -> None:
-            answer = callback(payload)
+            answer = listener.call(payload)
             if inspect.isawaitable(answer):
                 await answer
 
-        fault = await guarded(f"the callback for {name!r}", call)
-        if isinstance(fault, Fault):
-            caught = FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
-            self._inbox.post(Draft(event=caught))
+        fault = await guarded(f"{_WHERE} for {name!r}", call)
+        if isinstance(fault, Fault) and fault.kind not in listener.faults:
+            listener.faults.add(fault.kind)
+            self._record(fault.where, fault.kind, f"{fault.trace[-2000:]}\n{_ONCE}")
+
+    def _record(self, where: str, kind: str, message: str) -> None:
+        self._inbox.post(Draft(event=FaultCaught(where=where, kind=kind, message=message)))
 
     def _payloads(self, item: Item) -> Iterator[tuple[str, object]]:
         """The names that `item` goes by, and what each is told."""
@@ -215,3 +237,8 @@ class Callbacks:
         known |= {each.id: (each.name, each.args) for each in progress.ended}
         name, args = known.get(call, ("", ""))
         return ToolCall(id=call, name=name, args=args)
+
+
+def _is_ours(item: Item) -> bool:
+    """Whether an item tells of a broken callback: telling that to callbacks would break it again, for ever."""
+    return isinstance(item, Recorded) and isinstance(item.event, FaultCaught) and item.event.where.startswith(_WHERE)

@@ -114,9 +114,9 @@ _EVENTS_HEAD: Final = (
     "",
     "A store keeps an event as `{seq, id, at, by, cause?, type, v, data}`: `type` is the name without `session:`, `v`",
     "the version of the body's shape, `at` microseconds since 1970. The native stream sends",
-    "`{seq, id, type, session, at, by, cause?, data}`, with `at` as ISO 8601 text. The JSON Schema of both is",
-    "`holdfast/wire/events.schema.json`. Fields that have their default are left out. An *intent* is written before it",
-    "is performed; its result names it in `cause`.",
+    "`{seq, id, type, session, at, by, cause, data}`, with `at` as ISO 8601 text. The JSON Schema of both is",
+    "`holdfast/wire/events.schema.json`. Fields of `data` that have their default are left out. An *intent* is written",
+    "before it is performed; its result names it in `cause`, which the stream sends when it is empty too.",
 )
 _DELTAS_HEAD: Final = (
     "Pieces of a stream: shown and traced, never folded, without a `seq` of their own. On the wire `after` (the last",

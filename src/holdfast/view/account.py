@@ -119,6 +119,8 @@ class Ended(Struct, frozen=True, kw_only=True):
     """A turn that is over, with everything that can be said of it."""
 
     result: TurnResult
+    key: str
+    """A word that no other end has: the turn, where there was one."""
     account: Account
     text: str
     """The final text, however long."""

@@ -43,7 +43,7 @@ def result_object(session: str, ended: Ended) -> dict[str, object]:
         },
         "permission_denials": [_denial(denial) for denial in result.denials],
         "errors": [result.message] if over != "success" and result.message else [],
-        "uuid": stable_uuid(session, result.turn, "result"),
+        "uuid": stable_uuid(session, ended.key, "result"),
     }
     if over == "success" and account.structured:
         found["structured_output"] = arguments(unfenced(ended.text))

@@ -94,6 +94,7 @@ class StreamJson:
             "plugins": [{"name": name, "path": path} for name, path in about.plugins],
             "capabilities": [],
             "version": VERSION,
+            "claude_code_version": VERSION,  # the name that programs around coding agents look for
         }
         return [self._line(init, "init", str(about.seq))]
 

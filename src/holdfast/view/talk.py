@@ -12,11 +12,13 @@ from holdfast.runtime.following import follow
 from holdfast.runtime.texts import whole_text
 from holdfast.session import Prompt, Session
 from holdfast.view import account as codes
-from holdfast.view.account import About, Account, Answered, Ended, denial_in_words, exit_code, records_of_turn
+from holdfast.view.about import about_session
+from holdfast.view.account import Account, Answered, Ended, denial_in_words, exit_code, records_of_turn
 from holdfast.view.desk import Desk
 from holdfast.view.formats import Format, NativeStream, PlainText, ResultObjects
+from holdfast.view.hints import with_store
 from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
-from holdfast.view.job import Complain, Job, check_model, model_name
+from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
 from holdfast.view.pipes import Outlet, read_lines
 from holdfast.view.rule_notes import rule_notes
@@ -48,6 +50,8 @@ class Talk:
         self._trouble = codes.DONE
         self._spoilt = ""
         """Why the input was not read to its end."""
+        self._whole = not job.lines
+        """Whether the input was read to its end."""
         self._passed_over: set[str] = set()
         self._shown = session.seq
         self._all_shown = False
@@ -76,7 +80,7 @@ class Talk:
         for words in session.warnings:
             self._complain(words)
         self._tell_notes()
-        about = await self._about()
+        about = await about_session(session, options)
         for words in rule_notes(options.rules, about.tools):
             self._complain(words)
         await self._outlet.put(self._format.opening(about))
@@ -98,7 +102,8 @@ class Talk:
             await self._outlet.flush()
             tasks.cancel_scope.cancel()
         unwritten = self._unwritten()
-        return self._exit_code() or (codes.INTERRUPTED if stopping.interrupted else unwritten)
+        stopped = stopping.interrupted and not (self._outlet.gone.is_set() and self._answered)
+        return self._exit_code() or (codes.INTERRUPTED if stopped else unwritten)
 
     # --- input -------------------------------------------------------------------------------------------------------
 
@@ -112,6 +117,7 @@ class Talk:
             if self._desk is not None:
                 with stopping.input:
                     await self._read(descriptor, turns)
+                    self._whole = True
                 self._desk.close()
         if self._spoilt:
             await self._print_result(_unanswered(self._spoilt, "failed"))
@@ -188,7 +194,7 @@ class Talk:
         except TurnError as exc:
             result = self._unfinished(exc) or _unanswered(str(exc), "interrupted")
         except (InputConflict, UserError) as exc:
-            self._complain(str(exc))
+            await self._refuse(str(exc))
             return codes.USAGE
         except HoldfastError as exc:
             result = _unanswered(str(exc), "failed")
@@ -196,6 +202,14 @@ class Talk:
             await self._show_again(name, result.turn)
         await self._end(result)
         return exit_code(result)
+
+    async def _refuse(self, problem: str) -> None:
+        """Say that an input cannot be taken; whoever sent it as a line gets a result, as for every other line."""
+        self._trouble = codes.USAGE
+        if self._job.lines:
+            await self._end(_unanswered(problem, "failed"))
+        else:
+            self._complain(problem)
 
     async def _answer(self, ran: Ran, began: int, cost: int) -> None:
         """Print what came of a command, after everything that happened because of it."""
@@ -268,29 +282,6 @@ class Talk:
             case "stream-json":
                 return StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
 
-    async def _about(self) -> About:
-        session, options, kit = self._session, self._job.options, self._session.kit
-        about = About(
-            cwd=(await session.store.meta(session.id)).cwd,
-            tools=session.tools,
-            model=model_name(options) or session.model,
-            mode=options.permission_mode or session.permission_mode,
-            seq=session.seq,
-        )
-        if kit is None:
-            return about
-        return replace(
-            about,
-            commands=tuple(spec.name for spec in session.list_commands()),
-            skills=tuple(each.name for each in kit.found.skills),
-            agents=tuple(each.name for each in kit.found.usable_agents),
-            plugins=tuple((each.name, str(each.folder)) for each in kit.plugins),
-            servers=tuple(
-                (name, status.state, str(status.server.get("scope", "")))
-                for name, status in kit.server_status().items()
-            ),
-        )
-
     async def _show(self) -> None:
         """Print everything until the session is closed."""
         async for item in follow(self._subscription, self._session.store, self._session.id, self._tell_lagged):
@@ -325,6 +316,7 @@ class Talk:
     async def _end(self, result: TurnResult) -> None:
         """Print what came of a turn, after everything that happened in it, and tell a person what went wrong."""
         await self._caught_up(self._session.seq)
+        result = replace(result, message=with_store(result.message, self._session.store.url))
         await self._print_result(result)
         for words in filter(None, (*self._denials(result), result.message)):
             self._complain(words)
@@ -343,7 +335,8 @@ class Talk:
         if account is None:
             account = Account(records_of_turn(await self._session.events(), result.turn) if result.turn else ())
         text = await whole_text(account.reply, self._session.store.blob)
-        ended = Ended(result=result, account=account, text=text, facts=self._session.model_facts)
+        key = result.turn or self._job.options.clock.nonce()
+        ended = Ended(result=result, key=key, account=account, text=text, facts=self._session.model_facts)
         await self._outlet.put(self._format.result(ended))
 
     def _denials(self, result: TurnResult) -> Iterable[str]:
@@ -374,6 +367,11 @@ class Talk:
         """The last input decides, but a good end does not hide that something was halted before."""
         last = self._codes[-1] if self._codes else codes.DONE
         return last or self._trouble or (codes.HALTED if codes.HALTED in self._codes else codes.DONE)
+
+    @property
+    def _answered(self) -> bool:
+        """Whether everything that was to be done is done: then nobody minds that the reader is gone."""
+        return self._whole and bool(self._codes)
 
     def _is_over(self, name: str) -> bool:
         result = self._session.input_result(name)

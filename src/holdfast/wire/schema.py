@@ -130,8 +130,7 @@ def _stored() -> Schema:
 def _streamed() -> Schema:
     envelope = _object(
         "An event as the native stream sends it.",
-        required=_properties("seq", "id", "type", "session") | {"at": _TIME} | _properties("by", "data"),
-        optional=_properties("cause"),
+        required=_properties("seq", "id", "type", "session") | {"at": _TIME} | _properties("by", "cause", "data"),
     )
     forms = [{"type": {"const": PREFIX + NAME_OF[cls]}, "data": _body(cls)} for cls in EVENTS]
     return envelope | {"oneOf": [{"properties": form} for form in forms]}
@@ -163,7 +162,10 @@ _ENVELOPE: Final[dict[str, Schema]] = {
     "id": {"type": "string", "minLength": 1, "description": "The event's own id."},
     "at": {"type": "integer", "description": "Microseconds since 1970, never going back within a session."},
     "by": {"enum": list(get_args(By)), "description": "Who brought it about."},
-    "cause": {"type": "string", "description": "The id of the intent this answers, or of the event that led to it."},
+    "cause": {
+        "type": "string",
+        "description": "The id of the intent this answers, or of the event that led to it; empty when there is none.",
+    },
     "type": {"type": "string", "description": "The name of the event or the fragment."},
     "v": {"type": "integer", "minimum": 1, "description": "The version of the body's shape."},
     "data": {"type": "object"},

@@ -1,13 +1,13 @@
 """The native stream: one JSON object a line, for people who follow a session from outside.
 
-    event      {"seq","id","type":"session:tool_started","session","at","by","cause"?,"data"}
+    event      {"seq","id","type":"session:tool_started","session","at","by","cause","data"}
     delta      {"type":"session:text_delta","session","after","n","data"}
     lifecycle  {"type":"session:lifecycle","session","after","data":{"notice","state","outcome"?}}
     lagged     {"type":"session:lagged","session","after","data":{"missed"}}
     command    {"type":"session:command_result","session","after","data":{"command","success","message","data"}}
 
-Only events have a `seq`. Unlike the stored line, `at` is a text and there is no `v`: what is streamed always has the
-current shape.
+Only events have a `seq`. Unlike the stored line, `at` is a text, `cause` is there when it is empty too, and there is no
+`v`: what is streamed always has the current shape.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -112,14 +112,14 @@ def micros(text: str) -> int:
         raise UserError(f"{text!r} is not a time. Write it like '2026-03-01T12:00:00.000000Z'.") from exc
 
 
-class _EventLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class _EventLine(msgspec.Struct, frozen=True, kw_only=True):
     seq: int
     id: str
     type: str
     session: str
     at: str
     by: By
-    cause: str = ""
+    cause: str
     data: Any  # one of EVENTS; encoded by its own type
 
 
