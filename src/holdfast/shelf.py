@@ -156,7 +156,8 @@ def new_session_id(clock: Clock) -> str:
 
 
 async def add_event(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
-    """Write one event to a session that nobody has open, without setting it going."""
+    """Write one event to a session that nobody has open, without setting it going. Raise `StoreMismatch` when it is at home elsewhere."""
+    await check_store(store, session)
     async with held(store, session) as lease:
         progress = (await folded(session, await whole_log(store, session))).progress
         written = stamp(progress, Draft(event=event, by="user"), nonce=nonce_of(lease, clock), now=clock.now())

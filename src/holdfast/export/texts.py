@@ -6,7 +6,7 @@ from holdfast.export.files import Format
 from holdfast.logic.parts import digest
 from holdfast.ports import Clock, EventStore
 from holdfast.shelf import add_event
-from holdfast.vocab.errors import SessionBusy
+from holdfast.vocab.errors import SessionBusy, StoreMismatch
 from holdfast.vocab.events import Exported
 
 
@@ -35,9 +35,9 @@ def exported(kind: Format, text: str) -> Exported:
 
 
 async def note_export(store: EventStore, session: str, kind: Format, text: str, *, clock: Clock) -> bool:
-    """Write down that `session` was exported; give False when somebody is at work in it: the export is good without that."""
+    """Write down that `session` was exported; give False when it is at work or at home elsewhere: the export is good without that."""
     try:
         await add_event(store, session, exported(kind, text), clock=clock)
-    except SessionBusy:
+    except (SessionBusy, StoreMismatch):
         return False
     return True
