@@ -7,13 +7,13 @@ import pytest
 
 from holdfast import SessionBusy, UserError, open_session, open_store, shelf
 from holdfast.logic.parts import digest
-from holdfast.ports import EventStore
+from holdfast.ports import EventStore, LogSlice
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.owners import this_process
-from holdfast.vocab.errors import BlobMissing, StoreFull, StoreMismatch, StoreUnavailable
+from holdfast.vocab.errors import BlobMissing, NoSession, StoreFull, StoreMismatch, StoreUnavailable
 from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import Lease
+from holdfast.vocab.specs import Lease, Owner
 from tests.contracts.kit import scripted
 
 CLOCK = SystemClock()
@@ -139,6 +139,67 @@ async def test_a_move_that_is_cancelled_leaves_the_session_in_one_place() -> Non
         homes = [store for store in (source, target) if await shelf.exists(store, "s")]
         assert len(homes) == 1
         assert await goes_on(homes[0]) == "two"
+
+
+class Mortal(MemoryStore):
+    """A store that works `Mortal.life` more times, and then answers nothing: its process is dead."""
+
+    life = 10_000
+
+    async def append(
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = {}
+    ) -> None:
+        self._live()
+        await super().append(lease, expected_seq, records, blobs)
+
+    async def delete(self, session: str) -> None:
+        self._live()
+        await super().delete(session)
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        self._live()
+        return await super().read(session, after, limit)
+
+    async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
+        self._live()
+        return await super().lease(session, owner, ttl_s)
+
+    async def release(self, lease: Lease) -> None:
+        self._live()
+        await super().release(lease)
+
+    def _live(self) -> None:
+        Mortal.life -= 1
+        if Mortal.life < 0:
+            raise StoreUnavailable("The process is dead.")
+
+
+async def test_whenever_a_move_dies_the_session_has_one_home_at_most_and_moving_again_finishes_it() -> None:
+    done, moment = False, 0
+    while not done:
+        Mortal.life = 10_000
+        source, target = [await Mortal.open(clock=CLOCK, is_dead=lambda _: True) for _ in range(2)]
+        await talked(source)
+        Mortal.life, done = moment, True
+        try:
+            await shelf.move(source, target, "s", clock=CLOCK)
+        except StoreUnavailable:
+            done = False
+        Mortal.life, moment = 10_000, moment + 1
+        assert len([store for store in (source, target) if await at_home(store)]) <= 1
+        if await shelf.exists(source, "s"):
+            await shelf.move(source, target, "s", clock=CLOCK)
+        assert not await shelf.exists(source, "s")
+        assert await goes_on(target) == "two"
+    assert moment > 8
+
+
+async def at_home(store: EventStore) -> bool:
+    try:
+        await shelf.check_store(store, "s")
+    except (StoreMismatch, NoSession):
+        return False
+    return True
 
 
 async def test_a_session_is_not_moved_to_where_it_is() -> None:
