@@ -1,17 +1,23 @@
 """The sessions of a store: found, forked, pruned, moved, verified."""
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
 
 from holdfast import SessionBusy, UserError, open_session, open_store, shelf, tool
-from holdfast.ports import EventStore
+from holdfast.ports import EventStore, LogSlice, ToolContext
 from holdfast.replay import replay
 from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
 from holdfast.vocab.errors import BadId, NoSession
-from holdfast.vocab.events import Rewound, Started, StoreChanged, TurnCompleted
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.event_memory import MemoryNoted
+from holdfast.vocab.events import Rewound, Started, StoreChanged, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import text_of
+from holdfast.vocab.specs import Lease, Owner, SessionMeta
 from tests.contracts.kit import Till, call, calls, look, scripted, stream, talk
 
 CLOCK = SystemClock()
@@ -143,6 +149,166 @@ async def test_rewinding_goes_back_and_forward_again() -> None:
         assert session.history == ()
         with pytest.raises(UserError):
             await session.rewind()
+
+
+async def test_a_rewind_goes_to_before_a_turn_and_never_into_the_middle_of_one() -> None:
+    async with talk(call("look", at="a"), "one", "two", tools=[look]) as session:
+        await session.run("a")
+        for record in await session.events():
+            if not isinstance(record.event, TurnStarted):
+                with pytest.raises(UserError, match="There is no turn"):
+                    await session.rewind(before=record.id)
+        assert len(session.history) == 4
+        await session.rewind(before=session.turns[0].turn)
+        assert session.history == ()
+
+
+async def test_a_fork_knows_the_memories_up_to_where_it_was_made() -> None:
+    store = await open_store("memory:", clock=CLOCK)
+
+    @tool
+    async def remember(what: str, context: ToolContext) -> str:
+        """Use a memory."""
+        await context.emit(MemoryNoted(act="used", memory=what))
+        return "remembered"
+
+    script = (call("remember", what="one"), "x", call("remember", what="two"), "y", call("remember", what="three"), "z")
+    async with open_session(model=scripted(*script), store=store, session_id="s", tools=[remember]) as session:
+        for prompt in ("a", "b"):
+            await session.run(prompt)
+        await session.rewind(to=session.turns[0].turn)
+        await session.run("c")
+        early, late = await session.fork(at="1"), await session.fork()
+        assert session.used_memory == ("one", "two", "three")
+    async with open_session(model=scripted(*script), store=store, resume=early) as copy:
+        assert copy.used_memory == ("one",)
+    async with open_session(model=scripted(*script), store=store, resume=late) as copy:
+        assert copy.used_memory == ("one", "two", "three")
+        assert copy.memory_events == session.memory_events
+    assert await shelf.verify(store, late) == ()
+
+
+class Cited(MemoryStore):
+    """A store that counts what is read and written of blobs, and may lose a session while it is copied."""
+
+    moved = 0
+    loses = ""
+
+    async def append(
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = {}
+    ) -> None:
+        self.moved += sum(map(len, blobs.values()))
+        if self.loses:
+            await self.delete(self.loses)
+        await super().append(lease, expected_seq, records, blobs)
+
+    async def blob(self, sha256: str) -> bytes:
+        found = await super().blob(sha256)
+        self.moved += len(found)
+        return found
+
+
+async def test_a_fork_cites_what_is_in_the_store_and_keeps_it_when_the_original_goes() -> None:
+    store = await Cited.open(clock=CLOCK)
+    assert isinstance(store, Cited)
+    async with open_session(model=scripted("one"), store=store, session_id="s") as session:
+        await session.run("a long text " * 10_000)
+    store.moved = 0
+    fork = await shelf.fork(store, "s", clock=CLOCK)
+    assert store.moved == 0
+    await shelf.delete(store, "s")
+    assert await shelf.verify(store, fork) == ()
+
+
+async def test_a_fork_whose_original_is_deleted_meanwhile_is_not_made() -> None:
+    store = await Cited.open(clock=CLOCK)
+    assert isinstance(store, Cited)
+    await talked(store, "s", "one")
+    store.loses = "s"
+    with pytest.raises(NoSession, match="while it was being copied"):
+        await shelf.fork(store, "s", clock=CLOCK, new_id="copy")
+    assert await store.list() == ()
+
+
+class Cancelling(MemoryStore):
+    """A store whose user is cancelled while it waits for it for the n-th time."""
+
+    scope: anyio.CancelScope
+    left = 0
+
+    async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
+        found = await super().lease(session, owner, ttl_s)
+        await self._wait()
+        return found
+
+    async def release(self, lease: Lease) -> None:
+        await self._wait()
+        await super().release(lease)
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        await self._wait()
+        return await super().read(session, after, limit)
+
+    async def delete(self, session: str) -> None:
+        await self._wait()
+        await super().delete(session)
+
+    async def _wait(self) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.scope.cancel()
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("what", ["rename", "fork", "delete", "prune"])
+async def test_work_that_is_cancelled_holds_no_session(what: str) -> None:
+    cancelled, moment = True, 0
+    while cancelled:
+        moment += 1
+        store = await Cancelling.open(clock=CLOCK)
+        assert isinstance(store, Cancelling)
+        await talked(store, "s", "one")
+        work: dict[str, Callable[[], Awaitable[object]]] = {
+            "rename": partial(shelf.rename, store, "s", "other", clock=CLOCK),
+            "fork": partial(shelf.fork, store, "s", clock=CLOCK, new_id="copy"),
+            "delete": partial(shelf.delete, store, "s"),
+            "prune": partial(shelf.prune, store, clock=CLOCK, older_than_days=-1),
+        }
+        with anyio.CancelScope() as scope:
+            store.scope, store.left = scope, moment
+            await work[what]()
+        cancelled = scope.cancel_called
+        assert [await store.holder(session) for session in ("s", "copy")] == [None, None]
+    assert moment > 2
+
+
+class Busy(MemoryStore):
+    """A store in which somebody renames a session whenever it is looked at."""
+
+    busy = False
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        found = await super().read(session, after, limit)
+        if self.busy:
+            self.busy = False
+            await shelf.rename(self, session, "another name", clock=CLOCK)
+        return found
+
+    async def meta(self, session: str) -> SessionMeta:
+        found = await super().meta(session)
+        if self.busy:
+            self.busy = False
+            await shelf.rename(self, session, "one more", clock=CLOCK)
+        return found
+
+
+async def test_a_session_that_is_written_while_it_is_verified_is_well() -> None:
+    store = await Busy.open(clock=CLOCK)
+    assert isinstance(store, Busy)
+    await talked(store, "s", "one")
+    store.busy = True
+    assert await shelf.verify(store, "s") == ()
+    assert (await store.meta("s")).name
 
 
 async def test_pruning_takes_old_and_empty_sessions_and_leaves_open_ones() -> None:

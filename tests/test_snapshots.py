@@ -1,6 +1,9 @@
 """Fold snapshots: a cache that changes nothing but time."""
 
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -8,8 +11,8 @@ from msgspec.structs import replace
 
 from holdfast import open_session, open_store
 from holdfast import replay as replaying
-from holdfast.ports import EventStore, FoldSnapshot
-from holdfast.replay import code_digest, load, replay
+from holdfast.ports import EventStore, FoldSnapshot, LogSlice
+from holdfast.replay import code_digest, digest_of, load, replay
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
 from holdfast.vocab.errors import StoreFull
@@ -105,3 +108,53 @@ async def test_a_snapshot_that_cannot_be_kept_disturbs_nobody(monkeypatch: pytes
         assert await session.run("a") == "x"
         assert await session.run("b") == "y"
     assert (await load(store, "s")).state.progress.closed
+
+
+@pytest.mark.parametrize(
+    "changed", ["vocab/events.py", "logic/progress.py", "logic/permissions/fingerprints.py", "wire/codec.py"]
+)
+def test_whatever_changes_the_meaning_of_a_log_makes_other_snapshots(tmp_path: Path, changed: str) -> None:
+    for name in ("vocab/events.py", "logic/progress.py", "logic/permissions/fingerprints.py", "wire/codec.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x = 1")
+    before = digest_of(tmp_path)
+    assert digest_of(tmp_path) == before
+    (tmp_path / changed).write_text("x = 2")
+    after = digest_of(tmp_path)
+    (tmp_path / changed).rename(tmp_path / "logic" / "other.py")
+    assert len({before, after, digest_of(tmp_path)}) == 3
+
+
+class _Watched(tuple[Recorded, ...]):
+    """Events that know which threads went through them."""
+
+    def __iter__(self) -> Iterator[Recorded]:
+        _THREADS.append(threading.get_ident())
+        return super().__iter__()
+
+    def __getitem__(self, at: Any) -> Any:  # Any: as a tuple has it
+        found = super().__getitem__(at)
+        return _Watched(found) if isinstance(at, slice) else found
+
+
+_THREADS: list[int] = []
+
+
+class _Watching(MemoryStore):
+    """Says who folds its logs."""
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        part = await super().read(session, after, limit)
+        return LogSlice(records=_Watched(part.records), trouble=part.trouble)
+
+
+async def test_a_log_is_folded_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replaying, "WORTH_A_SNAPSHOT", 1)
+    store = await _Watching.open(clock=SystemClock())
+    async with open_session(model=scripted("x", "y"), store=store, session_id="s") as session:
+        await session.run("a")
+    _THREADS.clear()
+    await replay(store, "s")
+    await load(store, "s", whole=True)
+    assert len(_THREADS) >= 2
+    assert threading.get_ident() not in _THREADS

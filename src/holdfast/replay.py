@@ -12,6 +12,7 @@ from msgspec import Struct
 from holdfast.logic.state import State, needs_whole_log, restore, state_of
 from holdfast.ports import EventStore, FoldSnapshot
 from holdfast.runtime.world import World
+from holdfast.version import VERSION
 from holdfast.vocab.errors import StoreError, UserError
 from holdfast.vocab.specs import Trouble
 
@@ -45,7 +46,7 @@ async def replay(store: EventStore, session: str, at: int | None = None) -> dict
         raise UserError(f"{at} is not a position in a log. The first event is 1.")
     part = await store.read(session, 0, at) if at != 0 else None
     records = part.records if part else ()
-    return state_of(session, records).plain()
+    return await anyio.to_thread.run_sync(lambda: state_of(session, records).plain())
 
 
 class Snapshots:
@@ -82,19 +83,25 @@ async def _from_snapshot(store: EventStore, session: str) -> Loaded | None:
     part = await store.read(session, kept.seq - 1)
     if not part.records or part.records[0].id != kept.tip or needs_whole_log(part.records[1:]):
         return None
+    later = part.records[1:]
     try:
-        state = await anyio.to_thread.run_sync(restore, kept.content)
+        state = await anyio.to_thread.run_sync(lambda: state_of(session, later, restore(kept.content)))
     except msgspec.DecodeError:
         return None  # a snapshot is a cache: one that cannot be read is not there
-    return Loaded(state=state_of(session, part.records[1:], state), trouble=part.trouble, folded=len(part.records) - 1)
+    return Loaded(state=state, trouble=part.trouble, folded=len(later))
 
 
 @functools.cache
 def code_digest() -> str:
     """A digest of the code that gives a log its meaning."""
-    here = Path(__file__).parent
-    files = sorted(path for folder in ("vocab", "logic", "wire") for path in (here / folder).glob("*.py"))
-    total = hashlib.sha256()
-    for path in files:
-        total.update(path.name.encode() + b"\0" + path.read_bytes())
+    return digest_of(Path(__file__).parent)
+
+
+def digest_of(package: Path) -> str:
+    """A digest of the version and of the parts of `package` that give a log its meaning, with the folders in them."""
+    files = (path for folder in ("vocab", "logic", "wire") for path in (package / folder).rglob("*.py"))
+    total = hashlib.sha256(VERSION.encode())
+    for name, path in sorted((path.relative_to(package).as_posix(), path) for path in files):
+        content = path.read_bytes()
+        total.update(f"\0{name}\0{len(content)}\0".encode() + content)
     return total.hexdigest()[:16]

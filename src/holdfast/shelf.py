@@ -1,34 +1,25 @@
 """The sessions of a store: find, show, rename, fork, delete, prune, move, verify."""
 
 import functools
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
 
 import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.holding import check_unneeded, folded, forget_trace, held, nonce_of, whole_log
 from holdfast.logic.forking import fork_records, node_of
-from holdfast.logic.parts import cited_blobs
 from holdfast.logic.record import SessionRecord, record_of
-from holdfast.logic.state import State, state_of
 from holdfast.logic.step import stamp
+from holdfast.moving import move as move  # noqa: PLC0414  # a part of the shelf
 from holdfast.ports import Clock, EventStore, SessionQuery
-from holdfast.stores.owners import this_process
-from holdfast.stores.trace_files import delete_trace, trace_folder
+from holdfast.pruning import prune as prune  # noqa: PLC0414  # a part of the shelf
 from holdfast.version import VERSION
 from holdfast.vocab.errors import BadId, LogDamaged, NoSession, StoreMismatch, UserError
-from holdfast.vocab.event import Draft, Event, Recorded
-from holdfast.vocab.event_files import ContentsKept, FileKept, TreeKept
-from holdfast.vocab.events import ModelAsked, Opened, Renamed, Started, StoreChanged
-from holdfast.vocab.ids import base36, check_session_id
-from holdfast.vocab.specs import Lease, Origin, SessionMeta, ToolSpec
-
-DAY: Final = 24 * 3600 * 1_000_000
-TOGETHER: Final = 64 * 1024 * 1024
-"""Bytes of blobs that a move has in memory."""
-_OF_FILES: Final = (FileKept, ContentsKept, TreeKept)
+from holdfast.vocab.event import Draft, Event
+from holdfast.vocab.events import ModelAsked, Opened, Renamed, Started
+from holdfast.vocab.ids import check_session_id
+from holdfast.vocab.specs import Origin, SessionMeta, ToolSpec
 
 
 async def exists(store: EventStore, session: str) -> bool:
@@ -82,9 +73,9 @@ async def fork(
 ) -> str:
     """Copy a session's conversation, up to turn `at` or to its end, into a new session; return its id."""
     session = check_session_id(session)
-    part = await store.read(session)
-    state = await _folded(session, part.records)
-    beginning = part.records[0].event
+    log = await whole_log(store, session)
+    state = await folded(session, log)
+    beginning = log[0].event
     if not isinstance(beginning, Started):
         raise LogDamaged(
             f"The log of session {session!r} does not begin with its start. `holdfast log repair {session}` may help."
@@ -107,98 +98,39 @@ async def fork(
         context=replace(beginning.context, fs_scope=state.progress.scope),
         taint=tuple(sorted(state.progress.consent.taint)),
     )
-    lease = await store.lease(fork_id, this_process("fork"))
-    try:
-        nonce = _nonce(lease, clock)
-        copy = functools.partial(fork_records, part.records, state.transcript, started, at=node, nonce=nonce)
+    async with held(store, fork_id, "fork") as lease:
+        nonce = nonce_of(lease, clock)
+        copy = functools.partial(fork_records, log, state.transcript, started, at=node, nonce=nonce)
         records = await anyio.to_thread.run_sync(copy)
-        copied = await _folded(fork_id, records)
+        copied = await folded(fork_id, records)
         opened = stamp(copied.progress, Draft(event=Opened(version=VERSION)), nonce=nonce, now=clock.now())
-        # what was kept of files can be a workspace's worth of bytes; citing it is enough, since it is in this store
-        blobs = await _blobs(store, [each for each in records if not isinstance(each.event, _OF_FILES)])
-        await store.append(lease, 0, (*records, opened), blobs)
-    finally:
-        await store.release(lease)
+        await store.append(lease, 0, (*records, opened))  # blobs are cited, not copied: they are in this store
+        if not await exists(store, session):  # until it was deleted it kept the blobs; since then, who knows
+            await store.delete(fork_id)
+            raise NoSession(f"Session {session!r} was deleted while it was being copied.")
     return fork_id
 
 
 async def delete(store: EventStore, session: str) -> None:
-    """Forget a session. Raise `SessionBusy` when somebody has it open; no other session is touched."""
-    lease = await store.lease(session, this_process("delete"))
-    try:
-        await store.delete(session)
-    finally:
-        await store.release(lease)
-    await _delete_trace(store, session)
+    """Forget a session. Raise `SessionBusy` when somebody has it open, `UserError` when the open turn of its parent needs it.
 
-
-async def prune(
-    store: EventStore, *, clock: Clock, older_than_days: float | None = None, empty: bool = False, dry_run: bool = False
-) -> tuple[SessionMeta, ...]:
-    """Delete old sessions, or empty ones, and return them. A session that somebody has open stays."""
-    if older_than_days is None and not empty:
-        raise UserError("Say what to prune: older_than_days, empty, or both.")
-    horizon = clock.now() - int((older_than_days or 0) * DAY)
-    everything = await store.list(SessionQuery(include_children=True))
-    old = [meta for meta in everything if older_than_days is not None and meta.updated < horizon]
-    void = [meta for meta in everything if empty and meta.empty and meta not in old]
-    gone = [meta for meta in (*old, *void) if await store.holder(meta.id) is None]
-    for meta in () if dry_run else gone:
-        await delete(store, meta.id)
-    return tuple(gone)
-
-
-async def move(source: EventStore, target: EventStore, session: str, *, clock: Clock) -> None:
-    """Bring a session into another store, with its blobs, and delete it here once it is safe there.
-
-    The source is told first that the session left, so that there is never more than one place where it can be opened. A move that was
-    cut off is finished by moving again.
+    No other session is touched.
     """
-    held = await source.lease(session, this_process("move"))
-    try:
-        part = await source.read(session)
-        if part.trouble is not None and part.trouble.kind != "torn":
-            raise LogDamaged(
-                f"Session {session!r} cannot be moved: {part.trouble.detail.rstrip('.')}. "
-                f"Mend it first: `holdfast log repair {session}`."
-            )
-        arrived = (await target.read(session)).records if await exists(target, session) else ()
-        if part.records[: len(arrived)] != arrived:
-            raise UserError(f"The target store has another session {session!r} already.")
-        records = await _leave(source, held, part.records, target.identity, clock)
-        lease = await target.lease(session, this_process("move"))
-        try:
-            await _carry(source, target, lease, len(arrived), records)
-        finally:
-            await target.release(lease)
-        await source.delete(session)
-        await _delete_trace(source, session)
-    finally:
-        await source.release(held)
-
-
-async def _leave(
-    source: EventStore, held: Lease, records: tuple[Recorded, ...], target: str, clock: Clock
-) -> tuple[Recorded, ...]:
-    """Write down that a session goes to the store `target`, unless that is written already; return its whole log."""
-    newest = records[-1].event
-    if isinstance(newest, StoreChanged) and newest.store == target:
-        return records
-    state = await _folded(held.session, records)
-    event = StoreChanged(store=target, came_from=source.identity)
-    last = stamp(state.progress, Draft(event=event, by="user"), nonce=_nonce(held, clock), now=clock.now())
-    await source.append(held, last.seq - 1, (last,))
-    return (*records, last)
+    async with held(store, session, "delete"):
+        if await exists(store, session):
+            await check_unneeded(store, await store.meta(session), "deleted")
+        await store.delete(session)
+    await forget_trace(store, session)
 
 
 async def verify(store: EventStore, session: str) -> tuple[str, ...]:
-    """Read everything of a session back and fold it; say what is wrong."""
+    """Read everything of a session back and fold it; say what is wrong. Somebody may be writing it meanwhile."""
     wrong = list(await store.verify(session))
+    meta = await store.meta(session)
     part = await store.read(session)
     if part.trouble is not None:
         wrong.append(f"{part.trouble.kind}: {part.trouble.detail}")
-    meta = await store.meta(session)
-    if part.trouble is None and (await _folded(session, part.records)).meta != meta:
+    elif (await folded(session, part.records[: meta.seq])).meta != meta:  # what came since is not in it
         wrong.append("the metadata is not what the log says")
     if meta.store and meta.store != store.identity:
         wrong.append(f"another store wrote it: {meta.store!r}")
@@ -208,22 +140,13 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
 async def record(store: EventStore, session: str) -> SessionRecord:
     """A session as one document, with the system prompt and the tool schemas that were sent last."""
     part = await store.read(session)
-    state = await _folded(session, part.records)
+    state = await folded(session, part.records)
     asked = next((r.event for r in reversed(part.records) if isinstance(r.event, ModelAsked)), None)
     if asked is None:
         return record_of(state)
     prompt = (await store.blob(asked.instructions)).decode() if asked.instructions else ""
     tools = msgspec.json.decode(await store.blob(asked.tools), type=tuple[ToolSpec, ...]) if asked.tools else ()
     return record_of(state, system_prompt=prompt, tool_schemas=tools)
-
-
-async def _folded(session: str, records: Sequence[Recorded]) -> State:
-    """What a log means, folded off the event loop."""
-    return await anyio.to_thread.run_sync(state_of, session, records)
-
-
-def _nonce(lease: Lease, clock: Clock) -> str:
-    return f"{base36(lease.token)}{clock.nonce()}"
 
 
 def new_session_id(clock: Clock) -> str:
@@ -233,43 +156,9 @@ def new_session_id(clock: Clock) -> str:
 
 
 async def add_event(store: EventStore, session: str, event: Event, *, clock: Clock) -> None:
-    """Write one event to a session that nobody has open, without setting it going."""
-    lease = await store.lease(session, this_process())
-    try:
-        progress = (await _folded(session, (await store.read(session)).records)).progress
-        nonce = _nonce(lease, clock)
-        await store.append(
-            lease, progress.seq, (stamp(progress, Draft(event=event, by="user"), nonce=nonce, now=clock.now()),)
-        )
-    finally:
-        await store.release(lease)
-
-
-async def _delete_trace(store: EventStore, session: str) -> None:
-    folder = trace_folder(store.url)
-    if folder is not None:
-        await anyio.to_thread.run_sync(delete_trace, folder, session)
-
-
-async def _carry(
-    source: EventStore, target: EventStore, lease: Lease, arrived: int, records: Sequence[Recorded]
-) -> None:
-    """Bring the events after the first `arrived` to another store, with their blobs, as much at a time as memory should hold."""
-    part: list[Recorded] = []
-    blobs: dict[str, bytes] = {}
-    size = 0
-    for record in records[arrived:]:
-        part.append(record)
-        for sha in sorted(cited_blobs(record.event) - blobs.keys()):
-            blobs[sha] = await source.blob(sha)
-            size += len(blobs[sha])
-        if size >= TOGETHER:
-            await target.append(lease, arrived, part, blobs)
-            arrived, part, blobs, size = arrived + len(part), [], {}, 0
-    if part:
-        await target.append(lease, arrived, part, blobs)
-
-
-async def _blobs(store: EventStore, records: Sequence[Recorded]) -> dict[str, bytes]:
-    cited = {sha for record in records for sha in cited_blobs(record.event)}
-    return {sha: await store.blob(sha) for sha in sorted(cited)}
+    """Write one event to a session that nobody has open, without setting it going. Raise `StoreMismatch` when it is at home elsewhere."""
+    await check_store(store, session)
+    async with held(store, session) as lease:
+        progress = (await folded(session, await whole_log(store, session))).progress
+        written = stamp(progress, Draft(event=event, by="user"), nonce=nonce_of(lease, clock), now=clock.now())
+        await store.append(lease, progress.seq, (written,))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from holdfast import shelf
 from holdfast.logic.checkpoint_plan import Change, Plan
 from holdfast.logic.checkpoint_tree import Entry, Tree, pack
-from holdfast.logic.parts import digest
+from holdfast.logic.parts import cited_blobs, digest
 from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
 from holdfast.stores.jsonl import JsonlStore
@@ -270,7 +270,8 @@ async def _begin_again(folder: Path, source: Path, records: tuple[Recorded, ...]
     """Make a store that holds `records`, as a process that died would have left it."""
     old, new = await JsonlStore.open(source, clock=CLOCK), await JsonlStore.open(folder, clock=CLOCK)
     try:
-        blobs = await shelf._blobs(old, records)
+        cited = {sha for record in records for sha in cited_blobs(record.event)}
+        blobs = {sha: await old.blob(sha) for sha in sorted(cited)}
         first = records[0].event
         assert isinstance(first, Started)
         lease = await new.lease("cut", this_process())

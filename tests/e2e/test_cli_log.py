@@ -1,5 +1,6 @@
 """`holdfast log`: shown, followed from another process, replayed, checked and mended."""
 
+import re
 import sqlite3
 from contextlib import closing
 
@@ -94,6 +95,72 @@ def test_damage_is_named_the_rest_is_readable_and_repair_makes_it_whole(door: Do
     assert repaired.code == 0
     assert "now ends at event 5" in repaired.json["done"]
     assert door.run("-r", "s1", "--finish").out == "two\n"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+def test_a_log_that_cannot_be_read_is_not_followed_or_copied_in_silence(door: Door, kind: str) -> None:
+    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--store", damaged_store(door, kind))
+    damage(door, kind, 1)
+    given = ("--store", damaged_store(door, kind))
+
+    tail = door.run("log", "tail", "s1", "--after", "0", *given)
+    fork = door.run("sessions", "fork", "s1", *given)
+    both = door.run("-r", "s1", "--fork-session", "-p", "more", *given)
+
+    assert (tail.code, tail.out) == (1, "")
+    assert "goes no further" in tail.err
+    for refused in (fork, both):
+        assert (refused.code, refused.out) == (1, "")
+        assert "holdfast log repair s1" in refused.err
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+def test_a_tail_of_a_damaged_log_shows_what_can_be_read(door: Door, kind: str) -> None:
+    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--store", damaged_store(door, kind))
+    damage(door, kind, 12)
+
+    tail = door.run("log", "tail", "s1", "--json", "--store", damaged_store(door, kind))
+    shown = door.run("log", "show", "s1", "--json", "--store", damaged_store(door, kind))
+
+    assert tail.code == 1
+    assert "goes no further" in tail.err
+    assert [line["seq"] for line in tail.lines if "seq" in line] == [line["seq"] for line in shown.lines][-10:]
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
+def test_a_repair_says_what_it_puts_aside_and_that_nothing_is_left(door: Door, kind: str) -> None:
+    store = damaged_store(door, kind)
+    for session, seq in (("part", 4), ("nothing", 1)):
+        door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", session, "--store", store)
+        damage(door, kind, seq, session)
+
+    part = door.run("log", "repair", "part", "--store", store).out
+    nothing = door.run("log", "repair", "nothing", "--store", store)
+
+    assert re.search(r"[13] events? kept, \d+ events put aside\.", part)
+    assert nothing.code == 0
+    assert "Nothing of it can be read" in nothing.out
+    assert "there is no session 'nothing' any more" in nothing.out
+    listed = door.run("sessions", "list", "--json", "--store", store).json
+    assert [one["id"] for one in listed] == ["part"]
+
+
+def damaged_store(door: Door, kind: str) -> str:
+    return f"{kind}://{door.folder / 'damaged'}"
+
+
+def damage(door: Door, kind: str, seq: int, session: str = "s1") -> None:
+    """Make one event of a session unreadable."""
+    if kind == "sqlite":
+        with closing(sqlite3.connect(door.folder / "damaged")) as db, db:
+            num = "(SELECT num FROM sessions WHERE id = ?)"
+            db.execute(f"UPDATE events SET line = X'00112233' WHERE seq = ? AND session = {num}", (seq, session))
+        return
+    segment = min((door.folder / "damaged" / "sessions" / session).glob("*.jsonl"))
+    lines = segment.read_bytes().splitlines(keepends=True)
+    at = next(number for number, line in enumerate(lines) if f'"seq":{seq},'.encode() in line)
+    lines[at] = lines[at].replace(b'"at":', b'"ab":')
+    segment.write_bytes(b"".join(lines))
 
 
 def test_an_unmatched_call_makes_a_log_invalid(door: Door) -> None:

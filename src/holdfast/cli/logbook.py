@@ -39,10 +39,13 @@ async def tail(place: Place, *, session: str, after: int | None, as_json: bool) 
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
         start = max(0, meta.seq - 10) if after is None else after
+        trouble = (await store.read(meta.id, start)).trouble
+        if trouble is not None and after is None:
+            start = max(0, min(meta.seq, trouble.seq) - 10)
         async for items in Follower(store, meta.id, start):
             _print(meta.id, items, as_json=as_json)
             await anyio.to_thread.run_sync(sys.stdout.flush)
-    return 0
+    return _told(trouble)
 
 
 async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -> int:
@@ -101,15 +104,31 @@ def _told(trouble: Trouble | None) -> int:
 
 
 async def repair(place: Place, *, session: str, as_json: bool) -> int:
-    """Make a damaged log writable again."""
+    """Make a damaged log writable again, and say what that costs."""
     async with place.opened() as store:
         meta = await find_one(store, session)
+        part = await store.read(meta.id)
         words = await store.repair(meta.id)
+        kept = (await store.read(meta.id)).records if await shelf.exists(store, meta.id) else ()
+    aside = max(0, meta.seq - len(kept))
+    if part.trouble is not None and part.trouble.kind == "damaged":
+        words = f"{words} {_cost(meta.id, len(kept), aside)}"
     if as_json:
-        say_json({"session": meta.id, "done": words})
+        say_json({"session": meta.id, "done": words, "kept": len(kept), "aside": aside})
     else:
         say(words)
     return 0
+
+
+def _cost(session: str, kept: int, aside: int) -> str:
+    """What a repair made of a session."""
+    put_aside = f"{counted(aside, 'event')} put aside" if aside else "what came after the damage is put aside"
+    if kept:
+        return f"{counted(kept, 'event')} kept, {put_aside}."
+    return (
+        f"Nothing of it can be read; {put_aside}, and there is no session {session!r} any more: "
+        "whoever opens that id begins a new one."
+    )
 
 
 def _validate_file(file: Path, as_json: bool) -> int:

@@ -1,5 +1,6 @@
 """What the `sessions` commands do."""
 
+import functools
 import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -187,10 +188,15 @@ async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run:
         raise click.UsageError("Say what to prune: --older-than DAYS, --empty, or both.")
     async with place.opened() as store:
         clock = SystemClock()
-        gone = await shelf.prune(store, clock=clock, older_than_days=older_than, empty=empty, dry_run=True)
+        which = functools.partial(shelf.prune, store, clock=clock, older_than_days=older_than, empty=empty)
+        stay: list[str] = []
+        gone = await which(dry_run=True, tell=stay.append)
         if gone and not dry_run:
             _confirm(f"Delete {counted(len(gone), 'session')}?", yes=yes)
-            gone = await shelf.prune(store, clock=clock, older_than_days=older_than, empty=empty)
+            stay.clear()
+            gone = await which(tell=stay.append)
+    for reason in stay:
+        complain(reason)
     ids = [meta.id for meta in gone]
     words = "would be deleted" if dry_run else "deleted"
     kind = "would_delete" if dry_run else "deleted"
@@ -209,9 +215,11 @@ async def move(place: Place, *, session: str, target: str, as_json: bool) -> int
         try:
             if other.identity == store.identity:
                 raise UserError(f"Session {meta.id!r} is in {target!r} already.")
-            await shelf.move(store, other, meta.id, clock=clock)
+            missing = await shelf.move(store, other, meta.id, clock=clock)
         finally:
             await other.close()
+    for sha in missing:
+        complain(f"The blob {sha} was gone or altered, and is missing there too.")
     _done({"id": meta.id, "store": target}, f"{meta.id} is now in {target}.", as_json=as_json)
     return 0
 

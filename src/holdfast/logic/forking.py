@@ -1,7 +1,8 @@
 """A fork: the path of one session as the beginning of another.
 
 The path is copied up to a point where no call is open, into a log that starts at seq 1 and keeps the ids, so that everything cited stays
-cited. Open calls and queued input stay behind, and so do the paths that a rewind left. The original is not touched.
+cited. Open calls and queued input stay behind, and so do the paths that a rewind left. What became of memories until then comes along, on
+whatever path: a rewind takes none of it back. The original is not touched.
 """
 
 from bisect import bisect_right
@@ -16,6 +17,7 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
 from holdfast.vocab.event_limits import BudgetSet
+from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.event_tools import HookFinished, HookStarted, TodosWritten
 from holdfast.vocab.events import (
     CallInspected,
@@ -63,6 +65,7 @@ def fork_records(
 ) -> list[Recorded]:
     """The log of a fork of `log` after the node `at` (empty: the tip), or after the last node before it with no open call."""
     path = _safe(transcript.path(at or None))
+    end = log[-1].seq if not at else transcript.path(at)[-1].seq
     kept = {record.id for record in path}
     inputs = {one for record in path if isinstance(record.event, InputTaken) for one in record.event.inputs}
     spans = _turn_spans(path)
@@ -74,6 +77,7 @@ def fork_records(
         or (isinstance(record.event, InputReceived) and record.event.input in inputs)
         or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
         or isinstance(record.event, _OF_FILES)
+        or (isinstance(record.event, MemoryNoted) and record.seq <= end)
     ]
     fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
     purse = reduce(fold_purse, log, Purse())

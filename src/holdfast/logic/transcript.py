@@ -182,7 +182,7 @@ class Transcript:
 
     def before_turn(self, turn: str) -> str | None:
         """The node that `turn` grew from (empty at the beginning); None when there is no such turn."""
-        return self.branches.parents[turn] if turn in self._nodes else None
+        return self.branches.parents[turn] if self.is_turn(turn) else None
 
     def turns_up_to(self, node: str) -> int:
         """How many turns the path to `node` holds."""

@@ -5,9 +5,11 @@ from typing import Final
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.hearing import heard
 from holdfast.runtime.world import Outcome, World
+from holdfast.vocab.errors import NoSession
 from holdfast.vocab.event import Draft, Recorded, TurnOutcome
 from holdfast.vocab.event_limits import ChildPaused
-from holdfast.vocab.events import ChildFinished, ChildStarted
+from holdfast.vocab.events import ChildFinished, ChildStarted, ToolFinished
+from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import Taint, Usage
 
 AGENT: Final = "general-purpose"
@@ -30,6 +32,8 @@ class RunChild:
         """Run the child to its end."""
         if self._world.open_child is None:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
+        if await self._is_lost():
+            return self._finish(_unknown(self._started))
         await heard(self._world, "SubagentStart", self._started.child, word=AGENT)
         finished = await self._world.open_child(self._started, self._tell)
         await heard(self._world, "SubagentStop", self._started.child, word=AGENT)
@@ -53,5 +57,26 @@ class RunChild:
             call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=self._taint
         )
 
-    def _finish(self, event: ChildFinished | ChildPaused) -> Outcome:
+    async def _is_lost(self) -> bool:
+        """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
+        begun = any(
+            call.id == self._started.call and (call.lost or call.share) for call in self._world.state.progress.calls
+        )
+        if not begun:
+            return False
+        try:
+            return (await self._world.store.meta(self._started.child)).seq == 0
+        except NoSession:
+            return True
+
+    def _finish(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
         return Outcome((Draft(event=event, by="child", cause=self._id),))
+
+
+def _unknown(started: ChildStarted) -> ToolFinished:
+    text = (
+        f"Outcome unknown: the child session {started.child} was started, then the process died before it reported back, and its log is "
+        "not in this store. What it was told to do may have happened wholly, partly or not at all, and it was not run again. Find out "
+        "before relying on either."
+    )
+    return ToolFinished(call=started.call, outcome="unknown", code="restart", content=(Text(text=text),))

@@ -1,0 +1,86 @@
+"""Pruning: only what is old or empty goes, as it is in the moment that it goes."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast import open_session, open_store, shelf
+from holdfast.ports import EventStore, SessionQuery
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
+from holdfast.stores.owners import this_process
+from holdfast.vocab.specs import SessionMeta
+from tests.contracts.kit import scripted
+
+CLOCK = SystemClock()
+DAYS_AGO = 40
+
+
+class Earlier(SystemClock):
+    """Forty days ago."""
+
+    def now(self) -> int:
+        return super().now() - DAYS_AGO * 24 * 3600 * 1_000_000
+
+
+class Meddled(MemoryStore):
+    """A store in which somebody does something between a look at the list and what follows from it."""
+
+    opens = ""
+    uses = ""
+
+    async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
+        found = await super().list(query)
+        if self.opens:
+            await super().lease(self.opens, this_process("somebody"))
+        if self.uses:
+            async with open_session(model=scripted("x", "today"), store=self, resume=self.uses) as session:
+                assert await session.run("important") == "today"
+            self.uses = ""
+        return found
+
+
+async def old(store: EventStore, *names: str) -> None:
+    for name in names:
+        async with open_session(model=scripted("x"), store=store, session_id=name, clock=Earlier()) as session:
+            await session.run("hello")
+
+
+async def test_a_session_that_is_used_or_opened_after_the_look_stays_and_the_others_go() -> None:
+    store = await Meddled.open(clock=CLOCK)
+    assert isinstance(store, Meddled)
+    await old(store, "a", "opened", "used", "z")
+    store.opens, store.uses = "opened", "used"
+    told: list[str] = []
+    gone = await shelf.prune(store, clock=CLOCK, older_than_days=30, tell=told.append)
+    store.opens = ""
+    assert {meta.id for meta in gone} == {"a", "z"}
+    assert {meta.id for meta in await store.list()} == {"opened", "used"}
+    assert sorted(told) == ["opened stays: somebody has it open.", "used stays: it was used meanwhile."]
+
+
+@pytest.mark.parametrize("damage", ["the first segment is gone", "the fifth line is gone"])
+async def test_a_damaged_session_never_counts_as_empty(tmp_path: Path, damage: str) -> None:
+    store = await open_store(f"jsonl://{tmp_path / 'store'}", clock=CLOCK)
+    async with open_session(model=scripted("x"), store=store, session_id="said") as session:
+        await session.run("hello")
+    async with open_session(model=scripted("x", "y"), store=store, resume="said") as session:
+        await session.run("more")
+    async with open_session(model=scripted("x"), store=store, session_id="void"):
+        pass
+    await store.close()
+    first = min((tmp_path / "store/sessions/said").glob("*.jsonl"))
+    lines = first.read_bytes().splitlines(keepends=True)
+    first.unlink()
+    if "line" in damage:
+        first.write_bytes(b"".join((*lines[:4], *lines[5:])))
+    store = await open_store(f"jsonl://{tmp_path / 'store'}", clock=CLOCK)
+    told: list[str] = []
+    for dry in (True, False):
+        gone = await shelf.prune(store, clock=CLOCK, empty=True, dry_run=dry, tell=told.append)
+        assert [meta.id for meta in gone] == ["void"]
+    await shelf.prune(store, clock=CLOCK, older_than_days=0, tell=told.append)  # how old it is cannot be read either
+    assert any((tmp_path / "store/sessions/said").glob("*.jsonl"))
+    assert told
+    assert all("holdfast log repair said" in words for words in told)
+    await store.close()
