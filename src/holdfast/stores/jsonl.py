@@ -121,12 +121,12 @@ class JsonlStore:
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
         self._check_writable()
-        return await self._run(self._pen.take, session, owner, int(ttl_s * 1_000_000))
+        return await self._run(self._pen.take, session, owner, owners.check_terms(owner, ttl_s))
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
         self._check_writable()
-        await self._run(self._claims.owners.beat, owner, int(ttl_s * 1_000_000), self._clock.now())
+        await self._run(self._claims.owners.beat, owner, owners.check_terms(owner, ttl_s), self._clock.now())
 
     async def release(self, lease: Lease) -> None:
         """Give the right back; nothing happens when it is lost already."""

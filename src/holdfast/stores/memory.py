@@ -112,6 +112,7 @@ class MemoryStore:
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
         self._check_writable()
+        owners.check_terms(owner, ttl_s)
         living = await self.holder(session)
         if living is not None:
             raise SessionBusy(busy(living))
@@ -124,7 +125,7 @@ class MemoryStore:
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
         self._check_writable()
-        self._shelf.until[owner.id] = self._clock.now() + int(ttl_s * 1_000_000)
+        self._shelf.until[owner.id] = self._clock.now() + owners.check_terms(owner, ttl_s)
 
     async def release(self, lease: Lease) -> None:
         """Give the right back; nothing happens when it is lost already."""

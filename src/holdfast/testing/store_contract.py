@@ -9,10 +9,8 @@
 It needs pytest with the plugin of anyio, and an `anyio_backend` fixture where only one backend is wanted.
 """
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import ClassVar, Final, Unpack
+from typing import Final
 
 import anyio
 import anyio.lowlevel
@@ -21,9 +19,10 @@ from msgspec.structs import replace
 
 from holdfast.logic.outline import project
 from holdfast.logic.parts import digest
-from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SessionQuery
+from holdfast.ports import FoldSnapshot, LogSlice, SessionQuery
 from holdfast.testing.builders import START, conversation, example_events, log, recorded
 from holdfast.testing.store_examples import Options, StepClock, opening, owner, say
+from holdfast.testing.store_refusals import StoreRefusals
 from holdfast.vocab.errors import (
     BadId,
     BlobMissing,
@@ -36,10 +35,9 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import InputReceived, Renamed
 from holdfast.vocab.messages import TextRef
-from holdfast.vocab.specs import Lease, SessionMeta
+from holdfast.vocab.specs import SessionMeta
 
 __all__ = ["Options", "StepClock", "StoreContract", "example_events"]
 
@@ -47,33 +45,8 @@ BLOB: Final = b"a long text"
 SHA: Final = digest(BLOB)
 
 
-class StoreContract:
+class StoreContract(StoreRefusals):
     """The suite. Subclass it and say how to open a store."""
-
-    pytestmark = pytest.mark.anyio
-    persistent: ClassVar[bool] = True
-    """Whether a store that was closed can be opened again with everything in it."""
-
-    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
-        """Open a store at `where`, an existing folder; the same place twice is the same store."""
-        raise NotImplementedError
-
-    @asynccontextmanager
-    async def opened(
-        self, where: Path, clock: Clock | None = None, dead: Sequence[str] = ()
-    ) -> AsyncIterator[EventStore]:
-        """A store that is closed in the end. Owners whose ids are in `dead` are dead."""
-        store = await self.open_store(where, clock=clock or StepClock(), is_dead=lambda owner: owner.id in dead)
-        try:
-            yield store
-        finally:
-            await store.close()
-
-    async def filled(self, store: EventStore, session: str, records: Sequence[Recorded]) -> Lease:
-        """Write a new session."""
-        lease = await store.lease(session, owner(f"writer-of-{session}"))
-        await store.append(lease, 0, records)
-        return lease
 
     # --- the log ---
 

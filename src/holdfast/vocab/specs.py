@@ -125,6 +125,8 @@ class Owner(_Spec, frozen=True, kw_only=True):
     started: int
     """When the process started, in the operating system's own ticks: tells a reused pid."""
     label: str = ""
+    namespace: int = 0
+    """Within which `pid` counts; 0 where the system does not say."""
 
 
 class Lease(_Spec, frozen=True, kw_only=True):
