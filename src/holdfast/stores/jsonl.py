@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 import anyio
 import anyio.to_thread
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from holdfast.stores import owners
@@ -109,19 +110,20 @@ class JsonlStore:
     ) -> None:
         """Make `records` and `blobs` durable, or raise and change nothing. Once begun it is not cancelled."""
         self._check_writable()
-        lock = self._locks.setdefault(check_session_id(lease.session), anyio.Lock())
+        lease = replace(lease, session=check_session_id(lease.session))
+        lock = self._locks.setdefault(lease.session, anyio.Lock())
         with anyio.CancelScope(shield=True):
             async with lock:
                 await self._run(self._pen.append, lease, expected_seq, tuple(records), dict(blobs))
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""
-        return await self._run(self._read, session, after, limit)
+        return await self._run(self._read, check_session_id(session), after, limit)
 
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
         self._check_writable()
-        return await self._run(self._pen.take, session, owner, owners.check_terms(owner, ttl_s))
+        return await self._run(self._pen.take, check_session_id(session), owner, owners.check_terms(owner, ttl_s))
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
@@ -138,7 +140,7 @@ class JsonlStore:
 
     async def meta(self, session: str) -> SessionMeta:
         """The metadata of one session; `NoSession` when there is none."""
-        return (await self._run(self._existing, session)).meta
+        return (await self._run(self._existing, check_session_id(session))).meta
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
         """Sessions, newest first. A damaged one shows what can be read of it."""
@@ -154,7 +156,7 @@ class JsonlStore:
         Its name stays as a folder, so that its tokens are never given again.
         """
         self._check_writable()
-        await self._run(self._delete, session)
+        await self._run(self._delete, check_session_id(session))
 
     async def blob(self, sha256: str) -> bytes:
         """The bytes of a blob, checked against its hash. Raise `BlobMissing`."""
@@ -172,12 +174,14 @@ class JsonlStore:
 
     async def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong; empty when nothing is."""
+        session = check_session_id(session)
         await self._run(self._existing, session)
         return await self._run(self._upkeep.verify, session)
 
     async def repair(self, session: str) -> str:
         """Make a damaged log writable again: go on after what can be read, keep everything aside, say where."""
         self._check_writable()
+        session = check_session_id(session)
         await self._run(self._existing, session)
         return await self._run(self._upkeep.repair, session)
 

@@ -112,7 +112,7 @@ class MemoryStore:
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
         self._check_writable()
-        owners.check_terms(owner, ttl_s)
+        session, _ = check_session_id(session), owners.check_terms(owner, ttl_s)
         living = await self.holder(session)
         if living is not None:
             raise SessionBusy(busy(living))

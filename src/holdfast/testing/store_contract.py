@@ -132,6 +132,19 @@ class StoreContract(StoreRefusals):
                 with pytest.raises(BadId):
                     await store.lease(name, owner())
 
+    async def test_an_id_that_is_more_than_a_text_is_taken_as_the_text(self, tmp_path: Path) -> None:
+        class Id(str):
+            __slots__ = ()
+
+        async with self.opened(tmp_path) as store:
+            lease = await self.filled(store, Id("s1"), opening("s1", "x"))
+            await store.append(replace(lease, session=Id("s1")), 2, (say("y", 3),))
+            for ask in (store.read, store.meta, store.verify, store.holder, store.repair):
+                await ask(Id("s1"))
+            assert [type(meta.id) for meta in await store.list()] == [str]
+            await store.delete(Id("s1"))
+            assert await store.list() == ()
+
     # --- leases ---
 
     async def test_a_living_owner_keeps_everybody_out_and_is_named(self, tmp_path: Path) -> None:
