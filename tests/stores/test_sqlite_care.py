@@ -253,6 +253,26 @@ async def test_a_large_blob_that_is_swept_up_meanwhile_is_written_again_with_the
     assert await store.blob(digest(LARGE)) == LARGE
 
 
+@pytest.mark.parametrize("content", [SMALL, LARGE])
+async def test_an_altered_blob_is_written_again_with_the_same_content(
+    open_at: Open, tmp_path: Path, content: bytes
+) -> None:
+    store, sha = await open_at(), digest(content)
+    lease = await begun(store)
+    await store.append(lease, 1, [cites(content, 2)], {sha: content})
+    if content is LARGE:
+        (tmp_path / "store.db.blobs" / sha[:2] / sha).write_bytes(bytes(len(content)))
+    else:
+        tamper(tmp_path / "store.db", "UPDATE blobs SET content = zeroblob(length(content))")
+    with pytest.raises(BlobMissing, match="altered"):
+        await store.blob(sha)
+
+    await store.append(lease, 2, [cites(content, 3)], {sha: content})
+
+    assert await store.blob(sha) == content
+    assert await store.verify("s1") == ()
+
+
 @pytest.mark.parametrize("name", ["", "zz", "../../etc/passwd", "A" * 64, digest(b"never stored")])
 async def test_a_name_that_no_blob_has_is_a_missing_blob(open_at: Open, name: str) -> None:
     store = await open_at()

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -108,22 +109,18 @@ class BlobFiles:
         """Whether a blob is kept as a file."""
         return len(content) > BLOB_IN_TABLE and not self._encrypted
 
-    def write(self, blobs: Mapping[str, bytes]) -> None:
-        """Make the large ones among `blobs` durable, unless they are there already."""
+    def write(self, blobs: Mapping[str, bytes], *, again: bool = False) -> None:
+        """Make the large ones among `blobs` durable, unless they are there already.
+
+        `again` a moment later only those are written that are gone: reading large files takes time.
+        """
         for sha, content in blobs.items():
             if self._encrypted and len(content) > MOST_IN_TABLE:
                 raise StoreError(
                     f"The blob {sha!r} has {len(content):,} bytes; encrypted stores take {MOST_IN_TABLE:,}."
                 )
-            if self.takes(content) and not self.has(sha, len(content)):
+            if self.takes(content) and not (self._is_there(sha, len(content)) if again else self._is_sound(sha)):
                 self._write(sha, content)
-
-    def has(self, sha: str, size: int) -> bool:
-        """Whether the file of a blob is there in full."""
-        try:
-            return self._path(sha).stat().st_size == size
-        except OSError:
-            return False
 
     def read(self, sha: str) -> bytes | None:
         """The bytes of a blob; None when there is no file of it."""
@@ -143,6 +140,20 @@ class BlobFiles:
 
     def _path(self, sha: str) -> Path:
         return self._folder / sha[:2] / sha
+
+    def _is_there(self, sha: str, size: int) -> bool:
+        try:
+            return self._path(sha).stat().st_size == size
+        except OSError:
+            return False
+
+    def _is_sound(self, sha: str) -> bool:
+        """Whether the file of a blob is there and holds what its name says."""
+        try:
+            with open(self._path(sha), "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha
+        except OSError:
+            return False
 
     def _write(self, sha: str, content: bytes) -> None:
         path = self._path(sha)

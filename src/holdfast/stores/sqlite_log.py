@@ -92,10 +92,14 @@ class Append:
             if digest(content) != sha:
                 raise UserError(f"{sha!r} is not the SHA-256 of the blob given under that name.")
         # again, under the write lock: a delete of another process may have swept the file up since it was written
-        self._files.write(self._blobs)
+        self._files.write(self._blobs, again=True)
         small = {sha: content for sha, content in self._blobs.items() if not self._files.takes(content)}
         for sha, content in small.items():
-            db.execute("INSERT OR IGNORE INTO blobs (sha, content) VALUES (?, ?)", (bytes.fromhex(sha), content))
+            db.execute(
+                "INSERT INTO blobs (sha, content) VALUES (?, ?) "
+                "ON CONFLICT (sha) DO UPDATE SET content = excluded.content WHERE content <> excluded.content",
+                (bytes.fromhex(sha), content),
+            )
         refer(db, num, self._records, self._blobs)
 
 
