@@ -42,12 +42,12 @@ from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit,
 from holdfast.stores import owners
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.jsonl_append import Pen
-from holdfast.stores.jsonl_claims import Claims, IsDead, Owners, release
+from holdfast.stores.jsonl_claims import Claims, IsDead, Owners
 from holdfast.stores.jsonl_files import create_file, explain, make_folder, replace_file
 from holdfast.stores.jsonl_known import Knowledge, Known, Look
 from holdfast.stores.jsonl_lines import FORMAT
 from holdfast.stores.jsonl_search import search
-from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside
+from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside, torn
 from holdfast.stores.memory import NO_BLOBS, no_session, select
 from holdfast.vocab.errors import NeedsUpgrade, StoreReadOnly, StoreUnavailable
 from holdfast.vocab.event import Recorded
@@ -132,7 +132,7 @@ class JsonlStore:
 
     async def release(self, lease: Lease) -> None:
         """Give the right back; nothing happens when it is lost already."""
-        await self._run(release, self._knowledge.folder(lease.session), lease)
+        await self._run(self._pen.give_back, lease)
 
     async def holder(self, session: str) -> Lease | None:
         """Who may write the session now, if a living owner does."""
@@ -226,7 +226,8 @@ class JsonlStore:
         trouble = self._trouble(session, look)
         if reading.end.seq == 0 and trouble is None:
             raise no_session(session)
-        return LogSlice(records=reading.records[:limit], trouble=trouble)
+        notes = self._upkeep.leftovers(session, look) if after == 0 and limit is None else ()
+        return LogSlice(records=reading.records[:limit], trouble=trouble, notes=tuple(notes))
 
     def _trouble(self, session: str, look: Look) -> Trouble | None:
         reading, folder = look.reading, self._knowledge.folder(session)
@@ -234,7 +235,7 @@ class JsonlStore:
         if reading.flaw is not None:
             return Trouble(kind=reading.flaw.kind, detail=reading.flaw.detail, seq=seq)
         if reading.rest and not self._claims.holder(folder):
-            return Trouble(kind="torn", detail=ignored(reading.end.segment, reading.rest), seq=seq)
+            return Trouble(kind="torn", detail=torn(reading.end.segment, reading.rest), seq=seq)
         before = reading.chain[-2] if len(reading.chain) > 1 else 0
         if before in reading.ignored and not is_aside(folder, before):
             return Trouble(kind="torn", detail=ignored(before, reading.ignored[before]), seq=seq)

@@ -171,7 +171,10 @@ def meta_of(row: Row) -> SessionMeta:
         return _sound_meta(row)
     except LogDamaged:
         session, seq, updated, name, project_, parent, _ = row
-        return SessionMeta(id=session, seq=seq, updated=updated, name=name, project=project_, parent=parent)
+        words = "(its metadata cannot be read)"  # without any it would count as empty
+        return SessionMeta(
+            id=session, seq=seq, updated=updated, name=name, project=project_, parent=parent, prompt=words
+        )
 
 
 def one_meta(db: Db, session: str) -> SessionMeta:
