@@ -98,7 +98,8 @@ def test_damage_is_named_the_rest_is_readable_and_repair_makes_it_whole(door: Do
 
 def test_a_torn_tail_is_a_note_before_and_after_the_session_went_on(door: Door) -> None:
     store = ("--store", f"jsonl://{door.folder / 'lines'}")
-    door.run("-p", "hi", "--model", door.script(TWO), "--session-id", "s1", *store)
+    model = ("--model", door.script(TWO, TWO, TWO))
+    door.run("-p", "hi", *model, "--session-id", "s1", *store)
     folder = door.folder / "lines/sessions/s1"
     for token in (1, 2):
         newest = folder / f"{token:08}.jsonl"
@@ -112,7 +113,7 @@ def test_a_torn_tail_is_a_note_before_and_after_the_session_went_on(door: Door) 
             [{"id": "s1", "ok": True, "problems": [], "notes": valid.json["notes"]}],
         )
         assert "s1  ok\n  00000001.jsonl: the last 20 bytes" in door.run("sessions", "verify", *store).out
-        assert door.run("-r", "s1", "-p", "more", "--model", door.script(TWO), *store).code == 0
+        assert door.run("-r", "s1", "-p", "more", *model, *store).code == 0
     assert "needs no repair" in door.run("log", "repair", "s1", *store).out
 
 

@@ -172,7 +172,7 @@ class SessionMeta(_Spec, frozen=True, kw_only=True):
 
 
 class Trouble(_Spec, frozen=True, kw_only=True):
-    """What is wrong with a stored log. `torn`: an unacknowledged tail was cut. The others open read-only."""
+    """What is wrong with a stored log. `torn`: a tail that does not count is left out. The others open read-only."""
 
     kind: Literal["torn", "damaged", "newer"]
     detail: str
