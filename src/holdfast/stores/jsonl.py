@@ -41,9 +41,10 @@ from msgspec.structs import replace
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from holdfast.stores import owners
 from holdfast.stores.blobs import BlobFolder
+from holdfast.stores.disk import explain_os
 from holdfast.stores.jsonl_append import Pen
 from holdfast.stores.jsonl_claims import Claims, IsDead, Owners
-from holdfast.stores.jsonl_files import create_file, explain, make_folder, replace_file
+from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
 from holdfast.stores.jsonl_known import Knowledge, Known, Look
 from holdfast.stores.jsonl_lines import FORMAT
 from holdfast.stores.jsonl_search import search
@@ -261,7 +262,9 @@ def _explained(root: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except OSError as exc:
-        raise explain(exc, exc.filename or root) from exc
+        named = Path(exc.filename or root)
+        shown = named.parent if named.suffix == ".tmp" else named  # nobody knows a name that was there for a moment
+        raise explain_os(exc, shown, root) from exc
 
 
 def _identified(folder: Path, identity: str) -> tuple[Path, str]:
@@ -278,7 +281,7 @@ def _identified(folder: Path, identity: str) -> tuple[Path, str]:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise StoreUnavailable(f"{str(path)!r} is damaged: {exc}. Bring it back from a backup.") from exc
     except OSError as exc:
-        raise explain(exc, path) from exc
+        raise explain_os(exc, path, root) from exc
     if found.format > FORMAT:
         raise NeedsUpgrade(
             f"{str(root)!r} has the format {found.format}, this Holdfast knows {FORMAT}. Upgrade to open it."

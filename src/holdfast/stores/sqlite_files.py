@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.stores.disk import explain_os, is_read_only
+from holdfast.vocab.errors import StoreError, StoreUnavailable
 
 BLOB_IN_TABLE: Final = 1024 * 1024
 """A blob of more bytes than this is a file of its own."""
@@ -59,7 +60,8 @@ def make_file(path: Path) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
         if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from None
+            number = errno.EROFS if is_read_only(path) else errno.EACCES
+            raise OSError(number, os.strerror(number), str(path)) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -84,15 +86,6 @@ def locked(path: Path) -> Iterator[None]:
 def beside(path: Path, suffix: str) -> Path:
     """The path of the database with `suffix` after its whole name."""
     return path.with_name(path.name + suffix)
-
-
-def explain_os(error: OSError, path: Path) -> StoreError:
-    """The error that a user of the store sees."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(f"No space to write {str(path)!r}: {error}. Free some space; what was acknowledged is safe.")
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StoreReadOnly(f"{str(path)!r} cannot be written: {error}. Check its permissions and its disk.")
-    return StoreUnavailable(f"Cannot write {str(path)!r}: {error}. Is its disk still there?")
 
 
 class BlobFiles:
