@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -12,6 +13,8 @@ from holdfast.ports import EventStore, LogSlice, ToolContext
 from holdfast.replay import replay
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.memory import MemoryStore
+from holdfast.stores.owners import this_process
+from holdfast.testing.store_examples import opening, say
 from holdfast.vocab.errors import BadId, NoSession
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_memory import MemoryNoted
@@ -365,3 +368,29 @@ async def test_a_replay_of_a_prefix_shows_the_session_as_it_was_and_runs_nothing
     assert till.charged == [1]
     with pytest.raises(UserError, match="position"):
         await replay(store, session.id, -1)
+
+
+class Busy:
+    """A store in which somebody else writes whenever somebody reads."""
+
+    def __init__(self, store: EventStore, lease: Lease) -> None:
+        self._store = store
+        self._lease = lease
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._store, name)
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        seq = (await self._store.meta(session)).seq
+        await self._store.append(self._lease, seq, (say("more", seq + 1),))
+        return await self._store.read(session, after, limit)
+
+
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/s.db", "jsonl://{}/j"])
+async def test_a_session_that_is_written_meanwhile_verifies_clean(tmp_path: Path, url: str) -> None:
+    store = await open_store(url.format(tmp_path), clock=CLOCK)
+    lease = await store.lease("s", this_process())
+    await store.append(lease, 0, opening("s", "one", store=store.identity))
+    for _ in range(3):
+        assert await shelf.verify(cast(EventStore, Busy(store, lease)), "s") == ()
+    await store.close()

@@ -35,6 +35,8 @@ class LogSlice(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[Recorded, ...]
     trouble: Trouble | None = None
+    notes: tuple[str, ...] = ()
+    """What lies beside the log and does not count, such as the bytes of a stopped writer, when a log is read as a whole."""
 
 
 class FoldSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +72,7 @@ class EventStore(Protocol):
     """Where sessions live. Every method may wait; none blocks the event loop.
 
     `append` is one transaction: all records, their blobs and the metadata projection become durable before it returns, or nothing does.
+    It raises `BlobMissing` when a record cites a blob that is neither in the store nor given nor cited by the session already.
     It raises `LeaseLost` when `token` is not the newest one of the session, `SeqConflict` when the log's last seq is not `expected_seq`,
     `StoreFull` or `StoreReadOnly` when the disk says so, and `StoreUnavailable` otherwise.
     """

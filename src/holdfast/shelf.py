@@ -124,17 +124,25 @@ async def delete(store: EventStore, session: str) -> None:
 
 
 async def verify(store: EventStore, session: str) -> tuple[str, ...]:
-    """Read everything of a session back and fold it; say what is wrong. Somebody may be writing it meanwhile."""
+    """Read everything of a session back and fold it; say what is wrong. It may be in use meanwhile."""
     wrong = list(await store.verify(session))
-    meta = await store.meta(session)
+    meta = await store.meta(session)  # first: what is appended after it is not compared
     part = await store.read(session)
-    if part.trouble is not None:
-        wrong.append(f"{part.trouble.kind}: {part.trouble.detail}")
-    elif (await folded(session, part.records[: meta.seq])).meta != meta:  # what came since is not in it
+    trouble = part.trouble if part.trouble is not None and part.trouble.kind != "torn" else None
+    if trouble is not None and not any(trouble.detail in words for words in wrong):
+        wrong.append(f"{trouble.kind}: {trouble.detail}")
+    if trouble is None and (await folded(session, part.records[: meta.seq])).meta != meta:
         wrong.append("the metadata is not what the log says")
     if meta.store and meta.store != store.identity:
         wrong.append(f"another store wrote it: {meta.store!r}")
     return tuple(dict.fromkeys(wrong))
+
+
+async def notes(store: EventStore, session: str) -> tuple[str, ...]:
+    """What lies beside the log of a session and does not count: reported, and nothing is wrong with it."""
+    part = await store.read(session)
+    torn = part.trouble is not None and part.trouble.kind == "torn"
+    return part.notes or ((part.trouble.detail,) if part.trouble is not None and torn else ())
 
 
 async def record(store: EventStore, session: str) -> SessionRecord:

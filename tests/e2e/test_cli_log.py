@@ -163,6 +163,27 @@ def damage(door: Door, kind: str, seq: int, session: str = "s1") -> None:
     segment.write_bytes(b"".join(lines))
 
 
+def test_a_torn_tail_is_a_note_before_and_after_the_session_went_on(door: Door) -> None:
+    store = ("--store", f"jsonl://{door.folder / 'lines'}")
+    model = ("--model", door.script(TWO, TWO, TWO))
+    door.run("-p", "hi", *model, "--session-id", "s1", *store)
+    folder = door.folder / "lines/sessions/s1"
+    for token in (1, 2):
+        newest = folder / f"{token:08}.jsonl"
+        newest.write_bytes(newest.read_bytes() + b'{"seq":99,"id":"half')
+        valid = door.run("log", "validate", "s1", "--json", *store)
+        assert (valid.code, valid.json["problems"]) == (0, [])
+        assert [note[:8] for note in valid.json["notes"]] == [f"{n:08}" for n in range(1, token + 1)]
+        verified = door.run("sessions", "verify", "s1", "--json", *store)
+        assert (verified.code, verified.json) == (
+            0,
+            [{"id": "s1", "ok": True, "problems": [], "notes": valid.json["notes"]}],
+        )
+        assert "s1  ok\n  00000001.jsonl: the last 20 bytes" in door.run("sessions", "verify", *store).out
+        assert door.run("-r", "s1", "-p", "more", *model, *store).code == 0
+    assert "needs no repair" in door.run("log", "repair", "s1", *store).out
+
+
 def test_an_unmatched_call_makes_a_log_invalid(door: Door) -> None:
     door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1")
     with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db, db:

@@ -95,6 +95,7 @@ async def test_the_bytes_of_a_stopped_writer_are_ignored_and_reported(tmp_path: 
         assert found.records == (*opening("s1"), say("in time", 2))
         assert found.trouble is not None
         assert (found.trouble.kind, found.trouble.seq) == ("torn", 2)
+        assert found.notes == (found.trouble.detail,)
         assert "00000001.jsonl" in found.trouble.detail
         assert await store.search("late") == ()
 

@@ -28,15 +28,18 @@ def test_a_blob_is_a_private_file_named_by_its_content_and_leaves_nothing_half_w
         blobs.put(SHA, b"something else")
 
 
-def test_an_altered_blob_is_named_and_a_short_one_is_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("altered", [CONTENT.upper(), CONTENT[:3]])
+def test_an_altered_blob_is_named_and_written_again_for_all_who_keep_it(tmp_path: Path, altered: bytes) -> None:
     blobs = folder_of(tmp_path)
-    blobs.put(SHA, CONTENT)
+    one, two = tmp_path / "keepers" / "one", tmp_path / "keepers" / "two"
+    blobs.put(SHA, CONTENT, one)
     path = tmp_path / "blobs" / SHA[:2] / SHA
-    path.write_bytes(CONTENT.upper())
+    path.write_bytes(altered)
     with pytest.raises(BlobMissing, match="altered"):
         blobs.get(SHA)
-    path.write_bytes(CONTENT[:3])
-    blobs.put(SHA, CONTENT)
+    blobs.put(SHA, CONTENT, two)
+    assert blobs.get(SHA) == CONTENT
+    blobs.drop(two)
     assert blobs.get(SHA) == CONTENT
 
 
@@ -66,5 +69,6 @@ def test_what_is_no_hash_names_no_blob_and_no_file(tmp_path: Path, name: str) ->
     blobs = folder_of(tmp_path)
     with pytest.raises(BlobMissing):
         blobs.get(name)
-    assert blobs.keep((name,), tmp_path / "keepers" / "one")
+    assert not blobs.keep((name,), tmp_path / "keepers" / "one")
+    assert not blobs.has(name)
     assert list(tmp_path.iterdir()) == []

@@ -4,11 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import LogSlice
+from holdfast.logic.parts import digest
+from holdfast.ports import LogSlice, SessionQuery
+from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.jsonl_lines import FORMAT, Beginning, Claim, read_lines, seal, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import HeldSegments, Place, read_log
+from holdfast.testing.builders import START, recorded
 from holdfast.testing.store_examples import owner, say
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession
+from holdfast.vocab.events import InputReceived
+from holdfast.vocab.messages import TextRef
 from holdfast.wire.codec import encode
 from tests.stores.jsonl_kit import BATCHES, EVENTS, WHOLE, head, jsonl, lay, segments
 
@@ -128,10 +133,51 @@ async def test_a_torn_tail_is_cut_reported_and_kept(tmp_path: Path) -> None:
         assert (again.records, again.trouble.kind) == (EVENTS[:4], "torn")
         await store.append(lease, 4, (say("on", 5),))
         assert (folder / "00000001.jsonl").read_bytes() == torn[1]
-        assert len(await store.verify("s1")) == 1
+        assert await store.verify("s1") == ()
         await store.release(lease)
         await store.lease("s1", owner())
-        assert await store.read("s1") == LogSlice(records=(*EVENTS[:4], say("on", 5)))
+        again = await store.read("s1")
+        assert (again.records, again.trouble) == ((*EVENTS[:4], say("on", 5)), None)
+        assert [note.partition(":")[0] for note in again.notes] == ["00000001.jsonl"]
+        assert "needs no repair" in await store.repair("s1")
+
+
+async def test_bytes_missing_from_a_segment_that_was_given_back_are_damage(tmp_path: Path) -> None:
+    async with jsonl(tmp_path) as store:
+        for number in (0, 1):
+            lease = await store.lease("s1", owner())
+            for record in EVENTS[number * 3 : number * 3 + 3]:
+                await store.append(lease, record.seq - 1, (record,))
+            await store.release(lease)
+        whole = {path.name: path.read_bytes() for path in (tmp_path / "sessions/s1").glob("*.*")}
+        last = whole["00000002.jsonl"]
+        start = last.rindex(b"\n", 0, len(last) - 1) + 1
+        for cut in range(start, len(last)):
+            folder = lay(tmp_path, f"cut{cut}", {})
+            for name, content in {**whole, "00000002.jsonl": last[:cut]}.items():
+                (folder / name).write_bytes(content)
+
+            await missed(store, f"cut{cut}")
+        assert await store.verify("s1") == ()
+
+
+async def missed(store: JsonlStore, session: str) -> None:
+    """The last event of six is gone: everybody is told, until a repair."""
+    for _ in range(2):
+        found = await store.read(session)
+        assert found.records == EVENTS[:5]
+        assert found.trouble is not None
+        assert (found.trouble.kind, found.notes) == ("damaged", ())
+        assert await store.verify(session) == (found.trouble.detail,)
+        lease = await store.lease(session, owner())
+        with pytest.raises(LogDamaged, match="repair"):
+            await store.append(lease, 5, (say("x", 6),))
+        await store.release(lease)
+    await store.repair(session)
+    lease = await store.lease(session, owner())
+    await store.append(lease, 5, (say("x", 6),))
+    assert await store.read(session) == LogSlice(records=(*EVENTS[:5], say("x", 6)))
+    await store.release(lease)
 
 
 async def test_every_damaged_line_refuses_writes_until_a_repair_that_destroys_nothing(tmp_path: Path) -> None:
@@ -179,6 +225,33 @@ async def test_a_damaged_session_is_listed_with_what_can_be_read_and_hides_no_ot
         found = {meta.id: meta.seq for meta in await store.list()}
         assert found == {"sound": 7, "late": 4, "headless": 0}
         assert {hit.session for hit in await store.search("a")} == {"sound", "late"}
+
+
+async def test_a_session_of_which_nothing_can_be_read_is_neither_empty_nor_old(tmp_path: Path) -> None:
+    whole = segments()
+    lines = whole[1].splitlines(keepends=True)
+    async with jsonl(tmp_path) as store:
+        lay(tmp_path, "headless", {1: b"?" + whole[1]})
+        lay(tmp_path, "beheaded", {2: whole[2]})
+        lay(tmp_path, "thinned", {1: b"".join(lines[:2] + lines[3:])})
+        metas = await store.list(SessionQuery(include_empty=False))
+        assert {meta.id for meta in metas} == {"headless", "beheaded", "thinned"}
+        for meta in metas:
+            assert "cannot be read" in meta.prompt
+            assert meta.updated > START
+            assert await store.meta(meta.id) == meta
+
+
+async def test_a_session_that_lost_a_blob_says_so_and_goes_on(tmp_path: Path) -> None:
+    blob = b"a long text"
+    cites = InputReceived(input="i", parts=(TextRef(sha256=digest(blob), chars=3, tokens=1),))
+    async with jsonl(tmp_path) as store:
+        lease = await store.lease("s1", owner())
+        await store.append(lease, 0, (*EVENTS[:2], recorded(cites, 3)), {digest(blob): blob})
+        for path in tmp_path.rglob(digest(blob)):
+            path.unlink()
+        assert digest(blob) in (await store.verify("s1"))[0]
+        await store.append(lease, 3, (recorded(cites, 4),))  # it becomes no worse
 
 
 async def test_a_newer_session_is_read_as_far_as_possible_and_not_written(tmp_path: Path) -> None:

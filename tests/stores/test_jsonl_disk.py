@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.store_examples import opening, owner, say
+from holdfast.stores.sqlite import SqliteStore
+from holdfast.testing.store_examples import StepClock, opening, owner, say
 from holdfast.vocab.errors import StoreReadOnly
 from tests.stores.jsonl_kit import jsonl, python, seqs
 
@@ -78,8 +79,8 @@ async def main(root, read_only):
     found = [len((await store.read("s1")).records), len(await store.list()), len(await store.search("hello"))]
     try:
         await store.lease("s2", owner())
-    except StoreReadOnly:
-        found.append("refused")
+    except StoreReadOnly as exc:
+        found.append(str(exc))
     await store.close()
     print(json.dumps(found))
 
@@ -95,7 +96,44 @@ async def test_a_store_on_a_read_only_disk_is_read_listed_and_searched(tmp_path:
     before = in_a_mount(tmp_path, f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}")
     with python(READ, str(tmp_path), read_only, before=before) as process:
         assert process.stdout is not None
-        assert json.loads(process.stdout.read()) == [2, 1, 1, "refused"]
+        *found, said = json.loads(process.stdout.read())
+    assert found == [2, 1, 1]
+    assert said.count(str(tmp_path)) == 1
+    assert ("was opened for reading only" if read_only == "yes" else "is on a read-only file system: it can") in said
+    assert ".tmp" not in said
+
+
+WRITE = """
+import sys, anyio
+from holdfast import open_store
+from holdfast.runtime.clock import SystemClock
+from holdfast.testing.store_examples import owner
+from holdfast.vocab.errors import StoreReadOnly
+
+async def main(path):
+    store = await open_store(f"sqlite://{path}", clock=SystemClock())
+    print(len((await store.read("s1")).records))
+    try:
+        await store.lease("s2", owner())
+    except StoreReadOnly as exc:
+        print(exc)
+    await store.close()
+
+anyio.run(main, *sys.argv[1:])
+"""
+
+
+async def test_a_database_on_a_read_only_disk_is_read_and_says_why_it_is_not_written(tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    store = await SqliteStore.open(path, clock=StepClock())
+    await store.append(await store.lease("s1", owner()), 0, opening("s1", "hello"))
+    await store.close()
+    before = in_a_mount(tmp_path, f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}")
+    with python(WRITE, str(path), before=before) as process:
+        count, said = process.communicate()[0].splitlines()
+    assert count == "2"
+    assert said.startswith(f"{str(path)!r} is on a read-only file system: it can be read but not written.")
+    assert said.count(str(path)) == 1
 
 
 async def test_a_store_opened_for_reading_changes_nothing(tmp_path: Path) -> None:

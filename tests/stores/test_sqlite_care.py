@@ -5,15 +5,18 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import anyio
+import anyio.from_thread
 import pytest
 
 from holdfast.logic.parts import digest
 from holdfast.ports import FoldSnapshot, SessionQuery
 from holdfast.stores.sqlite import SqliteStore
+from holdfast.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
 from holdfast.stores.sqlite_files import BLOB_IN_TABLE, check_local
 from holdfast.testing.builders import conversation, recorded
 from holdfast.vocab.errors import (
@@ -115,6 +118,7 @@ async def test_damaged_metadata_never_hides_a_session_or_the_others(open_at: Ope
     tamper(tmp_path / "store.db", "UPDATE sessions SET meta = x'00' WHERE id = 's2'")
 
     assert {meta.id for meta in await store.list(SessionQuery())} == {"s1", "s2"}
+    assert not (await store.meta("s2")).empty  # nobody knows
     lease = await store.lease("s2", owner("o2"))
     with pytest.raises(LogDamaged, match="repair s2"):
         await store.append(lease, 1, [said("two", 2)])
@@ -148,6 +152,40 @@ async def test_verify_names_what_is_wrong(open_at: Open, tmp_path: Path, change:
     assert complaint in found[0]
     with pytest.raises(NoSession):
         await store.verify("s2")
+
+
+class Meddled:
+    """A connection during whose first look at the metadata something else happens."""
+
+    def __init__(self, inner: Db, meddle: Callable[[], None]) -> None:
+        self._inner = inner
+        self._meddle = meddle
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._inner, name)
+
+    def execute(self, sql: str, args: Sequence[Value] = ()) -> list[Row]:
+        if sql.startswith("SELECT id, seq"):
+            self._meddle()
+        return self._inner.execute(sql, args)
+
+
+async def test_a_session_verifies_clean_while_it_is_written(open_at: Open, tmp_path: Path) -> None:
+    writer = await open_at()
+    lease = await begun(writer)
+
+    def append() -> None:
+        seq = anyio.from_thread.run(writer.meta, "s1").seq
+        anyio.from_thread.run(writer.append, lease, seq, [said("more", seq + 1)])
+
+    def connect(path: str, access: Access) -> Db:
+        return cast(Db, Meddled(connect_stdlib(path, access), append))
+
+    looker = await open_at(connect=connect)
+
+    for _ in range(3):
+        assert await looker.verify("s1") == ()
+    assert (await writer.meta("s1")).seq == 4
 
 
 async def test_repair_keeps_the_prefix_puts_the_rest_aside_and_makes_the_log_writable(
@@ -247,10 +285,33 @@ async def test_a_large_blob_that_is_swept_up_meanwhile_is_written_again_with_the
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(store.append, lease, 1, [cites(LARGE, 2)], {digest(LARGE): LARGE})
         await anyio.to_thread.run_sync(taps.waiting.wait)
-        (tmp_path / "store.db.blobs" / digest(LARGE)[:2] / digest(LARGE)).unlink()
+        path = tmp_path / "store.db.blobs" / digest(LARGE)[:2] / digest(LARGE)
+        while not path.exists():  # it may be the idle writer that waits
+            await anyio.sleep(0.001)
+        path.unlink()
         taps.gate.set()
 
     assert await store.blob(digest(LARGE)) == LARGE
+
+
+@pytest.mark.parametrize("content", [SMALL, LARGE])
+async def test_an_altered_blob_is_written_again_with_the_same_content(
+    open_at: Open, tmp_path: Path, content: bytes
+) -> None:
+    store, sha = await open_at(), digest(content)
+    lease = await begun(store)
+    await store.append(lease, 1, [cites(content, 2)], {sha: content})
+    if content is LARGE:
+        (tmp_path / "store.db.blobs" / sha[:2] / sha).write_bytes(bytes(len(content)))
+    else:
+        tamper(tmp_path / "store.db", "UPDATE blobs SET content = zeroblob(length(content))")
+    with pytest.raises(BlobMissing, match="altered"):
+        await store.blob(sha)
+
+    await store.append(lease, 2, [cites(content, 3)], {sha: content})
+
+    assert await store.blob(sha) == content
+    assert await store.verify("s1") == ()
 
 
 @pytest.mark.parametrize("name", ["", "zz", "../../etc/passwd", "A" * 64, digest(b"never stored")])

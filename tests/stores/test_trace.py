@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import cast
 
 import anyio
 import pytest
@@ -15,6 +16,7 @@ import pytest
 from holdfast.ports import Trace
 from holdfast.stores.trace import CUT, LOST, FileTrace, MemoryTrace, NoTrace, TraceLine, TraceSlice, read_trace
 from holdfast.stores.trace_files import delete_trace, trace_path
+from holdfast.vocab.deltas import TextDelta, ToolOutputDelta
 from holdfast.vocab.errors import BadId, StoreUnavailable
 
 pytestmark = pytest.mark.anyio
@@ -319,6 +321,23 @@ async def test_content_that_cannot_be_encoded_is_salvaged(
     await trace.close()
 
     assert [each.data for each in read_trace(tmp_path / "traces", "s1").lines] == [stored]
+
+
+async def test_a_delta_that_is_no_text_costs_its_own_line_and_ends_no_thread(tmp_path: Path) -> None:
+    trace = FileTrace(tmp_path)
+    for delta in (TextDelta(text="one"), TextDelta(text=cast(str, None)), ToolOutputDelta(call="c", text=cast(str, 5))):
+        trace.write("s1", "text_delta", {"delta": delta})
+    trace.position("s1", 1, 1)  # nothing waits for what may follow it
+    with anyio.fail_after(5):
+        while not read_trace(tmp_path, "s1").lines:  # only the thread writes
+            await anyio.sleep(0.01)
+    trace.write("s1", "text_delta", {"delta": TextDelta(text="two")})
+    await trace.close()
+
+    found = read_trace(tmp_path, "s1")
+    assert [line.data["delta"]["text"] for line in found.lines if line.n] == ["one", "two"]  # type: ignore[index]  # JSON
+    assert (trace.lost, found.lost) == (2, 2)
+    assert "NoneType" in trace.problem or "int" in trace.problem
 
 
 async def test_content_that_holds_itself_is_named_unwritable(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from holdfast.vocab.errors import HoldfastError, SessionBusy
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Owner
 from tests.torture.apsw_db import TapedFiles, connector
-from tests.torture.judging import damage, judge_log
+from tests.torture.judging import judge_log
 from tests.torture.lives import SHORT, entries, make_tools
 from tests.torture.orders import Word
 from tests.torture.tap import TAP, CountDown, Tape
@@ -129,7 +129,7 @@ class Attempt:
     async def _judge(self, session: Session) -> dict[str, list[str]]:
         part = await session.store.read(SESSION)
         wrong = judge_log(part.records, self.acknowledged, entries(self.root / "elsewhere" / "ledger"))
-        wrong["what verify finds"] = damage(await shelf.verify(session.store, SESSION))
+        wrong["what verify finds"] = list(await shelf.verify(session.store, SESSION))
         return wrong
 
     @asynccontextmanager

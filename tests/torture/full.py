@@ -25,7 +25,7 @@ from holdfast.stores.urls import open_store
 from holdfast.vocab.deltas import StoreWaiting
 from holdfast.vocab.errors import HoldfastError, SessionBusy, StoreError, StoreReadOnly
 from holdfast.vocab.event import Recorded
-from tests.torture.judging import damage, judge_log
+from tests.torture.judging import judge_log
 from tests.torture.lives import SHORT, entries, make_tools
 from tests.torture.orders import Word
 from tests.torture.small_disk import SmallDisk, small_disk
@@ -174,7 +174,7 @@ class Attempt:
         try:
             records = (await store.read(SESSION)).records
             self.wrongs = judge_log(records, self._acknowledged(), entries(self.place / "ledger"))
-            self.wrongs["what verify finds"] = damage(await shelf.verify(store, SESSION))
+            self.wrongs["what verify finds"] = list(await shelf.verify(store, SESSION))
         finally:
             await store.close()
         unsaid = self.filled and self.refused and not (self.told or self.waits)

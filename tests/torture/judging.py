@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from holdfast.logic.state import state_of
 from holdfast.vocab.event import Recorded
@@ -11,13 +10,6 @@ from tests.torture.orders import Word
 
 Wrongs = dict[str, list[str]]
 """What is wrong, by kind; a kind with an empty list was looked for and not found."""
-_LEFTOVERS: Final = ("were never acknowledged and are ignored", "is not part of the log")
-"""What `verify` says of the half batch that a killed or refused writer left: not damage."""
-
-
-def damage(found: Iterable[str]) -> list[str]:
-    """What `verify` found, without the leftovers of writes that nobody was told of."""
-    return [each for each in found if not any(leftover in each for leftover in _LEFTOVERS)]
 
 
 def judge_log(records: Sequence[Recorded], acknowledged: Iterable[Word], ledger: Sequence[str]) -> Wrongs:

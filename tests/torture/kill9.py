@@ -18,7 +18,7 @@ from holdfast.runtime.clock import SystemClock
 from holdfast.stores.urls import open_store
 from holdfast.vocab.event import Recorded
 from tests.torture.forks import Forks
-from tests.torture.judging import Wrongs, damage, judge_log
+from tests.torture.judging import Wrongs, judge_log
 from tests.torture.lives import entries
 from tests.torture.orders import Order, Word
 from tests.torture.progress import Progress
@@ -165,11 +165,10 @@ class Chain:
         try:
             records: tuple[Recorded, ...] = (await store.read(self.session)).records
             wrong = judge_log(records, self.acknowledged, entries(self._place / "ledger"))
-            found = await shelf.verify(store, self.session)
+            damaged = list(await shelf.verify(store, self.session))
+            self.torn = len(await shelf.notes(store, self.session))
         finally:
             await store.close()
-        damaged = damage(found)
-        self.torn = len(found) - len(damaged)
         return {**wrong, "what verify finds": damaged, "troubles": self.troubles}
 
 

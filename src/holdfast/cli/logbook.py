@@ -69,10 +69,11 @@ async def validate(place: Place, *, session: str, as_json: bool) -> int:
         meta = await find(store, session, complain)
         material = await gather(store, meta.id)
         wrong = (*await shelf.verify(store, meta.id), *problems(material.records))
+        left = await shelf.notes(store, meta.id)
     found = await anyio.to_thread.run_sync(lambda: check(list(lines_of(material))))
     lost = material.trace.lost if material.trace is not None else 0
     notes = [f"Lost from the trace: {counted(lost, 'line')}; the log does not need them."] if lost else []
-    notes += [note for note in found.notes if not note.startswith("Lost from the trace")]
+    notes += [*left, *(note for note in found.notes if not note.startswith("Lost from the trace"))]
     wrong = (*wrong, *in_words(found.issues))
     if as_json:
         issues = {"issues": found.issues} if found.issues else {}

@@ -51,7 +51,7 @@ def report(
     drifted: tuple[str, ...] = (),
 ) -> ResumeReport:
     """Say how a session was found."""
-    torn = (f"the log's unacknowledged tail was cut: {trouble.detail}",) if trouble and trouble.kind == "torn" else ()
+    torn = (f"the log's torn tail is left out: {trouble.detail}",) if trouble and trouble.kind == "torn" else ()
     blocked = trouble.detail if trouble and trouble.kind != "torn" else ""
     crashed = p.turn is not None
     abandons = crashed and on_crash == "abandon"

@@ -28,13 +28,16 @@ class BlobFolder:
         """Pattern, relative to the root's parent, of the folders that hold links."""
 
     def put(self, sha256: str, content: bytes, keeper: Path | None = None) -> None:
-        """Make a blob durable, with a link in the folder `keeper`; one that is there already is not written again."""
+        """Make a blob durable, with a link in the folder `keeper`; one that is there unaltered is not written again."""
         if digest(content) != sha256:
             raise UserError(f"{sha256!r} is not the SHA-256 of the blob given under that name.")
         path = self._path(sha256)
         make_folder(path.parent)
-        if not path.exists() or path.stat().st_size != len(content):
+        there = self._read(path)
+        if there is None or digest(there) != sha256:
             replace_file(path, content)
+            if there is not None:
+                self._mend_links(sha256)
         while keeper is not None and not self.keep((sha256,), keeper):
             replace_file(path, content)  # the last session that cited it was deleted between the two steps
 
@@ -45,7 +48,7 @@ class BlobFolder:
         content = self._read(self._path(sha256))
         if content is not None and digest(content) == sha256:
             return content
-        for path in self._root.parent.glob(f"{self._keepers}/{sha256}") if self._keepers else ():
+        for path in self._kept(sha256):
             kept = self._read(path)
             if kept is not None and digest(kept) == sha256:
                 return kept
@@ -54,14 +57,19 @@ class BlobFolder:
 
     def keep(self, names: Iterable[str], keeper: Path) -> bool:
         """Link the blobs called `names` into the folder `keeper`, durably; say whether all of them are there."""
+        names = frozenset(names)
         wanted = {sha256 for sha256 in names if _NAME.fullmatch(sha256)}
         new = [sha256 for sha256 in wanted if not (keeper / sha256).exists()]
         if new:
             make_folder(keeper)
             linked = [self._link(sha256, keeper / sha256) for sha256 in new]
             sync_folder(keeper)
-            return all(linked)
-        return True
+            return all(linked) and len(wanted) == len(names)
+        return len(wanted) == len(names)
+
+    def has(self, sha256: str) -> bool:
+        """Whether a blob is there, under its own name or in the folder of somebody who keeps it."""
+        return bool(_NAME.fullmatch(sha256)) and (self._path(sha256).exists() or bool(self._kept(sha256)))
 
     def drop(self, keeper: Path) -> None:
         """Remove the links in the folder `keeper`, and the blobs that no other folder has a link to."""
@@ -86,6 +94,16 @@ class BlobFolder:
                 raise
             replace_file(target, self.get(sha256))  # a file can have some ten thousand names; a copy serves as well
         return True
+
+    def _mend_links(self, sha256: str) -> None:
+        """Let every keeper of a blob that was altered have the bytes that are there now."""
+        for kept in self._kept(sha256):
+            kept.unlink(missing_ok=True)
+            self._link(sha256, kept)
+            sync_folder(kept.parent)
+
+    def _kept(self, sha256: str) -> list[Path]:
+        return list(self._root.parent.glob(f"{self._keepers}/{sha256}")) if self._keepers else []
 
     @staticmethod
     def _read(path: Path) -> bytes | None:

@@ -36,17 +36,19 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 import anyio
 import anyio.to_thread
 import msgspec
+from msgspec.structs import replace
 
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from holdfast.stores import owners
 from holdfast.stores.blobs import BlobFolder
+from holdfast.stores.disk import explain_os
 from holdfast.stores.jsonl_append import Pen
-from holdfast.stores.jsonl_claims import Claims, IsDead, Owners, release
-from holdfast.stores.jsonl_files import create_file, explain, make_folder, replace_file
+from holdfast.stores.jsonl_claims import Claims, IsDead, Owners
+from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
 from holdfast.stores.jsonl_known import Knowledge, Known, Look
 from holdfast.stores.jsonl_lines import FORMAT
 from holdfast.stores.jsonl_search import search
-from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside
+from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside, torn
 from holdfast.stores.memory import NO_BLOBS, no_session, select
 from holdfast.vocab.errors import NeedsUpgrade, StoreReadOnly, StoreUnavailable
 from holdfast.vocab.event import Recorded
@@ -109,28 +111,29 @@ class JsonlStore:
     ) -> None:
         """Make `records` and `blobs` durable, or raise and change nothing. Once begun it is not cancelled."""
         self._check_writable()
-        lock = self._locks.setdefault(check_session_id(lease.session), anyio.Lock())
+        lease = replace(lease, session=check_session_id(lease.session))
+        lock = self._locks.setdefault(lease.session, anyio.Lock())
         with anyio.CancelScope(shield=True):
             async with lock:
                 await self._run(self._pen.append, lease, expected_seq, tuple(records), dict(blobs))
 
     async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
         """The events after seq `after`. Raise `NoSession` when there is no such session."""
-        return await self._run(self._read, session, after, limit)
+        return await self._run(self._read, check_session_id(session), after, limit)
 
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
         self._check_writable()
-        return await self._run(self._pen.take, session, owner, int(ttl_s * 1_000_000))
+        return await self._run(self._pen.take, check_session_id(session), owner, owners.check_terms(owner, ttl_s))
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
         self._check_writable()
-        await self._run(self._claims.owners.beat, owner, int(ttl_s * 1_000_000), self._clock.now())
+        await self._run(self._claims.owners.beat, owner, owners.check_terms(owner, ttl_s), self._clock.now())
 
     async def release(self, lease: Lease) -> None:
         """Give the right back; nothing happens when it is lost already."""
-        await self._run(release, self._knowledge.folder(lease.session), lease)
+        await self._run(self._pen.give_back, lease)
 
     async def holder(self, session: str) -> Lease | None:
         """Who may write the session now, if a living owner does."""
@@ -138,7 +141,7 @@ class JsonlStore:
 
     async def meta(self, session: str) -> SessionMeta:
         """The metadata of one session; `NoSession` when there is none."""
-        return (await self._run(self._existing, session)).meta
+        return (await self._run(self._existing, check_session_id(session))).meta
 
     async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
         """Sessions, newest first. A damaged one shows what can be read of it."""
@@ -154,7 +157,7 @@ class JsonlStore:
         Its name stays as a folder, so that its tokens are never given again.
         """
         self._check_writable()
-        await self._run(self._delete, session)
+        await self._run(self._delete, check_session_id(session))
 
     async def blob(self, sha256: str) -> bytes:
         """The bytes of a blob, checked against its hash. Raise `BlobMissing`."""
@@ -172,12 +175,14 @@ class JsonlStore:
 
     async def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong; empty when nothing is."""
+        session = check_session_id(session)
         await self._run(self._existing, session)
         return await self._run(self._upkeep.verify, session)
 
     async def repair(self, session: str) -> str:
         """Make a damaged log writable again: go on after what can be read, keep everything aside, say where."""
         self._check_writable()
+        session = check_session_id(session)
         await self._run(self._existing, session)
         return await self._run(self._upkeep.repair, session)
 
@@ -222,7 +227,8 @@ class JsonlStore:
         trouble = self._trouble(session, look)
         if reading.end.seq == 0 and trouble is None:
             raise no_session(session)
-        return LogSlice(records=reading.records[:limit], trouble=trouble)
+        notes = self._upkeep.leftovers(session, look) if after == 0 and limit is None else ()
+        return LogSlice(records=reading.records[:limit], trouble=trouble, notes=tuple(notes))
 
     def _trouble(self, session: str, look: Look) -> Trouble | None:
         reading, folder = look.reading, self._knowledge.folder(session)
@@ -230,7 +236,7 @@ class JsonlStore:
         if reading.flaw is not None:
             return Trouble(kind=reading.flaw.kind, detail=reading.flaw.detail, seq=seq)
         if reading.rest and not self._claims.holder(folder):
-            return Trouble(kind="torn", detail=ignored(reading.end.segment, reading.rest), seq=seq)
+            return Trouble(kind="torn", detail=torn(reading.end.segment, reading.rest), seq=seq)
         before = reading.chain[-2] if len(reading.chain) > 1 else 0
         if before in reading.ignored and not is_aside(folder, before):
             return Trouble(kind="torn", detail=ignored(before, reading.ignored[before]), seq=seq)
@@ -256,7 +262,9 @@ def _explained(root: Path, work: Callable[[], T]) -> T:
     try:
         return work()
     except OSError as exc:
-        raise explain(exc, exc.filename or root) from exc
+        named = Path(exc.filename or root)
+        shown = named.parent if named.suffix == ".tmp" else named  # nobody knows a name that was there for a moment
+        raise explain_os(exc, shown, root) from exc
 
 
 def _identified(folder: Path, identity: str) -> tuple[Path, str]:
@@ -273,7 +281,7 @@ def _identified(folder: Path, identity: str) -> tuple[Path, str]:
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
         raise StoreUnavailable(f"{str(path)!r} is damaged: {exc}. Bring it back from a backup.") from exc
     except OSError as exc:
-        raise explain(exc, path) from exc
+        raise explain_os(exc, path, root) from exc
     if found.format > FORMAT:
         raise NeedsUpgrade(
             f"{str(root)!r} has the format {found.format}, this Holdfast knows {FORMAT}. Upgrade to open it."

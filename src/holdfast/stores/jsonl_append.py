@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.outline import project
-from holdfast.logic.parts import cited_blobs
 from holdfast.stores.blobs import BlobFolder
-from holdfast.stores.jsonl_claims import Claims, holds, mark, names_in, unmark
+from holdfast.stores.jsonl_claims import Claims, holds, mark_released, names_in, release, unmark
 from holdfast.stores.jsonl_files import make_folder, sync_bytes
 from holdfast.stores.jsonl_known import FileSegments, Knowledge, Known, Stamp
 from holdfast.stores.jsonl_lines import Beginning, Claim, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import Place, name_of, read_log
+from holdfast.stores.memory import check_cited, new_citations
 from holdfast.vocab.errors import Bug, LeaseLost, LogDamaged, NeedsUpgrade, SeqConflict, StoreFull, StoreUnavailable
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, Owner
@@ -46,7 +46,7 @@ class Pen(Struct, frozen=True):
                 continue  # somebody deleted the session meanwhile
             except (OSError, StoreFull):
                 with suppress(OSError):
-                    mark(folder, claim.segment, "released")
+                    mark_released(folder, claim.segment)
                 raise
             return Lease(session=session, token=claim.segment, owner=owner, since=claim.since)
 
@@ -57,7 +57,7 @@ class Pen(Struct, frozen=True):
         self._check_lease(folder, lease)
         with _opened(folder / name_of(lease.token), lease) as handle:
             known = self._writable(lease, expected)
-            self._keep_blobs(folder / f"{lease.token:08}.blobs", records, blobs)
+            self._keep_blobs(lease, folder / f"{lease.token:08}.blobs", records, blobs)
             if lines:
                 self._write(handle, lease, known.end.offset, lines)
             self._check_lease(folder, lease)
@@ -65,6 +65,13 @@ class Pen(Struct, frozen=True):
         stamp = Stamp(newest=lease.token, size=found.st_size, time=found.st_mtime_ns)
         end = Place(segment=lease.token, offset=known.end.offset + len(lines), seq=expected + len(records))
         self.knowledge.keep(lease.session, Known(stamp=stamp, end=end, meta=project(known.meta, records)))
+
+    def give_back(self, lease: Lease) -> None:
+        """Release a lease and say how much of its segment counts, so that bytes that go missing later are missed."""
+        known = self.knowledge.recall(lease.session)
+        sure = known is not None and known.end.segment == lease.token
+        sure = sure and (lease.session, lease.token) not in self.spoilt
+        release(self.knowledge.folder(lease.session), lease, known.end.offset if known and sure else 0)
 
     def _check_lease(self, folder: Path, lease: Lease) -> None:
         if not holds(folder, lease):
@@ -97,10 +104,14 @@ class Pen(Struct, frozen=True):
             )
         return known
 
-    def _keep_blobs(self, keeper: Path, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
+    def _keep_blobs(self, lease: Lease, keeper: Path, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
         for sha256, content in blobs.items():
             self.blobs.put(sha256, content, keeper)
-        self.blobs.keep({sha for record in records for sha in cited_blobs(record.event)}, keeper)
+        cited = new_citations(records, blobs)
+        if not self.blobs.keep(cited, keeper):
+            known = self.knowledge.look(lease.session, trust=False).reading.records
+            missing = {sha256 for sha256 in cited if not self.blobs.has(sha256)}
+            check_cited(lease.session, missing - new_citations(known, {}))
 
     def _write(self, handle: int, lease: Lease, length: int, lines: bytes) -> None:
         """Write with one call and sync once. Half a batch is cut off; a failed sync spoils the segment."""
@@ -134,7 +145,8 @@ def begin(folder: Path, claim: Claim, *, at: Place | None = None, known: Known |
         reading = read_log(files, after=sys.maxsize, place=known.end if known and known.end.segment else None)
         at, sound = reading.end, reading.flaw is None
         if not sound:
-            at = Place(segment=files.tokens[-1], offset=files.size(files.tokens[-1]), seq=at.seq)
+            newest = files.tokens[-1]
+            at = Place(segment=newest, offset=max(files.size(newest), files.accepted(newest)), seq=at.seq)
     line = seal_struct(Beginning(prev=at.segment, length=at.offset, after=at.seq, sound=sound))
     handle = os.open(folder / name_of(claim.segment), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     try:

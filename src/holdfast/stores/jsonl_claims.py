@@ -1,9 +1,9 @@
 """Who may write a session of the JSONL store: claims, which are files that only one process can create.
 
 In the folder of a session, `<token>.jsonl` is the segment that the lease with that token writes; its first line is the
-claim. `<token>.released` says that the holder gave the lease back. A claim is made with a hard link, which fails when
-the name is taken: of several processes that want token 8, one gets it and the others look again. Nothing is ever
-locked, so a process that is stopped anywhere holds up nobody.
+claim. `<token>.released` says that the holder gave the lease back, and how many bytes of the segment counted then. A claim
+is made with a hard link, which fails when the name is taken: of several processes that want token 8, one gets it and the
+others look again. Nothing is ever locked, so a process that is stopped anywhere holds up nobody.
 
 Segments stay. Only a deletion removes them: its claim says that nothing older counts, and stays; the segments below it
 are removed in ascending order. So a lease with token 7 holds exactly while there is no `8.jsonl` and `7.jsonl` has its
@@ -159,15 +159,29 @@ def _made(folder: Path, claim: Claim) -> bool:
     return made and names_in(folder).newest == claim.segment
 
 
-def release(folder: Path, lease: Lease) -> None:
-    """Give a lease back. Not synced: after a power cut its owner is dead."""
+def release(folder: Path, lease: Lease, length: int = 0) -> None:
+    """Give a lease back, of whose segment `length` bytes count. Not synced: after a power cut its owner is dead."""
     if holds(folder, lease):
-        mark(folder, lease.token, "released")
+        mark_released(folder, lease.token, length)
 
 
-def mark(folder: Path, token: int, kind: str) -> None:
-    """Leave an empty file that says something about a token."""
-    os.close(os.open(folder / f"{token:08}.{kind}", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+def mark_released(folder: Path, token: int, length: int = 0) -> None:
+    """Leave a file that says that a lease was given back, and how long its segment was, where that is known."""
+    handle = os.open(folder / f"{token:08}.released", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        if length:
+            os.write(handle, b"%d\n" % length)
+    finally:
+        os.close(handle)
+
+
+def accepted(folder: Path, token: int) -> int:
+    """How many bytes of a segment counted when its lease was given back; 0 when nobody says."""
+    try:
+        said = (folder / f"{token:08}.released").read_bytes()
+    except FileNotFoundError:
+        return 0
+    return int(said) if said.endswith(b"\n") and said.strip().isdigit() else 0
 
 
 def unmark(folder: Path, names: Names, below: int) -> None:

@@ -1,27 +1,12 @@
 """Files that survive a crash: written whole or not at all, synced, and readable only by their user."""
 
-import errno
 import os
 import tempfile
 from pathlib import Path
 from typing import Final
 
-from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
-
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
-
 sync_bytes: Final = getattr(os, "fdatasync", os.fsync)
 """Bring the bytes of an open file to the disk, with its length and without its times where the system can."""
-
-
-def explain(error: OSError, path: str | Path) -> StoreError:
-    """The error that a user of the store sees."""
-    if error.errno in _FULL:
-        return StoreFull(f"No space to write {str(path)!r}: {error}. Free some space; what was acknowledged is safe.")
-    if error.errno in _FORBIDDEN:
-        return StoreReadOnly(f"{str(path)!r} cannot be written: {error}. Check its permissions and its disk.")
-    return StoreUnavailable(f"Cannot use {str(path)!r}: {error}. Is its disk still there?")
 
 
 def make_folder(folder: Path) -> None:

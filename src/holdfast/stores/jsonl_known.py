@@ -6,6 +6,7 @@ deleted at any time.
 """
 
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -13,10 +14,11 @@ from typing import Final
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.logic.outline import project
 from holdfast.ports import Trouble
-from holdfast.stores.jsonl_claims import Names, names_in
+from holdfast.stores.jsonl_claims import Names, accepted, names_in
 from holdfast.stores.jsonl_files import make_folder, replace_file
 from holdfast.stores.jsonl_log import Place, Reading, name_of, read_log
 from holdfast.vocab.errors import BadId, StoreUnavailable
@@ -67,6 +69,10 @@ class FileSegments(Struct, frozen=True):
         with open(self.folder / name_of(token), "rb") as file:
             file.seek(start)
             return file.read(max(0, end - start))
+
+    def accepted(self, token: int) -> int:
+        """The bytes of a segment that counted when it was given back; 0 when nobody says."""
+        return accepted(self.folder, token)
 
 
 class Look(Struct, frozen=True):
@@ -125,6 +131,7 @@ class Knowledge:
         reading, flaw = look.reading, look.reading.flaw
         meta = project(base, reading.records)
         trouble = None if flaw is None else Trouble(kind=flaw.kind, detail=flaw.detail, seq=meta.seq)
+        meta = meta if trouble is None else _shown(meta, trouble, look.stamp.time)
         known = Known(stamp=look.stamp, end=reading.end, meta=meta, trouble=trouble, rest=reading.rest)
         self.keep(session, known)
         return known
@@ -158,9 +165,8 @@ class Knowledge:
                 continue
             except (OSError, StoreUnavailable) as exc:
                 trouble = Trouble(kind="damaged", detail=str(exc), seq=0)
-                known = Known(
-                    stamp=Stamp(newest=0, size=0, time=0), end=Place(), meta=SessionMeta(id=name), trouble=trouble
-                )
+                meta = _shown(SessionMeta(id=name), trouble, _changed_at(self._sessions / name))
+                known = Known(stamp=Stamp(newest=0, size=0, time=0), end=Place(), meta=meta, trouble=trouble)
             if known.is_session:
                 yield known
 
@@ -192,3 +198,18 @@ class Knowledge:
         except FileNotFoundError:
             return Stamp(newest=newest, size=0, time=0)
         return Stamp(newest=newest, size=found.st_size, time=found.st_mtime_ns)
+
+
+def _shown(meta: SessionMeta, trouble: Trouble, changed: int) -> SessionMeta:
+    """What a list shows of a damaged session. Where its first words cannot be read it is not empty, and as old as its files."""
+    if meta.prompt:
+        return meta
+    updated = meta.updated or changed // 1000
+    return replace(meta, prompt=f"(cannot be read: {trouble.detail})", created=meta.created or updated, updated=updated)
+
+
+def _changed_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return time.time_ns()

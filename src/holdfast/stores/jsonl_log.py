@@ -34,6 +34,9 @@ class Segments(Protocol):
     def content(self, token: int, start: int, end: int) -> bytes:
         """A stretch of a segment's bytes, shorter when the file is."""
 
+    def accepted(self, token: int) -> int:
+        """The bytes of a segment that counted when it was given back; 0 when nobody says."""
+
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """A point between two batches of a log."""
@@ -132,6 +135,10 @@ class HeldSegments:
         """A stretch of a segment's bytes."""
         return self._contents[token][start:end]
 
+    def accepted(self, token: int) -> int:
+        """Nobody says how much counted."""
+        return 0
+
 
 class _Link(Struct, frozen=True):
     token: int
@@ -193,8 +200,12 @@ def _read_link(segments: Segments, link: _Link, begin: Place, after: int, limit:
     end = segments.size(begin.segment) if link.end is None else link.end
     content = segments.content(begin.segment, begin.offset, end)
     lines = read_lines(content, begin.offset, begin.seq, after, limit)
-    if lines.flaw is not None or link.end is None:
+    if lines.flaw is not None or (limit is not None and len(lines.records) >= limit):
         return lines
+    if link.end is None:
+        least = segments.accepted(begin.segment)
+        missing = Flaw("damaged", f"bytes {lines.end} to {least} are missing or not whole")
+        return replace(lines, flaw=missing) if lines.end < least else lines
     if begin.offset + len(content) < end:
         return replace(lines, flaw=Flaw("damaged", f"bytes {begin.offset + len(content)} to {end} are missing"))
     if lines.rest:

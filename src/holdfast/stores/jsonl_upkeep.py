@@ -15,7 +15,7 @@ from holdfast.stores.jsonl_append import begin
 from holdfast.stores.jsonl_claims import Claims, claim_of, names_in
 from holdfast.stores.jsonl_files import make_folder, sync_folder
 from holdfast.stores.jsonl_known import Knowledge, Look
-from holdfast.stores.jsonl_lines import Flaw, read_head
+from holdfast.stores.jsonl_lines import Flaw, Head, read_head
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
 from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
 from holdfast.vocab.event import Recorded
@@ -33,17 +33,20 @@ class Upkeep(Struct, frozen=True):
 
     def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong."""
-        folder = self.knowledge.folder(session)
-        look = self.knowledge.look(session, trust=False)
-        reading = look.reading
-        wrong = [reading.flaw.detail] if reading.flaw else []
-        wrong += [ignored(token, count) for token, count in reading.ignored.items() if not is_aside(folder, token)]
-        wrong += [
-            f"{name_of(token)} is not part of the log: its writer came too late." for token in _orphans(folder, look)
-        ]
-        if reading.rest and not self.claims.holder(folder):
-            wrong.append(ignored(reading.end.segment, reading.rest))
+        reading = self.knowledge.look(session, trust=False).reading
+        wrong = (reading.flaw.detail,) if reading.flaw else ()
         return (*wrong, *self._blob_troubles(reading.records))
+
+    def leftovers(self, session: str, look: Look) -> Iterator[str]:
+        """Name the bytes that a reading of a whole log passed over. Nothing is wrong with a log for them."""
+        folder, reading = self.knowledge.folder(session), look.reading
+        for token, count in reading.ignored.items():
+            if not is_aside(folder, token):
+                yield ignored(token, count)
+        for token in () if reading.flaw else _orphans(folder, look):
+            yield f"{name_of(token)} is not part of the log: its writer came too late."
+        if reading.rest and not reading.flaw and not self.claims.holder(folder):
+            yield torn(reading.end.segment, reading.rest)
 
     def repair(self, session: str) -> str:
         """Keep what can be read of a log and put the damaged segments aside. Whoever holds the session loses it."""
@@ -99,9 +102,14 @@ class Upkeep(Struct, frozen=True):
                 yield str(exc)
 
 
+def torn(token: int, count: int) -> str:
+    """Say that the newest segment ends with half a batch. Nobody can tell whether it was whole once."""
+    return f"{name_of(token)}: the last {count} bytes are not whole and are ignored."
+
+
 def ignored(token: int, count: int) -> str:
-    """Say that a segment ends with bytes that do not count."""
-    return f"{name_of(token)}: the last {count} bytes were never acknowledged and are ignored."
+    """Say that an older segment ends with bytes that were not there, or not whole, when the next one began."""
+    return f"{name_of(token)}: the last {count} bytes are not part of the log and are ignored."
 
 
 def is_aside(folder: Path, token: int) -> bool:
@@ -116,10 +124,12 @@ def _token_of(path: Path) -> int:
 def _orphans(folder: Path, look: Look) -> Iterator[int]:
     """Segments with events that no other segment names."""
     newest = look.reading.chain[-1] if look.reading.chain else 0
-    for token in look.names.segments:
+    for token in reversed(look.names.segments):
         if token in look.reading.chain or token > newest or is_aside(folder, token):
             continue
-        with open(folder / name_of(token), "rb") as file:
+        with suppress(FileNotFoundError), open(folder / name_of(token), "rb") as file:
             head = read_head(file.read(HEAD_ROOM))
+            if isinstance(head, Head) and head.claim.gone:
+                return  # what is below a deletion is no log's any more
             if isinstance(head, Flaw) or (head.beginning is not None and file.seek(0, os.SEEK_END) > head.length):
                 yield token

@@ -116,16 +116,17 @@ class SqliteStore:
 
     async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
         """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
-        check_session_id(session)
+        session, ttl = check_session_id(session), owners.check_terms(owner, ttl_s)
 
         def take(db: Db) -> Lease:
-            return sqlite_leases.take(db, session, owner, ttl_s, self._clock.now(), self._is_dead)
+            return sqlite_leases.take(db, session, owner, ttl, self._clock.now(), self._is_dead)
 
         return await self._write(take, landed=sqlite_leases.took)
 
     async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
         """Say that `owner` lives."""
-        await self._write(lambda db: sqlite_leases.beat(db, owner, ttl_s, self._clock.now()))
+        ttl = owners.check_terms(owner, ttl_s)
+        await self._write(lambda db: sqlite_leases.beat(db, owner, ttl, self._clock.now()))
 
     async def release(self, lease: Lease) -> None:
         """Give the right back; nothing happens when it is lost already."""

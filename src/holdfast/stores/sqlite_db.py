@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Protocol, TypeVar
 from urllib.parse import quote
 
+from holdfast.stores.disk import full, is_read_only, read_only
 from holdfast.stores.sqlite_library import Library, claim
 from holdfast.vocab.errors import (
     HoldfastError,
     LogDamaged,
     StoreError,
-    StoreFull,
     StoreReadOnly,
     StoreUnavailable,
 )
@@ -196,7 +196,9 @@ def patiently(work: Callable[[], T]) -> T:
 def explain(error: DbError, path: str) -> StoreError:
     """The error that a user of the store sees."""
     if error.full or (error.kind in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _no_space(path)):
-        return StoreFull(f"No space to write {path!r}: {error}. Free some space; what was acknowledged is safe.")
+        return full(path)
+    if error.kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM) and is_read_only(path):
+        return read_only(path)
     if error.kind in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM):
         return StoreReadOnly(f"{path!r} can be read but not written: {error}. Check its permissions and its disk.")
     if error.kind in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import secrets
@@ -10,7 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from holdfast.stores.disk import explain_os, is_read_only
+from holdfast.vocab.errors import StoreError, StoreUnavailable
 
 BLOB_IN_TABLE: Final = 1024 * 1024
 """A blob of more bytes than this is a file of its own."""
@@ -58,7 +60,8 @@ def make_file(path: Path) -> None:
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path)) from None
         if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path)) from None
+            number = errno.EROFS if is_read_only(path) else errno.EACCES
+            raise OSError(number, os.strerror(number), str(path)) from None
 
 
 def make_folder(folder: Path) -> None:
@@ -85,15 +88,6 @@ def beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
 
 
-def explain_os(error: OSError, path: Path) -> StoreError:
-    """The error that a user of the store sees."""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return StoreFull(f"No space to write {str(path)!r}: {error}. Free some space; what was acknowledged is safe.")
-    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return StoreReadOnly(f"{str(path)!r} cannot be written: {error}. Check its permissions and its disk.")
-    return StoreUnavailable(f"Cannot write {str(path)!r}: {error}. Is its disk still there?")
-
-
 class BlobFiles:
     """Blobs too large for the database, one file each, named by their hash.
 
@@ -108,22 +102,22 @@ class BlobFiles:
         """Whether a blob is kept as a file."""
         return len(content) > BLOB_IN_TABLE and not self._encrypted
 
-    def write(self, blobs: Mapping[str, bytes]) -> None:
-        """Make the large ones among `blobs` durable, unless they are there already."""
+    def write(self, blobs: Mapping[str, bytes], *, again: bool = False) -> None:
+        """Make the large ones among `blobs` durable, unless they are there already.
+
+        `again` a moment later only those are written that are gone: reading large files takes time.
+        """
         for sha, content in blobs.items():
             if self._encrypted and len(content) > MOST_IN_TABLE:
                 raise StoreError(
                     f"The blob {sha!r} has {len(content):,} bytes; encrypted stores take {MOST_IN_TABLE:,}."
                 )
-            if self.takes(content) and not self.has(sha, len(content)):
+            if self.takes(content) and not (self._is_there(sha, len(content)) if again else self._is_sound(sha)):
                 self._write(sha, content)
 
-    def has(self, sha: str, size: int) -> bool:
-        """Whether the file of a blob is there in full."""
-        try:
-            return self._path(sha).stat().st_size == size
-        except OSError:
-            return False
+    def has(self, sha: str) -> bool:
+        """Whether there is a file of a blob."""
+        return self._path(sha).exists()
 
     def read(self, sha: str) -> bytes | None:
         """The bytes of a blob; None when there is no file of it."""
@@ -143,6 +137,20 @@ class BlobFiles:
 
     def _path(self, sha: str) -> Path:
         return self._folder / sha[:2] / sha
+
+    def _is_there(self, sha: str, size: int) -> bool:
+        try:
+            return self._path(sha).stat().st_size == size
+        except OSError:
+            return False
+
+    def _is_sound(self, sha: str) -> bool:
+        """Whether the file of a blob is there and holds what its name says."""
+        try:
+            with open(self._path(sha), "rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest() == sha
+        except OSError:
+            return False
 
     def _write(self, sha: str, content: bytes) -> None:
         path = self._path(sha)

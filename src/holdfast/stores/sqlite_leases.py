@@ -16,7 +16,7 @@ IsDead = Callable[[Owner], bool]
 _owner_decoder: Final = msgspec.json.Decoder(Owner)
 
 
-def take(db: Db, session: str, owner: Owner, ttl_s: float, now: int, is_dead: IsDead) -> Lease:
+def take(db: Db, session: str, owner: Owner, ttl: int, now: int, is_dead: IsDead) -> Lease:
     """Give `owner` the session under a new token, unless a living owner holds it."""
     rows = db.execute("SELECT token, owner FROM sessions WHERE id = ?", (session,))
     if not rows:
@@ -30,7 +30,7 @@ def take(db: Db, session: str, owner: Owner, ttl_s: float, now: int, is_dead: Is
     db.execute("UPDATE sessions SET token = ?, owner = ?, since = ? WHERE id = ?", (token + 1, owner.id, now, session))
     if previous is not None and previous != owner.id:
         _forget_idle(db, previous)
-    beat(db, owner, ttl_s, now)
+    beat(db, owner, ttl, now)
     return Lease(session=session, token=token + 1, owner=owner, since=now)
 
 
@@ -55,11 +55,11 @@ def holder(db: Db, session: str, now: int, is_dead: IsDead) -> Lease | None:
     return Lease(session=session, token=token, owner=owner, since=since)
 
 
-def beat(db: Db, owner: Owner, ttl_s: float, now: int) -> None:
+def beat(db: Db, owner: Owner, ttl: int, now: int) -> None:
     """Say that `owner` lives."""
     db.execute(
         "INSERT OR REPLACE INTO owners VALUES (?, ?, ?, ?)",
-        (owner.id, msgspec.json.encode(owner), now, int(ttl_s * 1_000_000)),
+        (owner.id, msgspec.json.encode(owner), now, ttl),
     )
 
 

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.outline import project
-from holdfast.logic.parts import cited_blobs, digest
+from holdfast.logic.parts import digest
 from holdfast.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
-from holdfast.stores.memory import no_session
+from holdfast.stores.memory import check_cited, new_citations, no_session
 from holdfast.stores.sqlite_db import Db, Row, Value
 from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.vocab.errors import (
@@ -92,18 +92,28 @@ class Append:
             if digest(content) != sha:
                 raise UserError(f"{sha!r} is not the SHA-256 of the blob given under that name.")
         # again, under the write lock: a delete of another process may have swept the file up since it was written
-        self._files.write(self._blobs)
+        self._files.write(self._blobs, again=True)
         small = {sha: content for sha, content in self._blobs.items() if not self._files.takes(content)}
         for sha, content in small.items():
-            db.execute("INSERT OR IGNORE INTO blobs (sha, content) VALUES (?, ?)", (bytes.fromhex(sha), content))
-        refer(db, num, self._records, self._blobs)
+            db.execute(
+                "INSERT INTO blobs (sha, content) VALUES (?, ?) "
+                "ON CONFLICT (sha) DO UPDATE SET content = excluded.content WHERE content <> excluded.content",
+                (bytes.fromhex(sha), content),
+            )
+        cited = new_citations(self._records, self._blobs)
+        check_cited(self._lease.session, (sha for sha in cited if not _may_cite(db, num, sha, self._files)))
+        rows = sorted((key(sha), num) for sha in cited.union(self._blobs))
+        if rows:
+            db.executemany("INSERT OR IGNORE INTO refs VALUES (?, ?)", rows)
 
 
-def refer(db: Db, num: int, records: Iterable[Recorded], more: Iterable[str] = ()) -> None:
-    """Count the blobs that `records` cite as used by a session."""
-    cited = set(more).union(*(cited_blobs(record.event) for record in records))
-    if cited:
-        db.executemany("INSERT OR IGNORE INTO refs VALUES (?, ?)", sorted((key(sha), num) for sha in cited))
+def _may_cite(db: Db, num: int, sha: str, files: BlobFiles) -> bool:
+    """Whether a blob is there, or the session cites it already: then nothing becomes worse."""
+    if db.execute("SELECT 1 FROM refs WHERE sha = ? AND session = ?", (key(sha), num)):
+        return True
+    if db.execute("SELECT 1 FROM blobs WHERE sha = ?", (key(sha),)):
+        return True
+    return _is_hash(sha) and is_cited(db, sha) and files.has(sha)
 
 
 def key(sha: str) -> bytes:
@@ -167,7 +177,10 @@ def meta_of(row: Row) -> SessionMeta:
         return _sound_meta(row)
     except LogDamaged:
         session, seq, updated, name, project_, parent, _ = row
-        return SessionMeta(id=session, seq=seq, updated=updated, name=name, project=project_, parent=parent)
+        words = "(its metadata cannot be read)"  # without any it would count as empty
+        return SessionMeta(
+            id=session, seq=seq, updated=updated, name=name, project=project_, parent=parent, prompt=words
+        )
 
 
 def one_meta(db: Db, session: str) -> SessionMeta:

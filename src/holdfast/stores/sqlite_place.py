@@ -1,6 +1,5 @@
 """Finding, making and opening the file of a SQLite store."""
 
-import errno
 import sqlite3
 import time
 from pathlib import Path
@@ -9,15 +8,15 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.stores.disk import FORBIDDEN, explain_os
 from holdfast.stores.sqlite_cipher import Cipher, needs_key, wrong_key
 from holdfast.stores.sqlite_db import Access, Connect, Db, DbError, Synchronous, explain, open_writer, patiently
-from holdfast.stores.sqlite_files import beside, check_local, explain_os, locked, make_file
+from holdfast.stores.sqlite_files import beside, check_local, locked, make_file
 from holdfast.stores.sqlite_key import fetch_key
 from holdfast.stores.sqlite_library import held_by_other
 from holdfast.stores.sqlite_schema import SCHEMA, is_empty, newer, not_ours, schema_of, set_up
 from holdfast.vocab.errors import StoreError, StoreReadOnly, StoreUnavailable
 
-_FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 _LOOKS: Final = 4
 """How often a first page is read before it is believed to be wrong: another process may just be writing it."""
 
@@ -111,8 +110,8 @@ def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *,
         with locked(path):
             return patiently(lambda: _for_writing(path, connect, synchronous, new))
     except OSError as exc:
-        refusal = explain_os(exc, path)
-        if exc.errno in _FORBIDDEN and path.is_file():
+        refusal = explain_os(exc, path, path)
+        if exc.errno in FORBIDDEN and path.is_file():
             return _for_reading(path, connect, refusal)
         raise refusal from exc
     except DbError as exc:

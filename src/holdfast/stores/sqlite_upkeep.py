@@ -29,7 +29,15 @@ SWEEP: Final = 512
 
 
 def verify(db: Db, session: str, files: BlobFiles) -> tuple[str, ...]:
-    """Read everything of a session back and name what is wrong."""
+    """Read everything of a session back, as it is at one moment, and name what is wrong."""
+    db.execute("BEGIN")
+    try:
+        return _verified(db, session, files)
+    finally:
+        db.rollback()
+
+
+def _verified(db: Db, session: str, files: BlobFiles) -> tuple[str, ...]:
     num, last = number_of(db, session)
     stored = meta_of(db.execute(f"SELECT {META} FROM sessions WHERE num = ?", (num,))[0])
     wrong: list[str] = []

@@ -55,8 +55,13 @@ class Job(Struct, Generic[T], eq=False):
         return self.results[0]
 
     def run(self, db: Db) -> None:
-        """Do it, keeping the result for when it is durable."""
-        self.results[:] = [self.apply(db)]
+        """Do it, keeping the result for when it is durable. Whatever nobody foresaw is this job's own error, and ends no thread."""
+        try:
+            self.results[:] = [self.apply(db)]
+        except (HoldfastError, DbError):
+            raise
+        except Exception as exc:
+            raise Bug(f"A write to the store failed: {type(exc).__name__}: {exc}. Please report it.") from exc
 
 
 AnyJob = Job[Any]  # Any: a batch mixes jobs of every result
@@ -145,6 +150,9 @@ class Scribe:
         except DbError as exc:
             self._drop()
             _fail(jobs, explain(exc, self._path))
+            return []
+        except HoldfastError as exc:
+            _fail(jobs, exc)
             return []
         for job in jobs:
             try:

@@ -9,7 +9,6 @@ No line reaches the file with a secret in it that can be told as one, be it spli
 hold the beginning of one waits for those that follow. Requests are written as what is new in them.
 """
 
-import json
 import os
 import threading
 import time
@@ -26,6 +25,8 @@ import msgspec
 from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.ports import Trace
 from holdfast.stores.trace_files import TraceFile, segments, trace_path
+from holdfast.stores.trace_lines import TraceLine as TraceLine  # noqa: PLC0414  # its readers know it from here
+from holdfast.stores.trace_lines import decoder, encode
 from holdfast.stores.trace_requests import RequestPacker, RequestReader
 from holdfast.stores.trace_scrub import Line, Scrubber, Streams, encode_line, line_of
 
@@ -44,18 +45,6 @@ MOST_WAITING: Final = 64 * 1024 * 1024
 
 Scrub = Callable[[Mapping[str, object]], Mapping[str, object]]
 """What else takes something out of a line's content before it is buffered."""
-
-
-class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. Lines with `n` 0 are the trace's own: `trace_lost` and `trace_cut`."""
-
-    after: int
-    token: int
-    n: int
-    at: int
-    """Microseconds since 1970."""
-    kind: str
-    data: dict[str, object] = {}
 
 
 class TraceSlice(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,8 +120,12 @@ class FileTrace:
             size = _size(content)
             place.streams.end()
         else:
-            entry = line_of(written := _encode(traced), traced.after, kind, traced.data, place.streams)
+            written = encode(traced)
             size = len(written) + 1
+            try:
+                entry = line_of(written, traced.after, kind, traced.data, place.streams)
+            except TypeError as exc:
+                return self._lose(place, 1, str(exc))
         waiting = self._queued - self._taken + size
         if self._closed or waiting > MOST_WAITING:
             self._lose(place, 1, "the trace is closed" if self._closed else "the disk is too slow")
@@ -206,16 +199,24 @@ class FileTrace:
                 batches.setdefault(place, []).append(line)
                 self._taken += size
             for place, fresh in batches.items():
-                if lines := place.scrubber.take(fresh, position=place.after, final=final):
+                if lines := self._scrubbed(place, fresh, final=final):
                     self._put(place, lines)
             self._holding = {place for place in batches if place.scrubber.holds}
+
+    def _scrubbed(self, place: "_FilePlace", fresh: list[Line], *, final: bool) -> list[bytes]:
+        """The lines that may be written now. Lines that cannot be looked through are lost: they must end no thread."""
+        try:
+            return place.scrubber.take(fresh, position=place.after, final=final)
+        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+            self._lose(place, len(fresh) + place.scrubber.drop(), f"{type(exc).__name__}: {exc}")
+            return []
 
     def _put(self, place: "_FilePlace", lines: list[bytes]) -> None:
         at, marks, reported, swaps = self._now(), [], place.lost, place.file.swaps
         if place.file.make_room(sum(map(len, lines)), self._half):
-            marks.append(_encode(place.mark(CUT, at, {"max_bytes": self._half * 2})))
+            marks.append(encode(place.mark(CUT, at, {"max_bytes": self._half * 2})))
         if reported:
-            marks.append(_encode(place.mark(LOST, at, {"lines": reported})))
+            marks.append(encode(place.mark(LOST, at, {"lines": reported})))
         chunk = b"\n".join((*marks, *lines, b""))
         written, problem = place.file.append(chunk)
         kept = chunk.count(b"\n", 0, written)
@@ -249,7 +250,7 @@ class MemoryTrace:
     def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
         """Keep one line."""
         place = self._places.setdefault(session, _Place())
-        line = _decoder.decode(_encode(place.line(kind, self._now(), content)))
+        line = decoder.decode(encode(place.line(kind, self._now(), content)))
         clean = msgspec.convert(PLAIN.value(line.data), dict[str, object])
         self._lines.setdefault(session, []).append(msgspec.structs.replace(line, data=clean))
 
@@ -287,7 +288,7 @@ def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
     for piece in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
         if piece:
             try:
-                lines.append(_decoder.decode(piece))
+                lines.append(decoder.decode(piece))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 unreadable += 1
     requests = RequestReader()
@@ -340,33 +341,8 @@ class _FilePlace(_Place):
         except (TypeError, ValueError, OverflowError, RecursionError) as exc:
             self.packer.forget()
             line = msgspec.structs.replace(request, data={"unwritable": f"{type(exc).__name__}: {exc}"})
-            written = _encode(line)
+            written = encode(line)
         return Line(written, after=request.after, ready=True)
-
-
-def _named(thing: object) -> str:
-    return f"<{type(thing).__name__}>"
-
-
-_encoder: Final = msgspec.json.Encoder(enc_hook=_named)
-_decoder: Final = msgspec.json.Decoder(TraceLine)
-
-
-def _encode(line: TraceLine) -> bytes:
-    """One line of JSON, whatever the content is: what cannot be written is replaced by its name."""
-    try:
-        return _encoder.encode(line)
-    except (TypeError, ValueError, OverflowError, RecursionError):
-        return _encoder.encode(msgspec.structs.replace(line, data=_salvage(line.data)))
-
-
-def _salvage(content: dict[str, object]) -> dict[str, object]:
-    """Save what can be of content that the encoder refuses, such as text with half a character."""
-    try:
-        text = json.dumps(content, default=_named, skipkeys=True, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError) as exc:
-        return {"unwritable": f"{type(exc).__name__}: {exc}"}
-    return {"salvaged": text.encode("utf-8", "replace").decode()}
 
 
 def _size(content: Mapping[str, object]) -> int:

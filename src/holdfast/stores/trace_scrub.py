@@ -41,6 +41,7 @@ _STREAMED: Final = frozenset(
 """Under what keys providers send pieces of a stream."""
 
 _PLAIN_DELTAS: Final = (TextDelta, ReasoningDelta)
+_DELTAS: Final = (TextDelta, ReasoningDelta, ToolArgsDelta, ToolOutputDelta)
 _DELTA: Final = ("delta", "text")
 _BEYOND: Final = 1 << 60
 _HOPELESS: Final = re.compile(rb'"data":.*', re.DOTALL)
@@ -90,8 +91,10 @@ class Streams:
 
 
 def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object], streams: Streams) -> Line:
-    """A line as it waits, `written` being its JSON and `content` its data."""
+    """A line as it waits, `written` being its JSON and `content` its data. Raise `TypeError` for a delta whose text is none."""
     delta = content.get("delta")
+    if isinstance(delta, _DELTAS) and type(delta.text) is not str:
+        raise TypeError(f"the text of a {type(delta).__name__} is a {type(delta.text).__name__}")
     if type(delta) in _PLAIN_DELTAS:
         return Line(written, after, streams.name(kind), cast(TextDelta, delta).text, (), True)
     if isinstance(delta, ToolArgsDelta):
@@ -120,6 +123,11 @@ class Scrubber:
     def holds(self) -> bool:
         """Whether lines are waiting."""
         return bool(self._held)
+
+    def drop(self) -> int:
+        """Forget the lines that wait; say how many there were."""
+        count, self._held = len(self._held), []
+        return count
 
     def take(self, fresh: list[Line], *, position: int, final: bool = False) -> list[bytes]:
         """The lines that may be written now. Those from before `position` wait no longer, and none does when it is `final`."""

@@ -125,6 +125,8 @@ class Owner(_Spec, frozen=True, kw_only=True):
     started: int
     """When the process started, in the operating system's own ticks: tells a reused pid."""
     label: str = ""
+    namespace: int = 0
+    """Within which `pid` counts; 0 where the system does not say."""
 
 
 class Lease(_Spec, frozen=True, kw_only=True):
@@ -170,7 +172,7 @@ class SessionMeta(_Spec, frozen=True, kw_only=True):
 
 
 class Trouble(_Spec, frozen=True, kw_only=True):
-    """What is wrong with a stored log. `torn`: an unacknowledged tail was cut. The others open read-only."""
+    """What is wrong with a stored log. `torn`: a tail that does not count is left out. The others open read-only."""
 
     kind: Literal["torn", "damaged", "newer"]
     detail: str

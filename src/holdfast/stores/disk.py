@@ -1,0 +1,50 @@
+"""What a disk says, in words for the people who use a store on it."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Final
+
+from holdfast.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""What a system says to somebody who may not write."""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def explain_os(error: OSError, path: str | Path, store: str | Path | None = None) -> StoreError:
+    """The error that a user of a store sees. What is true of the whole disk is said of the `store`, not of a file in it."""
+    if error.errno in _FULL:
+        return full(store or path)
+    if error.errno in FORBIDDEN and (error.errno == errno.EROFS or is_read_only(path)):
+        return read_only(store or path)
+    if error.errno in FORBIDDEN:
+        return StoreReadOnly(
+            f"{str(path)!r} may not be written by this user. Check its permissions and those of its folder."
+        )
+    return StoreUnavailable(f"Cannot use {str(path)!r}: {error.strerror or error}. Is its disk still there?")
+
+
+def full(path: str | Path) -> StoreFull:
+    """The error for a disk without space."""
+    return StoreFull(
+        f"No space is left on the disk of {str(path)!r}. Free some space outside of the store: deleting sessions needs a little "
+        "too. What was acknowledged is safe."
+    )
+
+
+def read_only(path: str | Path) -> StoreReadOnly:
+    """The error for a disk that nothing may be written to."""
+    return StoreReadOnly(
+        f"{str(path)!r} is on a read-only file system: it can be read but not written. Make that writable, or use another store."
+    )
+
+
+def is_read_only(path: str | Path) -> bool:
+    """Whether the file system of `path`, or of the nearest folder above it that exists, takes no writes."""
+    for each in (Path(path), *Path(path).parents):
+        try:
+            return bool(os.statvfs(each).f_flag & os.ST_RDONLY)
+        except OSError:
+            continue
+    return False
