@@ -20,7 +20,7 @@ from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.events import Rewound, Started, StoreChanged, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import Lease, Owner, SessionMeta
+from holdfast.vocab.specs import Lease, Owner
 from tests.contracts.kit import Till, call, calls, look, scripted, stream, talk
 
 CLOCK = SystemClock()
@@ -283,35 +283,6 @@ async def test_work_that_is_cancelled_holds_no_session(what: str) -> None:
         cancelled = scope.cancel_called
         assert [await store.holder(session) for session in ("s", "copy")] == [None, None]
     assert moment > 2
-
-
-class Busy(MemoryStore):
-    """A store in which somebody renames a session whenever it is looked at."""
-
-    busy = False
-
-    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
-        found = await super().read(session, after, limit)
-        if self.busy:
-            self.busy = False
-            await shelf.rename(self, session, "another name", clock=CLOCK)
-        return found
-
-    async def meta(self, session: str) -> SessionMeta:
-        found = await super().meta(session)
-        if self.busy:
-            self.busy = False
-            await shelf.rename(self, session, "one more", clock=CLOCK)
-        return found
-
-
-async def test_a_session_that_is_written_while_it_is_verified_is_well() -> None:
-    store = await Busy.open(clock=CLOCK)
-    assert isinstance(store, Busy)
-    await talked(store, "s", "one")
-    store.busy = True
-    assert await shelf.verify(store, "s") == ()
-    assert (await store.meta("s")).name
 
 
 async def test_pruning_takes_old_and_empty_sessions_and_leaves_open_ones() -> None:
