@@ -1,50 +1,27 @@
 """Sessions for the tests of pages: a log is given, and the page that is made of it comes back."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, cast
 
 from holdfast import open_store
 from holdfast.export.transcripts import PageKind, page
-from holdfast.logic.parts import digest
 from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.ports import EventStore
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.owners import this_process
 from holdfast.testing.builders import recorded, started
-from holdfast.vocab.errors import BlobMissing
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.events import InputReceived, InputTaken, ModelReplied, Started, TurnCompleted, TurnStarted
 from holdfast.vocab.ids import event_id
 from holdfast.vocab.messages import InputPart, StoredPart, Text
-
-_LOST: Final = b"what was lost"
-LOST: Final = digest(_LOST)
-"""The name of a blob that may be cited and cannot be read any more."""
-
-
-class _Forgetful:
-    """A store that lost a blob."""
-
-    def __init__(self, store: EventStore) -> None:
-        self._store = store
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._store, name)
-
-    async def blob(self, sha256: str) -> bytes:
-        """The bytes of a blob, unless it is the one that was lost."""
-        if sha256 == LOST:
-            raise BlobMissing(f"The blob {sha256!r} is gone.")
-        return await self._store.blob(sha256)
 
 
 async def stored(records: Sequence[Recorded], blobs: Mapping[str, bytes] | None = None) -> EventStore:
     """A store that holds a log."""
     store = await open_store("memory:", clock=SystemClock())
     lease = await store.lease("s1", this_process("test"))
-    await store.append(lease, 0, records, {**(blobs or {}), LOST: _LOST})
+    await store.append(lease, 0, records, blobs or {})
     await store.release(lease)
-    return cast(EventStore, _Forgetful(store))
+    return store
 
 
 async def page_of(

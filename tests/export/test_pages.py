@@ -31,7 +31,7 @@ from holdfast.vocab.events import (
 from holdfast.vocab.ids import event_id
 from holdfast.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Usage
-from tests.export.pages import LOST, Turns, page_of, stored
+from tests.export.pages import Turns, page_of, stored
 
 KINDS: tuple[PageKind, ...] = ("markdown", "html")
 KEY = "sk-ant-api03-Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4Zk3Vt9QwLr7XyB2N"
@@ -115,7 +115,7 @@ async def test_long_results_and_arguments_are_shortened_and_long_texts_are_not(k
     result, said = "r" * 50_000, "word " * 10_000
     blobs = {sha256(text.encode()).hexdigest(): text.encode() for text in (result, said)}
     ref, words = (TextRef(sha256=sha, chars=50_000, tokens=1, head="h") for sha in blobs)
-    gone = TextRef(sha256=LOST, chars=70_000, tokens=1, head="The beginning")
+    gone = TextRef(sha256="0" * 64, chars=70_000, tokens=1, head="The beginning")
     big = json.dumps({"content": "line\n" * 2_000, "path": "a"})
     turns = (
         Turns()
@@ -218,7 +218,7 @@ async def test_what_happened_to_the_conversation_is_noted(kind: PageKind) -> Non
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_media_are_named_and_children_and_changes_are_told(kind: PageKind) -> None:
-    image = MediaRef(sha256=LOST, media_type="image/png", size=2_048, name="shot.png")
+    image = MediaRef(sha256="0" * 64, media_type="image/png", size=2_048, name="shot.png")
     link = MediaLink(url="https://e.org/a.pdf", media_type="application/pdf")
     turns = (
         Turns()
@@ -292,7 +292,7 @@ async def test_no_text_becomes_html(attack: str) -> None:
     safe = attack.encode("utf-8", "replace").decode()
     turns = (
         Turns()
-        .asked(safe, MediaRef(sha256=LOST, media_type=safe, size=1, name=safe), display=safe)
+        .asked(safe, MediaRef(sha256="0" * 64, media_type=safe, size=1, name=safe), display=safe)
         .said(Reasoning(text=safe), safe, called(safe, safe), ServerBlock(kind=safe, content=safe), model=safe)
         .happened(ToolFinished(call="c1", outcome="failed", code=safe, content=(Text(text=safe),)))
         .said(called("Agent", "{}", "c2"), model="another")

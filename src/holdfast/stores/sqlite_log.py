@@ -109,11 +109,11 @@ class Append:
 
 def _may_cite(db: Db, num: int, sha: str, files: BlobFiles) -> bool:
     """Whether a blob is there, or the session cites it already: then nothing becomes worse."""
-    if db.execute("SELECT 1 FROM refs WHERE sha = ? AND session = ?", (key(sha), num)):
+    rows = db.execute("SELECT max(session = ?) FROM refs WHERE sha = ?", (num, key(sha)))
+    if rows[0][0]:
         return True
-    if db.execute("SELECT 1 FROM blobs WHERE sha = ?", (key(sha),)):
-        return True
-    return _is_hash(sha) and is_cited(db, sha) and files.has(sha)
+    there = db.execute("SELECT 1 FROM blobs WHERE sha = ?", (key(sha),))
+    return bool(there) or (rows[0][0] is not None and _is_hash(sha) and files.has(sha))
 
 
 def key(sha: str) -> bytes:
