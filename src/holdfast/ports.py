@@ -72,7 +72,6 @@ class EventStore(Protocol):
     """Where sessions live. Every method may wait; none blocks the event loop.
 
     `append` is one transaction: all records, their blobs and the metadata projection become durable before it returns, or nothing does.
-    It raises `BlobMissing` when a record cites a blob that is neither in the store nor given nor cited by the session already.
     It raises `LeaseLost` when `token` is not the newest one of the session, `SeqConflict` when the log's last seq is not `expected_seq`,
     `StoreFull` or `StoreReadOnly` when the disk says so, and `StoreUnavailable` otherwise.
     """

@@ -4,16 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.logic.parts import digest
 from holdfast.ports import LogSlice, SessionQuery
 from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.jsonl_lines import FORMAT, Beginning, Claim, read_lines, seal, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import HeldSegments, Place, read_log
-from holdfast.testing.builders import START, recorded
+from holdfast.testing.builders import START
 from holdfast.testing.store_examples import owner, say
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession
-from holdfast.vocab.events import InputReceived
-from holdfast.vocab.messages import TextRef
 from holdfast.wire.codec import encode
 from tests.stores.jsonl_kit import BATCHES, EVENTS, WHOLE, head, jsonl, lay, segments
 
@@ -240,18 +237,6 @@ async def test_a_session_of_which_nothing_can_be_read_is_neither_empty_nor_old(t
             assert "cannot be read" in meta.prompt
             assert meta.updated > START
             assert await store.meta(meta.id) == meta
-
-
-async def test_a_session_that_lost_a_blob_says_so_and_goes_on(tmp_path: Path) -> None:
-    blob = b"a long text"
-    cites = InputReceived(input="i", parts=(TextRef(sha256=digest(blob), chars=3, tokens=1),))
-    async with jsonl(tmp_path) as store:
-        lease = await store.lease("s1", owner())
-        await store.append(lease, 0, (*EVENTS[:2], recorded(cites, 3)), {digest(blob): blob})
-        for path in tmp_path.rglob(digest(blob)):
-            path.unlink()
-        assert digest(blob) in (await store.verify("s1"))[0]
-        await store.append(lease, 3, (recorded(cites, 4),))  # it becomes no worse
 
 
 async def test_a_newer_session_is_read_as_far_as_possible_and_not_written(tmp_path: Path) -> None:

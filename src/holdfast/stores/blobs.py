@@ -57,19 +57,14 @@ class BlobFolder:
 
     def keep(self, names: Iterable[str], keeper: Path) -> bool:
         """Link the blobs called `names` into the folder `keeper`, durably; say whether all of them are there."""
-        names = frozenset(names)
         wanted = {sha256 for sha256 in names if _NAME.fullmatch(sha256)}
         new = [sha256 for sha256 in wanted if not (keeper / sha256).exists()]
         if new:
             make_folder(keeper)
             linked = [self._link(sha256, keeper / sha256) for sha256 in new]
             sync_folder(keeper)
-            return all(linked) and len(wanted) == len(names)
-        return len(wanted) == len(names)
-
-    def has(self, sha256: str) -> bool:
-        """Whether a blob is there, under its own name or in the folder of somebody who keeps it."""
-        return bool(_NAME.fullmatch(sha256)) and (self._path(sha256).exists() or bool(self._kept(sha256)))
+            return all(linked)
+        return True
 
     def drop(self, keeper: Path) -> None:
         """Remove the links in the folder `keeper`, and the blobs that no other folder has a link to."""

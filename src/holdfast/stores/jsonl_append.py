@@ -12,13 +12,13 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.outline import project
+from holdfast.logic.parts import cited_blobs
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.jsonl_claims import Claims, holds, mark_released, names_in, release, unmark
 from holdfast.stores.jsonl_files import make_folder, sync_bytes
 from holdfast.stores.jsonl_known import FileSegments, Knowledge, Known, Stamp
 from holdfast.stores.jsonl_lines import Beginning, Claim, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import Place, name_of, read_log
-from holdfast.stores.memory import check_cited, new_citations
 from holdfast.vocab.errors import Bug, LeaseLost, LogDamaged, NeedsUpgrade, SeqConflict, StoreFull, StoreUnavailable
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, Owner
@@ -57,7 +57,7 @@ class Pen(Struct, frozen=True):
         self._check_lease(folder, lease)
         with _opened(folder / name_of(lease.token), lease) as handle:
             known = self._writable(lease, expected)
-            self._keep_blobs(lease, folder / f"{lease.token:08}.blobs", records, blobs)
+            self._keep_blobs(folder / f"{lease.token:08}.blobs", records, blobs)
             if lines:
                 self._write(handle, lease, known.end.offset, lines)
             self._check_lease(folder, lease)
@@ -104,14 +104,10 @@ class Pen(Struct, frozen=True):
             )
         return known
 
-    def _keep_blobs(self, lease: Lease, keeper: Path, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
+    def _keep_blobs(self, keeper: Path, records: Sequence[Recorded], blobs: Mapping[str, bytes]) -> None:
         for sha256, content in blobs.items():
             self.blobs.put(sha256, content, keeper)
-        cited = new_citations(records, blobs)
-        if not self.blobs.keep(cited, keeper):
-            known = self.knowledge.look(lease.session, trust=False).reading.records
-            missing = {sha256 for sha256 in cited if not self.blobs.has(sha256)}
-            check_cited(lease.session, missing - new_citations(known, {}))
+        self.blobs.keep({sha for record in records for sha in cited_blobs(record.event)}, keeper)
 
     def _write(self, handle: int, lease: Lease, length: int, lines: bytes) -> None:
         """Write with one call and sync once. Half a batch is cut off; a failed sync spoils the segment."""

@@ -115,10 +115,6 @@ class BlobFiles:
             if self.takes(content) and not (self._is_there(sha, len(content)) if again else self._is_sound(sha)):
                 self._write(sha, content)
 
-    def has(self, sha: str) -> bool:
-        """Whether there is a file of a blob."""
-        return self._path(sha).exists()
-
     def read(self, sha: str) -> bytes | None:
         """The bytes of a blob; None when there is no file of it."""
         try:

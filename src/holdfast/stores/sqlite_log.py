@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.outline import project
-from holdfast.logic.parts import digest
+from holdfast.logic.parts import cited_blobs, digest
 from holdfast.ports import FoldSnapshot, LogSlice, SessionQuery, Trouble
-from holdfast.stores.memory import check_cited, new_citations, no_session
+from holdfast.stores.memory import no_session
 from holdfast.stores.sqlite_db import Db, Row, Value
 from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.vocab.errors import (
@@ -100,20 +100,14 @@ class Append:
                 "ON CONFLICT (sha) DO UPDATE SET content = excluded.content WHERE content <> excluded.content",
                 (bytes.fromhex(sha), content),
             )
-        cited = new_citations(self._records, self._blobs)
-        check_cited(self._lease.session, (sha for sha in cited if not _may_cite(db, num, sha, self._files)))
-        rows = sorted((key(sha), num) for sha in cited.union(self._blobs))
-        if rows:
-            db.executemany("INSERT OR IGNORE INTO refs VALUES (?, ?)", rows)
+        refer(db, num, self._records, self._blobs)
 
 
-def _may_cite(db: Db, num: int, sha: str, files: BlobFiles) -> bool:
-    """Whether a blob is there, or the session cites it already: then nothing becomes worse."""
-    rows = db.execute("SELECT max(session = ?) FROM refs WHERE sha = ?", (num, key(sha)))
-    if rows[0][0]:
-        return True
-    there = db.execute("SELECT 1 FROM blobs WHERE sha = ?", (key(sha),))
-    return bool(there) or (rows[0][0] is not None and _is_hash(sha) and files.has(sha))
+def refer(db: Db, num: int, records: Iterable[Recorded], more: Iterable[str] = ()) -> None:
+    """Count the blobs that `records` cite as used by a session."""
+    cited = set(more).union(*(cited_blobs(record.event) for record in records))
+    if cited:
+        db.executemany("INSERT OR IGNORE INTO refs VALUES (?, ?)", sorted((key(sha), num) for sha in cited))
 
 
 def key(sha: str) -> bytes:

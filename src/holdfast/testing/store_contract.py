@@ -21,7 +21,7 @@ from holdfast.logic.outline import project
 from holdfast.logic.parts import digest
 from holdfast.ports import FoldSnapshot, LogSlice, SessionQuery
 from holdfast.testing.builders import START, conversation, example_events, log, recorded
-from holdfast.testing.store_examples import Options, StepClock, citing, opening, owner, say
+from holdfast.testing.store_examples import Options, StepClock, opening, owner, say
 from holdfast.testing.store_refusals import StoreRefusals
 from holdfast.vocab.errors import (
     BadId,
@@ -51,9 +51,9 @@ class StoreContract(StoreRefusals):
     # --- the log ---
 
     async def test_every_event_is_read_back_as_it_was_written(self, tmp_path: Path) -> None:
-        records = log(*citing(BLOB))
+        records = log(*example_events())
         async with self.opened(tmp_path) as store:
-            await self.filled(store, "s1", records, {SHA: BLOB})
+            await self.filled(store, "s1", records)
             assert await store.read("s1") == LogSlice(records=records)
 
     async def test_a_log_is_read_from_any_point_and_up_to_any_length(self, tmp_path: Path) -> None:
@@ -219,13 +219,13 @@ class StoreContract(StoreRefusals):
     # --- lists and search ---
 
     async def test_the_metadata_is_the_fold_of_the_log_after_every_append(self, tmp_path: Path) -> None:
-        records = (*conversation(("Hello", "Hi."), tool="Read"), *log(*citing(BLOB), after=100))
+        records = (*conversation(("Hello", "Hi."), tool="Read"), *log(*example_events(), after=100))
         records = tuple(replace(record, seq=seq) for seq, record in enumerate(records, 1))
         async with self.opened(tmp_path) as store:
             lease = await store.lease("s1", owner())
             meta = SessionMeta(id="s1")
             for record in records:
-                await store.append(lease, record.seq - 1, (record,), {SHA: BLOB})
+                await store.append(lease, record.seq - 1, (record,))
                 meta = project(meta, (record,))
                 assert await store.meta("s1") == meta
                 assert await store.list(SessionQuery(include_children=True)) == (meta,)
@@ -333,6 +333,9 @@ class StoreContract(StoreRefusals):
             await store.append(lease, 0, (*opening("s1", "x"), recorded(cited, 3)), {SHA: BLOB})
             assert await store.verify("s1") == ()
             assert "s1" in await store.repair("s1")
+            lost = InputReceived(input="j", parts=(TextRef(sha256="0" * 64, chars=3, tokens=1),))
+            await store.append(lease, 3, (recorded(lost, 4),))
+            assert len(await store.verify("s1")) == 1
 
     # --- the same store again ---
 

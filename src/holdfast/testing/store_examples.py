@@ -4,12 +4,10 @@ from collections.abc import Callable
 from typing import Required, TypedDict
 
 import anyio.lowlevel
-import msgspec
 
-from holdfast.logic.parts import cited_blobs, digest
 from holdfast.ports import Clock
-from holdfast.testing.builders import START, example_events, recorded, started
-from holdfast.vocab.event import Event, Recorded
+from holdfast.testing.builders import START, recorded, started
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import InputReceived
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import Owner
@@ -51,11 +49,6 @@ def owner(name: str = "one") -> Owner:
     return Owner(id=name, host="elsewhere", boot="b", pid=42, started=1, label=f"{name} agent")
 
 
-def citing(content: bytes) -> tuple[Event, ...]:
-    """One of every event; every blob that one cites is `content`."""
-    return tuple(_citing(event, digest(content)) for event in example_events())
-
-
 def say(text: str, seq: int, at: int = 0) -> Recorded:
     """Somebody said something."""
     return recorded(InputReceived(input=f"i{seq}", parts=(Text(text=text),)), seq, at=at or START + seq)
@@ -65,10 +58,3 @@ def opening(session: str, *texts: str, at: int = START, **fields: object) -> tup
     """A session in which some things were said, all at one time."""
     said = (say(text, seq, at) for seq, text in enumerate(texts, 2))
     return (recorded(started(session, **fields), at=at), *said)
-
-
-def _citing(event: Event, sha256: str) -> Event:
-    line = msgspec.json.encode(event)
-    for name in cited_blobs(event):
-        line = line.replace(msgspec.json.encode(name), msgspec.json.encode(sha256))
-    return msgspec.json.decode(line, type=type(event))

@@ -1,6 +1,6 @@
 """The part of the store contract that says what a store must not take, and how its tests open one."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ClassVar, Unpack
@@ -8,15 +8,10 @@ from typing import ClassVar, Unpack
 import pytest
 from msgspec.structs import replace
 
-from holdfast.logic.parts import digest
 from holdfast.ports import Clock, EventStore
-from holdfast.stores.memory import NO_BLOBS
-from holdfast.testing.builders import recorded
 from holdfast.testing.store_examples import Options, StepClock, opening, owner
-from holdfast.vocab.errors import BlobMissing, UserError
+from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import InputReceived
-from holdfast.vocab.messages import TextRef
 from holdfast.vocab.specs import Lease
 
 
@@ -42,12 +37,10 @@ class StoreRefusals:
         finally:
             await store.close()
 
-    async def filled(
-        self, store: EventStore, session: str, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
-    ) -> Lease:
+    async def filled(self, store: EventStore, session: str, records: Sequence[Recorded]) -> Lease:
         """Write a new session."""
         lease = await store.lease(session, owner(f"writer-of-{session}"))
-        await store.append(lease, 0, records, blobs)
+        await store.append(lease, 0, records)
         return lease
 
     # --- leases ---
@@ -68,27 +61,3 @@ class StoreRefusals:
             with pytest.raises(UserError, match="owner"):
                 await store.heartbeat(replace(owner(), label="caf\udce9"))
             await self.filled(store, "s1", opening("s1"))
-
-    # --- blobs ---
-
-    async def test_an_event_that_cites_a_blob_that_nobody_has_is_refused(self, tmp_path: Path) -> None:
-        async with self.opened(tmp_path) as store:
-            lease = await self.filled(store, "s1", opening("s1"))
-            for name in ("0" * 64, digest(b"elsewhere"), "no hash", ""):
-                with pytest.raises(BlobMissing, match=repr(name)):
-                    await store.append(lease, 1, (_cites(name, 2),))
-            assert (await store.read("s1")).records == opening("s1")
-            content = b"a long text"
-            await store.append(lease, 1, (_cites(digest(content), 2),), {digest(content): content})
-            await store.append(lease, 2, (_cites(digest(content), 3),))
-            second = await self.filled(store, "s2", (*opening("s2"), _cites(digest(content), 2)))
-            third = await store.lease("s3", owner())
-            await store.delete("s1")
-            await store.append(second, 2, (_cites(digest(content), 3),))
-            await store.delete("s2")
-            with pytest.raises(BlobMissing, match=digest(content)):
-                await store.append(third, 0, (*opening("s3"), _cites(digest(content), 2)))
-
-
-def _cites(sha256: str, seq: int) -> Recorded:
-    return recorded(InputReceived(input=f"i{seq}", parts=(TextRef(sha256=sha256, chars=3, tokens=1),)), seq)
