@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from holdfast.holding import check_unneeded, folded, forget_trace, held, nonce_of, whole_log
 from holdfast.logic.forking import fork_records, node_of
+from holdfast.logic.parts import storable
 from holdfast.logic.record import SessionRecord, record_of
 from holdfast.logic.step import stamp
 from holdfast.moving import move as move  # noqa: PLC0414  # a part of the shelf
@@ -46,11 +47,12 @@ async def find(store: EventStore, wanted: str) -> SessionMeta:
 
 
 async def newest(store: EventStore, project: str) -> SessionMeta:
-    """The newest session of a project in which something was said."""
-    found = await store.list(SessionQuery(project=project, include_empty=False, limit=1))
-    if not found:
-        raise NoSession(f'No session of {project!r} can be continued yet. Start one with `holdfast -p "..."`.')
-    return found[0]
+    """The newest session of a project in which something was said, and that is at home in this store."""
+    found = await store.list(SessionQuery(project=project, include_empty=False))
+    for meta in found:
+        if meta.store in ("", store.identity):
+            return meta
+    raise NoSession(f'No session of {project!r} can be continued yet. Start one with `holdfast -p "..."`.')
 
 
 async def check_store(store: EventStore, session: str) -> None:
@@ -73,6 +75,7 @@ async def fork(
 ) -> str:
     """Copy a session's conversation, up to turn `at` or to its end, into a new session; return its id."""
     session = check_session_id(session)
+    await check_store(store, session)
     log = await whole_log(store, session)
     state = await folded(session, log)
     beginning = log[0].event
@@ -168,5 +171,7 @@ async def add_event(store: EventStore, session: str, event: Event, *, clock: Clo
     await check_store(store, session)
     async with held(store, session) as lease:
         progress = (await folded(session, await whole_log(store, session))).progress
-        written = stamp(progress, Draft(event=event, by="user"), nonce=nonce_of(lease, clock), now=clock.now())
+        written = stamp(
+            progress, Draft(event=storable(event), by="user"), nonce=nonce_of(lease, clock), now=clock.now()
+        )
         await store.append(lease, progress.seq, (written,))
