@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
         ("02_tools.py", ["-> word_count", "May Write run", "-> Write", "Done.\nREADME.md has 5 words."]),
         (
             "04_rules_and_hooks.py",
-            ["denied by the rule", "Bash: notes", "not to main", "Some of that was not"],
+            ["Bash: notes", "denied by the rule", "not to main", "Some of that was not"],
         ),
         (
             "05_a_repository_of_ones_own.py",
