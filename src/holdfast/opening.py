@@ -28,7 +28,7 @@ from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_calls, stop_group
 from holdfast.version import VERSION
-from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
+from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, SeqConflict, StoreError, UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.event_tools import ScopeChanged
@@ -67,7 +67,8 @@ async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepa
         return await _start(options, store, owner, shelf.new_session_id(options.clock), find)
     wanted = check_session_id(wanted)
     if options.resume is None and not await shelf.exists(store, wanted):
-        return await _start(options, store, owner, wanted, find)
+        with suppress(SeqConflict):  # somebody has begun it since, and closed it: then it is gone on with
+            return await _start(options, store, owner, wanted, find)
     if options.fork:
         target = options.session_id if options.resume else None
         wanted = await shelf.fork(store, wanted, clock=options.clock, new_id=target, name=options.name)

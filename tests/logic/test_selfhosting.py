@@ -152,8 +152,9 @@ async def test_a_check_that_is_cancelled_leaves_no_process(tmp_path: Path) -> No
                 await anyio.sleep(0.01)
         tasks.cancel_scope.cancel()
 
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(marker.read_text()), 0)
+    with anyio.fail_after(30):  # who has ended may stand in the list until a busy machine takes him off
+        while (left := look_at(int(marker.read_text()))) is not None and not left.dead:
+            await anyio.sleep(0.01)
 
 
 async def test_what_a_check_leaves_behind_is_ended(tmp_path: Path) -> None:

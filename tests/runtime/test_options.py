@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast import UserError, open_session, open_store, query
+from holdfast.runtime.clock import SystemClock
+from holdfast.stores.memory import MemoryStore
+from holdfast.vocab.specs import Lease, Owner
 from tests.contracts.kit import scripted
 
 
@@ -63,3 +66,23 @@ async def test_a_store_is_opened_by_its_url_alone() -> None:
     async with open_session(model=scripted("one"), store=store) as session:
         assert await session.run("a") == "one"
     await store.close()
+
+
+class _Raced(MemoryStore):
+    """A store in which somebody else begins a session, and closes it, just before it is taken."""
+
+    raced = False
+
+    async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
+        if not self.raced:
+            self.raced = True
+            async with open_session(model=scripted("first"), store=self, session_id=session) as other:
+                await other.run("a")
+        return await super().lease(session, owner, ttl_s)
+
+
+async def test_a_session_that_somebody_else_began_meanwhile_is_gone_on_with() -> None:
+    store = await _Raced.open(clock=SystemClock())
+    async with open_session(model=scripted("first", "second"), store=store, session_id="s") as session:
+        assert await session.run("b") == "second"
+        assert [turn.text for turn in session.turns] == ["first", "second"]
