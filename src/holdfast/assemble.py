@@ -338,10 +338,9 @@ def _toolset(options: Options, model: str, hands: Hands, kit: Kit | None) -> Too
 
 def _bounded(options: Options, hands: Hands) -> Iterator[Tool]:
     """The tools that were given; those of our own keep within bounds by themselves."""
-    keep = None if options.only_tools else hands.outputs.keep  # nothing would read it
     for each in options.tools or ():
         limit = options.tool_output_chars
-        yield each if limit is None else BoundedTool(each, limit, keep)
+        yield each if limit is None else BoundedTool(each, limit, hands.outputs.keep, readable=not options.only_tools)
 
 
 def _keeper(project: str, cwd: str) -> KeepRules:

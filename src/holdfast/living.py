@@ -29,8 +29,7 @@ class Living:
     async def start(self, options: Options, prepared: Prepared) -> None:
         """Start what was given. Whatever is wrong with an extension, the session opens."""
         state = prepared.state
-        gives_up = state.progress.busy and options.on_crash == "abandon"
-        slots = state.slots_before if gives_up else state.slots
+        slots = state.slots_for(options.on_crash)
         if not options.extensions and not slots:
             return
         context = ExtensionContext(
@@ -69,14 +68,13 @@ class Living:
         return () if resumed else self._started.notes
 
     async def attend(self, session: Session, snapshots: Snapshots) -> None:
-        """Put the state of extensions and a snapshot away after each turn, and the instructions together again after each compaction."""
+        """Put a snapshot away after each turn, and the instructions together again after each compaction."""
         await session.note(*(Draft(event=fault) for fault in self._started.faults))
         session.on_close(lambda: self._put_away(session))
         subscription = session.subscribe(only=Recorded)
         try:
             async for item in subscription:
                 if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
-                    await self._put_away(session)
                     await snapshots.rest()
                 elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.kit is not None:
                     await session.kit.renew()

@@ -32,7 +32,7 @@ from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, SeqConfli
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.event_tools import ScopeChanged
-from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, Started
+from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, SlotWritten, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
 from holdfast.vocab.specs import Lease, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
@@ -166,7 +166,10 @@ async def _take_over(
     for hook in state.progress.hooks.open:
         await stop_calls(tuple(marks(mark_of(state.progress.session, hook.event, hook.subject), MOST_HOOKS)))
     model = _resumed_model(options, state)
-    absent = (*await _attach(options.machine, state), *await _missing_model(options, model, find))
+    absent = (
+        *await _attach(options.machine, state.slots_for(options.on_crash)),
+        *await _missing_model(options, model, find),
+    )
     folder = state.meta.cwd
     drifted = () if await anyio.Path(folder).is_dir() else (f"the working folder {folder!r} is gone",)
     found = report(
@@ -217,12 +220,12 @@ async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
     return drafts
 
 
-async def _attach(machine: Machine | None, state: State) -> tuple[str, ...]:
+async def _attach(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> tuple[str, ...]:
     """Hand a machine its slot. Whatever it makes of it, the conversation goes on."""
     if machine is None:
         return ()
-    written = state.slots.get(machine.id)
-    slot = Slot(owner=written.owner, version=written.version, content=written.content) if written else None
+    kept = slots.get(machine.id)
+    slot = Slot(owner=kept.owner, version=kept.version, content=kept.content) if kept else None
 
     async def attach() -> str:
         try:

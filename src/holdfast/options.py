@@ -142,6 +142,10 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether what files held before a turn changed them is kept, so that they can be put back."""
 
 
+LEAST_OUTPUT: Final = 1_000
+"""Characters of a tool's result that a model is shown at least."""
+
+
 def takes_options(make: Callable[P, Options]) -> Callable[[Callable[[Options], R]], Callable[P, R]]:
     """Give a function that wants `Options` the keyword arguments of `Options` instead."""
 
@@ -168,6 +172,10 @@ def checked(options: Options) -> Options:
         raise UserError(f"{wrong[0]!r} is not a rule. Write Rule.parse('allow', {str(wrong[0])!r}).")
     compaction_share(options.auto_compact)
     _check_kinds(options)
+    if options.tool_output_chars is not None and options.tool_output_chars < LEAST_OUTPUT:
+        raise UserError(
+            f"tool_output_chars is {options.tool_output_chars}. Give at least {LEAST_OUTPUT:,} characters, or None for all of them."
+        )
     if options.fork and options.resume is None:
         raise UserError("fork=True copies a session: say which with resume=ID.")
     if options.resume is not None and options.session_id is not None and not options.fork:

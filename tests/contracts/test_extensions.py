@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import open_session
+from holdfast import UserError, open_session
 from holdfast.extensions.lifecycle import ExtensionContext, SlotRefused
 from holdfast.ports import Slot
 from holdfast.replay import replay
@@ -246,3 +246,16 @@ async def test_what_was_put_away_in_a_turn_that_is_given_up_is_not_there() -> No
                 assert await again.run("c") == "three"
                 assert again.slots["extension:remembering"].content == "1"
                 assert await replay(store, "s", again.seq) == again.plain_state()
+
+
+@pytest.mark.contract("ST-38")
+async def test_an_end_that_was_cut_off_is_an_end_and_nothing_is_written_behind_it() -> None:
+    steps: list[str] = []
+    async with talk("one", extensions=[Remembering(steps)]) as session:
+        await session.run("a")
+        with anyio.move_on_after(0.01):
+            await session.close("done")
+        with pytest.raises(UserError):
+            await session.rename("too late")
+    assert steps == ["activate", "deactivate"]
+    assert type((await session.store.read(session.id)).records[-1].event) is Closed

@@ -155,3 +155,15 @@ async def test_output_of_a_running_tool_is_streamed() -> None:
         items = await stream(session, "go")
         shown = "".join(item.text for item in items if isinstance(item, ToolOutputDelta))
         assert shown == "one\ntwo\n"
+
+
+async def test_a_long_result_is_kept_whole_although_no_tool_could_read_it() -> None:
+    @tool(effect="pure")
+    async def long() -> str:
+        """Say a lot."""
+        return "x" * 80_000
+
+    async with talk(call("long"), "read", tools=[long], only_tools=True) as session:
+        await session.run("go")
+        (kept,) = [r.event for r in await session.events() if isinstance(r.event, OutputKept)]
+        assert len(await session.store.blob(kept.sha256)) == 80_000

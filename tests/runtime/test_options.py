@@ -86,3 +86,16 @@ async def test_a_session_that_somebody_else_began_meanwhile_is_gone_on_with() ->
     async with open_session(model=scripted("first", "second"), store=store, session_id="s") as session:
         assert await session.run("b") == "second"
         assert [turn.text for turn in session.turns] == ["first", "second"]
+
+
+async def test_what_is_said_after_an_opening_goes_before_what_the_opening_says(tmp_path: Path) -> None:
+    url = f"sqlite://{tmp_path}/s.db"
+    async with open_session(model=scripted("one"), store=url, session_id="s") as session:
+        await session.run("a")
+    given = {"permission_mode": "bypassPermissions", "name": "at the opening"}
+    async with open_session(model=scripted("one", "two"), store=url, resume="s", **given) as again:  # type: ignore[arg-type]
+        await again.set_permission_mode("plan")
+        await again.rename("since then")
+        assert (again.permission_mode, again.name) == ("plan", "since then")
+        await again.run("b")
+        assert (again.permission_mode, again.name) == ("plan", "since then")

@@ -27,7 +27,12 @@ def whole_input(ctx: click.Context) -> str:
 
 def with_piped(ctx: click.Context, prompt: str) -> str:
     """`prompt` after what is piped in, with a blank line between them; a command takes it as its arguments."""
-    text = whole_input(ctx).rstrip("\n") if _brings_something() else ""
+    try:
+        text = whole_input(ctx).rstrip("\n") if _brings_something() else ""
+    except OSError as exc:
+        raise click.UsageError(
+            f"Standard input cannot be read: {exc.strerror}. `< /dev/null` says that there is nothing.", ctx
+        ) from exc
     if not text.strip():
         return prompt
     if is_command(prompt):

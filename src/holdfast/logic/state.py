@@ -18,7 +18,7 @@ from holdfast.vocab.event_instructions import InstructionsRead, NotesShown
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.event_tools import FileSeen, OutputKept
 from holdfast.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted, TurnStarted
-from holdfast.vocab.specs import SessionMeta
+from holdfast.vocab.specs import OnCrash, SessionMeta
 
 SHAPE: Final = 1
 """Raise it when the form of a snapshot changes in a way that the digest of the types does not show."""
@@ -126,6 +126,10 @@ class State:
                 self.notes[event.path] = event.sha256
             case _:
                 raise AssertionError(event)
+
+    def slots_for(self, on_crash: OnCrash) -> dict[str, SlotWritten]:
+        """The slots that count when the turn that is open goes on, or is given up."""
+        return self.slots_before if self.progress.busy and on_crash == "abandon" else self.slots
 
     def outline(self, records: Iterable[Recorded]) -> None:
         """Bring the outline up to date."""

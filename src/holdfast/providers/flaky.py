@@ -69,8 +69,8 @@ def seeded(seed: int, *, rate: float = 0.3, kinds: tuple[FaultKind, ...] = ("err
 class FlakyModel(ModelAround):
     """Passes on what `inner` streams, hurt by a plan.
 
-    The plan goes by the request's position, so a restart changes nothing. Attempts that it fails are not counted in the
-    position that `inner` sees: a script loses no reply.
+    The plan goes by the request's place, so a restart changes nothing. Attempts that it fails are not counted in the
+    place that `inner` sees: a script loses no reply.
     """
 
     def __init__(self, inner: Model, faults: FaultPlan, *, clock: Clock | None = None) -> None:
@@ -80,11 +80,11 @@ class FlakyModel(ModelAround):
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         """Answer as the wrapped model does, or as the plan says."""
-        fault = self._faults(request.position)
-        failed = sum(1 for position in range(request.position) if (each := self._faults(position)) and each.fails)
+        place = request.position if request.place is None else request.place
+        fault = self._faults(place)
+        failed = sum(1 for before in range(place) if (each := self._faults(before)) and each.fails)
         passed = 0
-        place = None if request.place is None else request.place - failed
-        async with self._asked(replace(request, position=request.position - failed, place=place)) as stream:
+        async with self._asked(replace(request, position=request.position - failed, place=place - failed)) as stream:
             async for item in stream:
                 if fault is not None and (passed == fault.after or isinstance(item, ModelReply)):
                     if fault.kind == "cut":

@@ -13,7 +13,7 @@ from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflic
 from holdfast.vocab.event import By, Draft, Event
 from holdfast.vocab.event_files import CheckpointsPurged, RestoreStarted
 from holdfast.vocab.event_limits import CompactionStarted, CompactionUndone
-from holdfast.vocab.events import FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
+from holdfast.vocab.events import Closed, FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
 from holdfast.vocab.messages import InputPart
 
 BETWEEN_TURNS = (
@@ -36,7 +36,12 @@ def admit(posts: list[Post], state: State, *, opening: bool = False) -> list[Pos
     admitted: list[Post] = []
     begun: set[type[Event]] = set()
     for post in posts:
-        error = _unreadable(post) or _overtaken(post, begun) or _refusal(post, state, received, opening=opening)
+        error = (
+            _unreadable(post)
+            or _too_late(post, state, opening=opening)
+            or _overtaken(post, begun)
+            or _refusal(post, state, received, opening=opening)
+        )
         if error is None:
             begun.update(type(draft.event) for draft in post.drafts)
             post.drafts = tuple(draft for draft in post.drafts if not _repeats(draft, state, received))
@@ -66,6 +71,14 @@ def _unreadable(post: Post) -> HoldfastError | None:
         post.drafts = tuple(map(written, post.drafts))
     except UserError as exc:
         return exc
+    return None
+
+
+def _too_late(post: Post, state: State, *, opening: bool) -> HoldfastError | None:
+    """Why nothing of what somebody waits for is written behind the end."""
+    said = [draft for draft in post.drafts if not isinstance(draft.event, Closed)]
+    if said and post.committed is not None and state.progress.closed and not opening:
+        return IllegalTransition(f"Session {state.progress.session!r} is closed.")
     return None
 
 

@@ -34,6 +34,8 @@ async def guarded(where: str, work: Callable[[], Awaitable[T]]) -> T | Fault:
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:
+        if isinstance(exc, BaseExceptionGroup) and exc.split((KeyboardInterrupt, GeneratorExit))[0] is not None:
+            raise
         if isinstance(exc, anyio.get_cancelled_exc_class()):
             await anyio.lowlevel.checkpoint_if_cancelled()  # raises when it is us who are to end
             if _is_cancelled():

@@ -28,16 +28,20 @@ from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from holdfast.vocab.errors import HoldfastError, StoreFull, StoreUnavailable, UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_instructions import InstructionsRead
-from holdfast.vocab.event_tools import HookFinished
+from holdfast.vocab.event_limits import BudgetSet
+from holdfast.vocab.event_tools import HookFinished, ScopeChanged
 from holdfast.vocab.events import (
     ChildFinished,
     Closed,
     FaultCaught,
     Interrupted,
+    ModeChanged,
     ModelAsked,
+    ModelChanged,
     ModelFailed,
     ModelReplied,
     Opened,
+    Renamed,
     ResultIgnored,
     StopDeadlinePassed,
     ToolFinished,
@@ -45,6 +49,8 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.specs import Lease, ModelFacts
 
+_SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)
+"""What an opening may say, and people later."""
 STOP_DEADLINE_S: Final = 5.0
 """How long a performer that was told to stop may take to answer."""
 
@@ -165,11 +171,12 @@ class Runner:
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
             self._goodbye = move(self.life, "close", after=self.world.state.progress.seq)[1]
-        if self.world.let_go is not None:
-            await self.world.let_go()
-        self.bus.publish(self._goodbye)
-        self.end()
-        await self._ended.wait()
+        with anyio.CancelScope(shield=True):  # what is begun here has its own limits, and is not begun twice
+            if self.world.let_go is not None:
+                await self.world.let_go()
+            self.bus.publish(self._goodbye)
+            self.end()
+            await self._ended.wait()
 
     def stream(self, delta: Delta) -> None:
         """Show a delta to whoever listens, and trace it."""
@@ -209,7 +216,7 @@ class Runner:
         put_away = self.world.put_away
         if put_away is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
             return step
-        return self._settle(posts, await put_away())
+        return self._settle(posts, tuple(map(written, await put_away())))
 
     def _settle(self, posts: list[Post], more: Sequence[Draft] = ()) -> Step:
         drafts = [*(draft for post in posts for draft in post.drafts), *more]
@@ -269,6 +276,10 @@ class Runner:
             items.extend(self._announced(record, state.follow(record)))
             if isinstance(record.event, Opened):
                 self.opening = ()
+            elif isinstance(
+                record.event, _SETTINGS
+            ):  # said since the session was opened: it goes before what the opening says
+                self.opening = tuple(draft for draft in self.opening if type(draft.event) is not type(record.event))
             elif isinstance(record.event, HookFinished):
                 self._heard(record.event.event, record.event.subject, record.event)
             elif isinstance(record.event, ResultIgnored):

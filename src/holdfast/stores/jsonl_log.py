@@ -197,13 +197,15 @@ def _is_on(place: Place, link: _Link, segments: Segments) -> bool:
 
 def _read_link(segments: Segments, link: _Link, begin: Place, after: int, limit: int | None) -> Lines:
     """Read one segment up to what counts of it; whatever is missing of that is damage."""
+    least = (
+        segments.accepted(begin.segment) if link.end is None else 0
+    )  # first: who writes may append and release meanwhile
     end = segments.size(begin.segment) if link.end is None else link.end
     content = segments.content(begin.segment, begin.offset, end)
     lines = read_lines(content, begin.offset, begin.seq, after, limit)
     if lines.flaw is not None or (limit is not None and len(lines.records) >= limit):
         return lines
     if link.end is None:
-        least = segments.accepted(begin.segment)
         missing = Flaw("damaged", f"bytes {lines.end} to {least} are missing or not whole")
         return replace(lines, flaw=missing) if lines.end < least else lines
     if begin.offset + len(content) < end:

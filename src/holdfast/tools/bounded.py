@@ -13,10 +13,12 @@ from holdfast.vocab.specs import ToolSpec
 class BoundedTool:
     """A tool whose results have `chars` characters at most: the beginning, a note about what is left out, the end."""
 
-    def __init__(self, inner: Tool, chars: int, keep: Keep | None) -> None:
+    def __init__(self, inner: Tool, chars: int, keep: Keep, *, readable: bool) -> None:
         self._inner = inner
         self._half = chars // 2
         self._keep = keep
+        self._readable = readable
+        """Whether the model has the tool that reads the whole."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -42,9 +44,11 @@ class BoundedTool:
             return output
         bounded = BoundedText(self._half, self._half)
         bounded.add(text)
-        shown = await shown_in_part(bounded, lambda: text.encode("utf-8", "replace"), self._keep)
-        return replace(output, text=shown)
+        whole = text.encode("utf-8", "replace")
+        if self._readable:
+            return replace(output, text=await shown_in_part(bounded, lambda: whole, self._keep))
+        return replace(output, text=bounded.shown(f"; the log has the whole as {await self._keep(whole)}"))
 
 
 if TYPE_CHECKING:
-    _: Tool = BoundedTool(cast(Tool, None), 0, None)
+    _: Tool = BoundedTool(cast(Tool, None), 0, cast(Keep, None), readable=True)
