@@ -230,8 +230,10 @@ def read_snapshot(db: Db, session: str, code: str) -> FoldSnapshot | None:
 
 def put_snapshot(db: Db, session: str, snapshot: FoldSnapshot) -> None:
     """Keep a snapshot, unless the session is gone."""
+    # first: replacing in one statement writes the new pages before the old ones are free, and the file keeps both
+    db.execute("DELETE FROM snapshots WHERE session = (SELECT num FROM sessions WHERE id = ?)", (session,))
     db.execute(
-        "INSERT OR REPLACE INTO snapshots SELECT num, ?, ?, ?, ? FROM sessions WHERE id = ?",
+        "INSERT INTO snapshots SELECT num, ?, ?, ?, ? FROM sessions WHERE id = ?",
         (snapshot.tip, snapshot.seq, snapshot.digest, snapshot.content, session),
     )
 
