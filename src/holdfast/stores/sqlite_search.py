@@ -1,10 +1,10 @@
 """Full-text search: an index that the idle writer brings up to a watermark, and a scan of whatever lies beyond it.
 
 The index holds no text (`content=''`, `detail=none`: 8 MB for 78 MB of it), so a row leaves it only with the text that
-went in; each hit is checked against its event, which is read for the snippet anyway.
+went in; each hit is checked against its event, which is read for the snippet anyway. It holds words as `words_of` folds and
+cuts them, spelt in ASCII: SQLite's own rules for letters are others, and older.
 """
 
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -19,13 +19,12 @@ from holdfast.stores.sqlite_schema import set_value, value
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
 from holdfast.wire import codec
 
-WORDS: Final = 1
+WORDS: Final = 2
 """Raise it when `spoken` or the tokenizer changes: an index of another number is built anew."""
 BATCH: Final = 512
 """Events that one transaction indexes."""
 MOST_WORDS: Final = 32
 """Words of a query that count: a page pasted into a search is no reason to fail."""
-_WORD: Final = re.compile(r"[^\W_]+")
 _SCAN: Final = 1000
 _JOINED: Final = ", ".join(f"s.{column}" for column in META.split(", "))
 
@@ -68,18 +67,17 @@ def find(db: Db, text: str, limit: int) -> tuple[SearchHit, ...]:
     """The newest events that hold a word beginning with each word of `text`."""
     words = words_of(text)[:MOST_WORDS]
     hits: list[tuple[int, SearchHit]] = []
-    for row in _candidates(db, text, words, limit) if words and limit > 0 else ():
+    for row in _candidates(db, words, limit) if words and limit > 0 else ():
         hits += _hits(row, words)
         if len(hits) == _enough(limit):
             break
     return newest(hits, limit)
 
 
-def _candidates(db: Db, text: str, words: Sequence[str], limit: int) -> Iterator[Row]:
+def _candidates(db: Db, words: Sequence[str], limit: int) -> Iterator[Row]:
     indexed = value(db, "indexed") if value(db, "words") == WORDS else 0
     try:
-        # as typed: the index folds letters by rules of its own
-        quoted = " AND ".join(f'"{word}"*' for word in _WORD.findall(text)[:MOST_WORDS])
+        quoted = " AND ".join(f'"{_spelt(word)}"*' for word in words)
         known = db.execute(
             f"SELECT e.line, {_JOINED} FROM words w "
             "JOIN events e ON e.row = w.rowid JOIN sessions s ON s.num = e.session "
@@ -89,7 +87,7 @@ def _candidates(db: Db, text: str, words: Sequence[str], limit: int) -> Iterator
     except DbError as exc:
         if exc.kind != sqlite3.SQLITE_ERROR:
             raise
-        indexed, known = 0, []  # no index, no FTS5, or a word that its tokenizer would cut: read the events themselves
+        indexed, known = 0, []  # no index, or no FTS5: read the events themselves
     yield from _scanned(db, words, indexed)
     yield from known
 
@@ -126,10 +124,17 @@ def _enough(limit: int) -> int:
 
 
 def _text(line: bytes) -> str:
+    """What the index holds of an event."""
     try:
-        return spoken(codec.decode(line).event)
+        text = spoken(codec.decode(line).event)
     except (LogDamaged, NeedsUpgrade):
         return ""
+    return text if text.isascii() else " ".join(map(_spelt, words_of(text)))
+
+
+def _spelt(word: str) -> str:
+    """A folded word in letters that no tokenizer cuts or folds; what a word begins with, its spelling begins with."""
+    return word if word.isascii() else "".join(char if char.isascii() else f"{ord(char):06x}" for char in word)
 
 
 def _ready(db: Db) -> bool:

@@ -264,6 +264,14 @@ class StoreContract(StoreRefusals):
             for nothing in ("", " ", '"', "*", "%", "'; --", "(", "\0"):
                 assert await store.search(nothing) == ()
 
+    async def test_a_search_knows_a_word_in_all_its_spellings(self, tmp_path: Path) -> None:
+        said = ("die Straße", "STRASSE", "the \ufb01le", "e\u0301tude", "한국어", "Ⅷ", "\U00010400abc", "日本語")
+        asked = ("strasse", "straße", "file", "étude", "하", "ⅷ", "\U00010428", "日本")
+        async with self.opened(tmp_path) as store:
+            await self.filled(store, "s1", opening("s1", *said))
+            for seq, words in enumerate(asked, 2):
+                assert seq in {hit.seq for hit in await store.search(words)}, words
+
     # --- blobs and snapshots ---
 
     async def test_a_blob_comes_back_and_a_missing_one_is_named(self, tmp_path: Path) -> None:
