@@ -46,6 +46,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the shell opens it, not the program."""
     deep: bool = False
     """Whether it reaches everything below the folder (`grep -r`), hidden files too."""
+    split: bool = False
+    """Whether a name with blanks would be taken for several: `xargs` without `-0` gives it to the program."""
     rewrites: Rewrites = ""
     """Whether what is read may be put back changed or not at all: a file that is named (a formatter), or a whole folder (`git restore`)."""
 
@@ -87,11 +89,15 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Only a rule for the whole command may allow it, none with a wildcard (`find -exec`, `git -c`)."""
     network: bool = False
     """Whether it talks to other machines."""
+    proved: bool = False
+    """Whether `does` and `accesses` are all that it does, by the tables of `logic/unasked`. Only such a command is allowed unasked."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
     """A shell command, read."""
 
     commands: tuple[Command, ...] = ()
+    outside: str = ""
+    """Why the text is not in the small grammar of `logic/unasked`; then no mode and no rule with a pattern allows it."""
     problem: str = ""
     """Why it cannot be read with certainty; then `commands` is what was found all the same, and it is never allowed by itself."""

@@ -4,6 +4,7 @@ Every access is judged, whoever makes it: a file tool, a redirect, an operand of
 writes to.
 """
 
+import re
 from collections.abc import Collection
 from typing import Final
 
@@ -26,6 +27,8 @@ from holdfast.vocab.rules import Rule
 _DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
 _CHANGES: Final = ("write", "remove")
 _WILD: Final = frozenset("*?[")
+_PARTED: Final = re.compile(r"[\s'\"\\]")
+"""What `xargs` parts names at, or takes out of them."""
 
 
 class Touch(msgspec.Struct, frozen=True):
@@ -163,16 +166,16 @@ def _unknown(case: Case, touch: Touch) -> Finding:
     if touch.changes and case.mode == "plan":
         return Finding(touch.what, "deny", "mode", "the mode is plan: nothing is changed")
     runs = command is not None and command.does == "runs" and not access.redirect
-    if not touch.changes and (runs or touch.vouch in ("whole", "bare")) and not guarded:
+    if not touch.changes and ((runs and not _is_fed(touch)) or touch.vouch in ("whole", "bare")) and not guarded:
         return _allow(touch, "rule", "which file it reads is up to the command")
-    if not touch.changes and touch.vouch != "no" and (not guarded if _is_fed(touch) else runs):
+    if not touch.changes and touch.vouch != "no" and runs and not _is_fed(touch):
         return _allow(touch, "rule", "which file it reads is up to the command")
     held: Hold = "hard" if guarded else "soft"
     return Finding(touch.what, "ask", "path", f"{touch.what}: which one is not known before it runs", held)
 
 
 def _is_fed(touch: Touch) -> bool:
-    """Whether `xargs` gives the program its operands: a rule for the program is a rule for whatever it is fed."""
+    """Whether `xargs` gives the program its operands: a rule for the program says nothing about files that nobody has seen."""
     return touch.command is not None and any((layer.words[0] or "").endswith("xargs") for layer in touch.command.layers)
 
 
@@ -185,6 +188,9 @@ def _expanded(case: Case, touch: Touch) -> Finding:
         return Finding(touch.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
     if access.kind == "remove" and (lost := lost_by(case, access.path)):
         return Finding(touch.what, "deny", "critical", f"this would remove {lost}")
+    if access.split and any(_PARTED.search(path) for path in found):
+        detail = f"{access.written!r} stands for a name with blanks, which would be taken for several"
+        return Finding(touch.what, "ask", "path", detail, "soft")
     if found:
         return strictest([_placed(case, touch, case.locate(path)) for path in found])
     return _could_match(case, touch)

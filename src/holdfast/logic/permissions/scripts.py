@@ -25,7 +25,7 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     moves = Moves(script, text, case.ground.cwd, case.ground.os) if len(script.commands) > 1 else None
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
-        findings.append(_weigh_command(case, command, rule, vouch))
+        findings.append(_weigh_command(case, command, script, rule, vouch))
         for access in (*command.accesses, *unnamed(command, case.ground)):
             touch = Touch(access, command, vouch)
             findings.append(weigh_touch(case, touch))
@@ -77,27 +77,28 @@ def _vouched(case: Case, command: Command, script: Script, text: str) -> tuple[R
     best: tuple[Rule | None, Vouch] = (None, "no")
     for rule in case.book.allow.shell:
         vouch = allowed(rule, command, script, text)
+        if vouch == "rule" and script.outside:
+            continue  # a pattern allows only what the small grammar reads
         if _ORDER.index(vouch) > _ORDER.index(best[1]):
             best = (rule, vouch)
     return best
 
 
-def _weigh_command(case: Case, command: Command, rule: Rule | None, vouch: Vouch) -> Finding:
+def _weigh_command(case: Case, command: Command, script: Script, rule: Rule | None, vouch: Vouch) -> Finding:
     what = _short(command.layers[0].text) if command.layers else "an assignment or a redirect alone"
     if command.opaque and (case.book.guards or not _is_meant(command, vouch)):
         held: Hold = "hard" if case.book.guards else "soft"
         detail = f"which program runs is not known before it runs{_why(command)}"
         return Finding(what, "ask", "shell", detail, held, () if case.book.guards else command_offers(command))
-    if case.mode == "plan" and (command.layers or command.steers) and command.does != "reads":
+    free = command.does == "reads" and command.proved
+    if case.mode == "plan" and (command.layers or command.steers) and not free:
         return _planned(command, what)
     if rule is not None:
         return Finding(what, "allow", "rule", f"allowed by the rule {str(rule)!r}")
     if command.steers:
         names = ", ".join(dict.fromkeys(command.steers))
         return Finding(what, "ask", "shell", f"{names} may change what the program does", "soft")
-    if not command.layers:
-        return Finding(what, "allow", "mode", "no program runs")
-    return _by_deed(case, command, what)
+    return _by_deed(case, command, what, script.outside)
 
 
 def _is_meant(command: Command, vouch: Vouch) -> bool:
@@ -106,7 +107,9 @@ def _is_meant(command: Command, vouch: Vouch) -> bool:
     return vouch == "whole" or (vouch != "no" and program in _RUNNERS)
 
 
-def _by_deed(case: Case, command: Command, what: str) -> Finding:
+def _by_deed(case: Case, command: Command, what: str, outside: str) -> Finding:
+    if not command.proved:
+        return _unproved(command, what, outside)
     match command.does:
         case "reads" if not case.ground.trusted and _is_git(command):
             detail = "the configuration of a repository that is not trusted can make git run programs"
@@ -115,10 +118,15 @@ def _by_deed(case: Case, command: Command, what: str) -> Finding:
             return Finding(what, "allow", "mode", ONLY_READS)
         case "edits" if case.mode == "acceptEdits":
             return Finding(what, "allow", "mode", "the mode accepts edits")
-        case "edits":
-            return Finding(what, "ask", "mode", "it changes files", "soft", command_offers(command))
         case _:
-            return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", command_offers(command))
+            return Finding(what, "ask", "mode", "it changes files", "soft", command_offers(command))
+
+
+def _unproved(command: Command, what: str, outside: str) -> Finding:
+    """Ask about a command of which nobody has shown that it only reads, or only edits."""
+    if outside:
+        return Finding(what, "ask", "shell", f"it is not plain enough to be allowed unasked: {outside}", "soft")
+    return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", command_offers(command))
 
 
 def _planned(command: Command, what: str) -> Finding:
