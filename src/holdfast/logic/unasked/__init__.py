@@ -7,7 +7,7 @@ The package imports nothing else of this program, so that it can be read, tested
 """
 
 from holdfast.logic.unasked.grammar import Outside, Redirect, Word
-from holdfast.logic.unasked.proof import Place, Proof, Step, prove
 from holdfast.logic.unasked.programs import Touch
+from holdfast.logic.unasked.proof import Place, Proof, Step, prove
 
 __all__ = ["Outside", "Place", "Proof", "Redirect", "Step", "Touch", "Word", "prove"]

@@ -8,8 +8,8 @@
     expansion $HOME, ${HOME}, $PWD, $? and variables that are fit to be shown; a variable that the same text set to plain characters;
               $(list) and "$(cat <<'CAPITALS' ... )"
 
-`bash` and `dash` agree on all of it. Nothing is expanded twice, no value is evaluated, no name of a program comes from an expansion. Reading
-is one pass from left to right: each character is looked at once.
+`bash` and `dash` agree on all of it. Nothing is expanded twice, no value is evaluated, no name of a program comes from an expansion.
+Reading is one pass from left to right: each character is looked at once.
 """
 
 import re
@@ -26,13 +26,15 @@ DEEPEST: Final = 3
 """How many `$(...)` may lie inside of each other."""
 
 _BLANKS: Final = re.compile(r"(?:[ \t]|(?<=[ \t\n;|&])\\\n|(?<![\s\S])\\\n)+")
-_COMMENT: Final = re.compile(r"#[^\n]*")
 _OPERATOR: Final = re.compile(r"&&|\|\||;|\||\n")
 _WRONG_OPERATOR: Final = re.compile(r";[;&]|\|&|&(?![&>])|&>[>&]|[()`]")
 _REDIRECT: Final = re.compile(r"([012]?)(>>|>|<)(?![<>|(&])|(&>)(?![>&(])|([012]?)([<>])&([012])(?=[ \t\n;|&<>)]|$)")
 _HEREDOC: Final = re.compile(r"0?<<[ \t]*'([A-Z][A-Z0-9_]*)'(?![^ \t\n|&;<>)])")
-_CAT: Final = re.compile(r"\$\(cat <<'([A-Z][A-Z0-9_]*)'\n")
-_BARE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./^-]+")
+_CAT: Final = re.compile(r"\$\(cat <<'([A-Z][A-Z0-9_]*)'(?=\n)")
+_CLOSE: Final = re.compile(r"[ \t]*\)")
+_BARE: Final = re.compile(r"(?:[A-Za-z0-9_@%+=:,./^*?\[\]{}!#~-]|[^\W\x00-\x7f])+")
+_WILD: Final = re.compile(r"[*?\[]")
+_LATE_TILDE: Final = re.compile(r"[=:]~")
 _SINGLE: Final = re.compile(r"'([^']*)'")
 _IN_DOUBLE: Final = re.compile(r'[^"\\$`]+')
 _LITERAL_DOLLAR: Final = re.compile(r"\$(?=[\"' \t\n|&;<>)/.,:%\]}^+=]|$)")
@@ -80,10 +82,9 @@ class Simple(msgspec.Struct, frozen=True):
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """A pipeline, what joins it to the one before, and what its words run first by `$(...)`."""
+    """A pipeline, what joins it to the one before (`&&`, `||` or `;`), and what its words run first by `$(...)`."""
 
     joined: str
-    """`&&`, `||` or `;`; `;` for the first."""
     commands: tuple[Simple, ...]
     inner: tuple[tuple["Piece", ...], ...] = ()
 
@@ -105,307 +106,223 @@ class Reader:
 
     def __init__(self, text: str, known: Mapping[str, str | None], *, old_bash: bool = False) -> None:
         self.text, self.at, self.depth, self.count = text, 0, 0, 0
-        self.known = dict(known)
-        self.old_bash = old_bash
+        self.known, self.old_bash = dict(known), old_bash
         self.inner: list[tuple[Piece, ...]] = []
-        self.heredoc: tuple[str, int] | None = None
-        """The delimiter of the here-document that begins on the next line, and the depth that it was found at."""
-        self.body: Word | None = None
+        self.lines: tuple[int, int] | None = None
+        """Where the line ends behind which a here-document begins, and where what follows it begins."""
 
     def whole(self) -> tuple[Piece, ...]:
         """Read all of it."""
         pieces = self._list()
-        if self.at < len(self.text):
-            raise Outside(f"it has {self.text[self.at]!r} where no part of a command can be")
-        if self.heredoc:
-            raise Outside("a here-document has no end")
+        if self.at < len(self.text) or self.lines or not pieces:
+            raise Outside("it has no command, or something is left over behind it")
         return pieces
 
     def _list(self) -> tuple[Piece, ...]:
         pieces: list[Piece] = []
         joined = ";"
         while True:
-            operator = self._operator()
-            while operator == "\n":
-                operator = self._operator()
-            if operator:
-                raise Outside(f"{operator!r} stands where a command should begin")
-            if self._ended():
-                if joined in ("&&", "||"):
-                    raise Outside(f"nothing follows {joined!r}")
+            self._lines()
+            if self._ended() and joined == ";":
                 return tuple(pieces)
             pieces.append(self._pipeline(joined))
-            self._remember(pieces[-1])
             operator = self._operator()
             if not operator:
                 return tuple(pieces)
             joined = ";" if operator == "\n" else operator
-            if joined in ("&&", "||"):
-                self._skip_lines()
+
+    def _pipeline(self, joined: str) -> Piece:
+        before, self.inner = self.inner, []
+        self._blanks()
+        if self.text.startswith("! ", self.at):
+            self.at += 2
+        commands = [self._simple()]
+        while self._peek() == "|":
+            self._operator()
+            self._lines()
+            commands.append(self._simple())
+        inner, self.inner = tuple(self.inner), before
+        piece = Piece(joined, tuple(commands), inner)
+        self._remember(piece)
+        return piece
 
     def _remember(self, piece: Piece) -> None:
         """Take in variables that are set for what follows: only such as no shell and no program gives a meaning to."""
         for command in piece.commands:
             for name, word in command.assignments if not command.words else ():
-                if not _OWN_NAME.fullmatch(name) or self.depth:
+                if not _OWN_NAME.fullmatch(name) or self.depth or piece.joined != ";" or len(piece.commands) > 1:
                     raise Outside(f"it sets {name} for what follows")
-                if piece.joined == ";" and len(piece.commands) == 1:
-                    self.known[name] = word.value
-                else:
-                    self.known.pop(name, None)
+                self.known[name] = word.value
 
-    def _pipeline(self, joined: str) -> Piece:
-        before, self.inner = self.inner, []
-        commands = [self._simple(first=True)]
-        while self._peek_operator() == "|":
-            self._operator()
-            self._skip_lines()
-            commands.append(self._simple(first=False))
-        inner, self.inner = tuple(self.inner), before
-        return Piece(joined, tuple(commands), inner)
-
-    def _skip_lines(self) -> None:
-        while self._peek_operator() == "\n":
+    def _lines(self) -> None:
+        while self._peek() == "\n":
             self._operator()
 
-    def _operator(self) -> str | None:
-        """Take the operator that comes next; empty when a word does."""
-        self._blanks()
-        if self._ended():
-            return None
-        if _WRONG_OPERATOR.match(self.text, self.at):
-            raise Outside(f"{self.text[self.at : self.at + 2].strip()!r} is not one of the operators && || | ;")
-        found = _OPERATOR.match(self.text, self.at)
-        if not found:
-            return ""
-        self.at = found.end()
-        if found[0] == "\n":
-            self._take_heredoc()
-        return found[0]
-
-    def _peek_operator(self) -> str:
+    def _peek(self) -> str:
         self._blanks()
         found = _OPERATOR.match(self.text, self.at)
         return found[0] if found else ""
+
+    def _operator(self) -> str:
+        """Take the operator that comes next; empty at the end."""
+        operator = self._peek()
+        self._no_other_operator()
+        if operator == "\n" and self.lines:
+            if self.lines[0] != self.at:
+                raise Outside("a here-document begins on another line than it seems to")
+            self.at, self.lines = self.lines[1], None
+        else:
+            self.at += len(operator)
+        return operator
+
+    def _no_other_operator(self) -> None:
+        if not self._ended() and (found := _WRONG_OPERATOR.match(self.text, self.at)):
+            raise Outside(f"{found[0]!r} is not one of the operators && || | ;")
 
     def _blanks(self) -> None:
         if found := _BLANKS.match(self.text, self.at):
             self.at = found.end()
         if self.text.startswith("#", self.at) and (self.at == 0 or self.text[self.at - 1] in " \t\n;|&"):
+            end = self.text.find("\n", self.at)
+            self.at = len(self.text) if end < 0 else end
             if self.depth:
                 raise Outside("a comment stands inside of $(...)")
-            found = _COMMENT.match(self.text, self.at)
-            self.at = found.end() if found else self.at
 
     def _ended(self) -> bool:
         return self.at >= len(self.text) or (self.depth > 0 and self.text[self.at] == ")")
 
-    def _simple(self, *, first: bool) -> Simple:
-        assignments: list[tuple[str, Word]] = []
-        words: list[Word] = []
-        redirects: list[Redirect] = []
-        while True:
-            self._blanks()
-            if self._ended() or _OPERATOR.match(self.text, self.at):
-                break
+    def _simple(self) -> Simple:
+        assignments, words, redirects = list[tuple[str, Word]](), list[Word](), list[Redirect]()
+        while self._peek() == "" and not self._ended():
             if redirect := self._redirect():
                 redirects.append(redirect)
                 continue
-            if _WRONG_OPERATOR.match(self.text, self.at):
-                raise Outside(f"{self.text[self.at : self.at + 2].strip()!r} is not in the grammar")
-            start = self.at
-            if not words and (found := _ASSIGNMENT.match(self.text, self.at)):
-                self.at = found.end()
-                value = self._word(empty=True)
-                assignments.append((found[1], value))
+            self._no_other_operator()
+            found = _ASSIGNMENT.match(self.text, self.at) if not words else None
+            self.at = found.end() if found else self.at
+            word = self._word(empty=found is not None)
+            if found:
+                assignments.append((found[1], word))
+            elif not words and word.bare and _LIKE_ASSIGNMENT.match(word.text):
+                raise Outside(f"{word.text!r} sets a part of a variable")
             else:
-                word = self._word()
-                if not words and word.bare and _LIKE_ASSIGNMENT.match(word.text):
-                    raise Outside(f"{word.text!r} sets a part of a variable")
-                if word.text == "!" and not words and not assignments and first and not redirects:
-                    first = False
-                    continue
                 words.append(word)
-            self._no_descriptor(start)
             self.count += 1
             if self.count > MOST_WORDS:
                 raise Outside(f"it has more than {MOST_WORDS:,} words")
         if not words and not assignments:
-            raise Outside("a redirect or nothing stands where a command should be")
+            raise Outside("something else stands where a command should be")
         return Simple(tuple(assignments), tuple(words), tuple(redirects))
-
-    def _no_descriptor(self, start: int) -> None:
-        """Refuse `12>file` and `{name}>file`, where the word is no word but says what is redirected."""
-        word = self.text[start : self.at]
-        if self.text[self.at : self.at + 1] in ("<", ">") and word and (word.isdigit() or word.endswith("}")):
-            raise Outside(f"{word!r} names a descriptor")
 
     def _redirect(self) -> Redirect | None:
         if found := _HEREDOC.match(self.text, self.at):
-            if self.heredoc or self.depth or self.body:
-                raise Outside("more than one here-document stands in a line, or one inside of $(...)")
+            line = self.text.find("\n", found.end())
+            if self.lines or self.depth or line < 0:
+                raise Outside("a here-document has no lines, or stands beside another or inside of $(...)")
             self.at = found.end()
-            self.heredoc = (found[1], self.at)
-            body = self._find_body()
-            return Redirect("text", body)
+            lines, end = self._body(line, found[1])
+            self.lines = (line, end)
+            return Redirect("text", Word("", lines))
         found = _REDIRECT.match(self.text, self.at)
         if not found:
             if self.text[self.at] in "<>" or self.text.startswith("&>", self.at):
                 raise Outside("it redirects in a way that is not in the grammar")
             return None
         self.at = found.end()
-        if found[6]:
-            return Redirect("read", Word("/dev/null", "/dev/null"))  # a copy of a descriptor opens nothing
+        if found[6]:  # a copy of a descriptor opens nothing
+            return Redirect("read", Word("/dev/null", "/dev/null"))
         self._blanks()
-        if self._ended() or _OPERATOR.match(self.text, self.at):
-            raise Outside("a redirect names no file")
-        start = self.at
         word = self._word()
-        self._no_descriptor(start)
-        if word.value is None or word.glob or not word.value:
+        if not word.value or word.glob:
             raise Outside("which file a redirect opens is not known before it runs")
         return Redirect("read" if found[2] == "<" else "write", word)
 
-    def _find_body(self) -> Word:
-        """Find the lines of the here-document that begins on the next line; the reader passes over them when it gets there."""
-        assert self.heredoc is not None
-        delimiter, at = self.heredoc
-        line = self.text.find("\n", at)
-        end = self._end_of_body(line, delimiter)
-        self.body = Word("", self.text[line + 1 : end + 1])
-        return self.body
-
-    def _end_of_body(self, line: int, delimiter: str) -> int:
-        """Give the place of the newline before the line that is exactly the delimiter."""
-        if line < 0:
-            raise Outside("a here-document has no end")
-        end = self.text.find(f"\n{delimiter}\n", line)
-        if end < 0 and self.text.endswith(f"\n{delimiter}"):
-            end = len(self.text) - len(delimiter) - 1
-        if end < line:
+    def _body(self, line: int, delimiter: str) -> tuple[str, int]:
+        """Give the lines behind a newline up to the one that is exactly the delimiter, and the place behind that."""
+        end = f"{self.text}\n".find(f"\n{delimiter}\n", line)
+        if end < 0:
             raise Outside(f"no line of the here-document is exactly {delimiter}")
-        return end
-
-    def _take_heredoc(self) -> None:
-        if self.heredoc is None:
-            return
-        delimiter, _ = self.heredoc
-        end = self._end_of_body(self.at - 1, delimiter)
-        if self.body is None or self.body.value != self.text[self.at : end + 1]:
-            raise Outside("a here-document begins on another line than it seems to")
-        self.at = min(end + len(delimiter) + 2, len(self.text))
-        self.heredoc = self.body = None
+        return self.text[line + 1 : end + 1], min(end + len(delimiter) + 2, len(self.text))
 
     def _word(self, *, empty: bool = False) -> Word:
         """Read one word, to the blank or operator that ends it."""
-        start, glob, known, quoted = self.at, False, True, False
-        if self.text.startswith("#", start):
-            raise Outside("a comment stands where a word should be")
-        value: list[str] = []
-        shape: list[str] = []
-        """The unquoted characters, with a NUL for each quoted piece."""
-        while self.at < len(self.text):
+        start, glob, known = self.at, False, True
+        value, shape = "", ""
+        """`shape` has the unquoted characters, with a NUL for each quoted or expanded piece."""
+        while self.at < len(self.text) and self.text[self.at] not in " \t\n;|&<>" and not self._ended():
             char = self.text[self.at]
-            if char in " \t\n;|&<>" or (char == ")" and self.depth):
-                break
             if found := _BARE.match(self.text, self.at):
-                piece, shown = found[0], found[0]
+                glob = glob or _WILD.search(found[0]) is not None
                 self.at = found.end()
-            elif char in "*?[]":
-                piece = shown = char
-                glob = glob or char != "]"
-                self.at += 1
-            elif char in "{}!#~" or (char > "\x7f" and char.isalnum()):
-                piece = shown = char
-                self.at += 1
+                value += found[0]
+                shape += found[0]
             else:
-                part, quoted = self._quoted_or_expanded(char), True
-                known = known and part is not None
-                piece, shown = part or "", "\0"
-            value.append(piece)
-            shape.append(shown)
-        return self._made(self.text[start : self.at], "".join(value), "".join(shape), glob, known, quoted, empty)
-
-    def _made(self, text: str, value: str, shape: str, glob: bool, known: bool, quoted: bool, empty: bool) -> Word:
-        if not text and not empty:
-            raise Outside(f"{self.text[self.at : self.at + 1]!r} is not in the grammar")
+                piece = self._double() if char == '"' else self._piece(char)
+                known = known and piece is not None
+                value += piece or ""
+                shape += "\0"
+        text = self.text[start : self.at]
         braced = shape[shape.find("{") : shape.rfind("}")] if "{" in shape else ""
-        if "," in braced or ".." in braced:
-            raise Outside("braces may become several words")
-        if shape in ("{", "}"):
-            raise Outside("it groups commands")
+        if (not text and not empty) or shape[:1] == "#" or shape in ("{", "}") or "," in braced or ".." in braced:
+            raise Outside(f"{(text or self.text[self.at : self.at + 1])!r} is not a plain word")
+        if self.text[self.at : self.at + 1] in ("<", ">") and (text.isdigit() or text.endswith("}")):
+            raise Outside(f"{text!r} names a descriptor")
         glob = glob and text != "["
-        if glob and (not known or any(char in value for char in "\\{}") or _quotes_wildcard(value, shape)):
+        if (
+            glob
+            and ("\0" in shape or "\\" in value or "{" in value)
+            and (not known or not _same_wildcards(value, shape))
+        ):
             raise Outside("wildcards are mixed with quotes or expansions")
-        if "~" in shape:
-            value = self._tilde(value, shape)
-        return Word(text, value if known else None, glob, not quoted)
+        return Word(text, self._home(value, shape) if known else None, glob, "\0" not in shape)
 
-    def _tilde(self, value: str, shape: str) -> str:
-        if re.search(r"[=:]~", shape):
-            raise Outside("a ~ behind = or : may be expanded")
-        if not shape.startswith("~"):
-            return value
-        home = self.known.get("HOME")
-        if (shape != "~" and not shape.startswith("~/")) or home is None:
-            raise Outside("it names the home of somebody")
-        return home + value[1:]
+    def _home(self, value: str, shape: str) -> str:
+        """Put the home in the place of a `~` that begins a word."""
+        if _LATE_TILDE.search(shape) or (shape[:1] == "~" and shape[1:2] not in ("", "/")):
+            raise Outside("a ~ stands for something that is not known")
+        return f"{self.known['HOME']}{value[1:]}" if shape[:1] == "~" else value
 
-    def _quoted_or_expanded(self, char: str) -> str | None:
+    def _piece(self, char: str) -> str | None:
         """Read one quoted or expanded piece; None when its value is not known."""
-        if char == "'":
-            found = _SINGLE.match(self.text, self.at)
-            if not found:
-                raise Outside("a quote does not end")
+        if found := _SINGLE.match(self.text, self.at):
             self.at = found.end()
             return found[1]
-        if char == '"':
-            return self._double()
-        if char == "\\":
-            following = self.text[self.at + 1 : self.at + 2]
-            if following in ("", "\n"):
-                raise Outside("a line goes on inside of a word")
+        following = self.text[self.at + 1 : self.at + 2]
+        if char == "\\" and following not in ("", "\n"):
             self.at += 2
             return following
-        if char == "$":
-            if _BARE_DOLLAR.match(self.text, self.at):
-                self.at += 1
-                return "$"
-            value = self._expansion()
-            if value is not None and not _SAFE_VALUE.fullmatch(value):
-                raise Outside("an expansion without quotes has blanks or wildcards")
-            return value
-        raise Outside(f"{char!r} is not in the grammar")
+        if _BARE_DOLLAR.match(self.text, self.at):
+            self.at += 1
+            return "$"
+        value = self._expansion()
+        if value is not None and not _SAFE_VALUE.fullmatch(value):
+            raise Outside("an expansion without quotes has blanks or wildcards")
+        return value
 
     def _double(self) -> str | None:
+        """Read what stands between double quotes."""
         self.at += 1
-        parts: list[str] = []
-        known = True
-        while True:
+        value, known = "", True
+        while not self.text.startswith('"', self.at):
+            following = self.text[self.at + 1 : self.at + 2]
             if found := _IN_DOUBLE.match(self.text, self.at):
-                parts.append(found[0])
+                value += found[0]
                 self.at = found.end()
-            char = self.text[self.at : self.at + 1]
-            if char == '"':
-                self.at += 1
-                return "".join(parts) if known else None
-            if char == "\\":
-                following = self.text[self.at + 1 : self.at + 2]
-                if following in ("", "\n"):
-                    raise Outside("a line goes on inside of quotes")
-                parts.append(following if following in '"\\$`' else f"\\{following}")
+            elif self.text.startswith("\\", self.at) and following not in ("", "\n"):
+                value += following if following in '"\\$`' else f"\\{following}"
                 self.at += 2
-            elif char == "$" and _LITERAL_DOLLAR.match(self.text, self.at):
-                parts.append("$")
+            elif _LITERAL_DOLLAR.match(self.text, self.at):
+                value += "$"
                 self.at += 1
-            elif char == "$":
-                value = self._expansion()
-                known = known and value is not None
-                parts.append(value or "")
             else:
-                raise Outside("a quote does not end" if not char else "it has a command between backquotes")
+                piece = self._expansion()
+                known = known and piece is not None
+                value += piece or ""
+        self.at += 1
+        return value if known else None
 
     def _expansion(self) -> str | None:
+        """Read what begins with `$`; None when its value is not known."""
         if found := _VARIABLE.match(self.text, self.at):
             name = found[1] or found[2] or found[3]
             if name not in self.known:
@@ -413,43 +330,37 @@ class Reader:
             self.at = found.end()
             return self.known[name]
         if found := _CAT.match(self.text, self.at):
-            return self._cat(found)
-        if self.text.startswith("$(", self.at) and not self.text.startswith("$((", self.at):
-            self._substitution()
-            return None
-        raise Outside(f"{self.text[self.at : self.at + 3].strip()!r} begins an expansion that is not in the grammar")
+            lines, self.at = self._body(found.end(), found[1])
+            close = _CLOSE.match(self.text, self.at)
+            if not close or (self.old_bash and _UNBALANCED.search(lines)):
+                raise Outside(
+                    "a here-document inside of $(...) has more behind it, or quotes that old versions of bash misread"
+                )
+            self.at = close.end()
+            return lines.rstrip("\n")
+        if (
+            not self.text.startswith("$(", self.at)
+            or self.text.startswith("$((", self.at)
+            or self.depth >= DEEPEST
+            or self.lines
+        ):
+            raise Outside(f"{self.text[self.at : self.at + 3].strip()!r} is not in the grammar, or a quote has no end")
+        return self._substitution()
 
-    def _cat(self, found: re.Match[str]) -> str:
-        end = self._end_of_body(found.end() - 1, found[1])
-        body = self.text[found.end() : end]
-        if self.old_bash and _UNBALANCED.search(body):
-            raise Outside("old versions of bash misread quotes in such a here-document")
-        self.at = end + len(found[1]) + 1
-        close = re.compile(r"\n[ \t]*\)").match(self.text, self.at)
-        if not close:
-            raise Outside("the here-document inside of $(...) is followed by something else than its end")
-        self.at = close.end()
-        return body.rstrip("\n")
-
-    def _substitution(self) -> None:
-        """Read `$(list)`; its output is not known."""
-        if self.depth >= DEEPEST or self.heredoc:
-            raise Outside("$(...) lies too deep, or beside a here-document")
+    def _substitution(self) -> str | None:
+        """Read `$(list)`, whose output is not known."""
+        start, before, self.inner = self.at, self.inner, []
         self.at += 2
         self.depth += 1
-        start = self.at
-        before, self.inner = self.inner, []
         pieces = self._list()
-        if not pieces:
-            raise Outside("$() is empty")
-        self.inner = [*before, *self.inner]
-        if self.text[self.at : self.at + 1] != ")" or "\n" in self.text[start : self.at]:
-            raise Outside("$(...) does not end on its line")
+        self.inner = [*before, *self.inner, pieces]
+        if not pieces or not self.text.startswith(")", self.at) or "\n" in self.text[start : self.at]:
+            raise Outside("$(...) is empty or does not end on its line")
         self.at += 1
         self.depth -= 1
-        self.inner.append(pieces)
+        return None
 
 
-def _quotes_wildcard(value: str, shape: str) -> bool:
-    """Whether a wildcard of a word that has others is quoted."""
-    return sum(value.count(char) for char in "*?[]") != sum(shape.count(char) for char in "*?[]")
+def _same_wildcards(value: str, shape: str) -> bool:
+    """Whether no wildcard of a word is quoted, so that each means what it looks like."""
+    return all(value.count(char) == shape.count(char) for char in "*?[]{}\\")

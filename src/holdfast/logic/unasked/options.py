@@ -1,12 +1,13 @@
 """Read a program's arguments by the flags of its row: a flag that is not listed is not known.
 
-A row lists flags in one line of text: `-n: --lines: -q -o:read --color?`. A name alone is a switch; `:` takes a value, in the same word or the
-next; `?` takes one only in the same word (`--color=auto`, `-U3`). After `:` or `?` stands what the value is: `read` and `list` name files,
-`text` (the default) names none.
+A row lists flags in one line of text: `-n: --lines: -q -f:read --color?`. A name alone is a switch; `:` takes a value, in the same word or
+the next; `?` takes one only in the same word (`--color=auto`, `-U3`). Behind it stands what the value is: `read` and `list` name files, and
+without a word it names none.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -14,11 +15,10 @@ import msgspec
 from holdfast.logic.unasked.grammar import Word
 
 _FLAG: Final = re.compile(r"(-{1,2}[^:?\s]+)(?:([:?])(\w*))?(?=\s|$)")
-_NUMBER: Final = re.compile(r"-[0-9]+")
 
 
 class Unlisted(Exception):
-    """The arguments are not those of a row; the message says which."""
+    """The tables do not know what a command does; the message says why."""
 
 
 class Flag(msgspec.Struct, frozen=True):
@@ -35,51 +35,41 @@ class Given(msgspec.Struct, frozen=True):
     flags: tuple[tuple[Flag, Word | None], ...]
     operands: tuple[Word, ...]
 
-    def has(self, *names: str) -> bool:
-        """Whether one of these flags is there."""
-        return any(flag.name in names for flag, _ in self.flags)
+    def has(self, names: str) -> bool:
+        """Whether one of these flags is there; `names` stand between blanks."""
+        return any(flag.name in names.split() for flag, _ in self.flags)
 
-    def values(self, *names: str) -> list[Word]:
-        """Give the values of these flags."""
-        return [word for flag, word in self.flags if flag.name in names and word is not None]
+    def values(self, name: str) -> list[Word]:
+        """Give the values of a flag."""
+        return [word for flag, word in self.flags if flag.name == name and word is not None]
 
 
+@cache
 def read_flags(line: str) -> Mapping[str, Flag]:
     """Read the flags of a row."""
-    found = {name: Flag(name, takes, kind or "text") for name, takes, kind in _FLAG.findall(line)}
-    if len(found) != len(line.split()):
+    found = {name: Flag(name, takes, kind) for name, takes, kind in _FLAG.findall(line)}
+    if not set(line.split()) == {f"{flag.name}{flag.takes}{flag.kind}" for flag in found.values()}:
         raise ValueError(f"not a line of flags: {line!r}")
     return found
 
 
 def take_apart(
-    words: Sequence[Word],
-    flags: Mapping[str, Flag],
-    *,
-    stop: bool = False,
-    number: bool = False,
-    single: bool = False,
+    words: Sequence[Word], options: str, *, stop: bool = False, number: bool = False, single: bool = False
 ) -> Given:
-    """Tell flags from operands. With `stop` all words behind the first operand are operands; with `single` one dash begins a long name."""
-    seen: list[tuple[Flag, Word | None]] = []
-    operands: list[Word] = []
+    """Tell flags from operands. With `stop` all behind the first operand are operands; with `single` one dash begins a long name."""
+    flags, seen, operands = read_flags(options), list[tuple[Flag, Word | None]](), list[Word]()
     rest = list(reversed(words))
     while rest:
         word = rest.pop()
         value = word.value
         if value is None:
             raise Unlisted(f"{word.text} is not known before it runs")
-        if value == "--":
-            operands += reversed(rest)
+        if value == "--" or (stop and not value.startswith("-")):
+            operands += reversed(rest if value == "--" else [*rest, word])
             break
         if value == "-" or not value.startswith("-"):
             operands.append(word)
-            if stop:
-                operands += reversed(rest)
-                break
-        elif word.glob:
-            raise Unlisted(f"{word.text} may become a flag")
-        elif number and _NUMBER.fullmatch(value):
+        elif number and value[1:].isascii() and value[1:].isdigit():
             continue
         elif value.startswith("--") or single:
             seen.append(_long(word, value, rest, flags))
@@ -91,9 +81,10 @@ def take_apart(
 
 
 def _long(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]) -> tuple[Flag, Word | None]:
+    """Read `--name`, `--name=value`. A wildcard in a value that is text is harmless: what it matches begins with the flag, too."""
     name, equals, glued = value.partition("=")
     flag = flags.get(name)
-    if flag is None or (equals and not flag.takes):
+    if flag is None or (equals and not flag.takes) or (word.glob and (not equals or flag.kind)):
         raise Unlisted(f"{name} is not one of its known flags")
     if equals:
         return flag, Word(word.text, glued)
@@ -102,10 +93,10 @@ def _long(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]) -
 
 def _cluster(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]) -> list[tuple[Flag, Word | None]]:
     """Read `-abc`: each letter is a flag, until one takes the rest as its value."""
-    seen: list[tuple[Flag, Word | None]] = []
+    seen = list[tuple[Flag, Word | None]]()
     for at in range(1, len(value)):
         flag = flags.get("-" + value[at])
-        if flag is None:
+        if flag is None or word.glob:
             raise Unlisted(f"-{value[at]} is not one of its known flags")
         glued = value[at + 1 :]
         if flag.takes and glued:
@@ -117,9 +108,6 @@ def _cluster(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]
 
 
 def _next(flag: Flag, rest: list[Word]) -> Word:
-    if not rest:
-        raise Unlisted(f"{flag.name} lacks its value")
-    word = rest.pop()
-    if word.value is None or word.glob:
+    if not rest or rest[-1].value is None or rest[-1].glob:
         raise Unlisted(f"the value of {flag.name} is not known before it runs")
-    return word
+    return rest.pop()

@@ -109,10 +109,7 @@ class _Prover:
         for at, command in enumerate(commands):
             around = Around(folders, self.place.cwd, self.place.home, self.place.trusted, self.place.os, feeder)
             moved = self.simple(command, around, fed=at > 0) or moved
-            zero = any(word.value == "-print0" for word in command.words)
             feeder = found_by(command.words, around) if command.words and self.steps[-1].does == "reads" else None
-            if feeder is not None and not zero:
-                feeder = tuple(msgspec.structs.replace(touch, split=True) for touch in feeder)
         return moved
 
     def simple(self, command: Simple, around: Around, *, fed: bool) -> tuple[str, ...]:
@@ -134,8 +131,10 @@ class _Prover:
             effect, why = self._effect(words, around)
         if effect.moves_to and (runners or sets):
             raise Outside("cd stands behind another program")
-        if sets:
-            why = why or f"{', '.join(sets)} may change what the program does"
+        if why:  # a rule that allows the program means it with the workspace's own modules
+            sets = tuple(name for name in sets if not _is_inside(name, dict(command.assignments)[name]))
+        elif sets:
+            why = f"{', '.join(sets)} may change what the program does"
         self.steps.append(
             Step(
                 words=words,
@@ -171,7 +170,16 @@ class _Prover:
 
 
 def _is_harmless(name: str, word: Word) -> bool:
+    if f"{name}={word.value}" in word_list("quiet"):
+        return True
     return name in word_list("harmless") and word.value is not None and _PLAIN_VALUE.fullmatch(word.value) is not None
+
+
+def _is_inside(name: str, word: Word) -> bool:
+    """Whether a variable leads to folders of the workspace alone: `PYTHONPATH=src`."""
+    return (
+        name == "PYTHONPATH" and re.fullmatch(r"(?:\./)?[A-Za-z0-9_-][A-Za-z0-9_/-]*|\.", word.value or "") is not None
+    )
 
 
 def _opened(redirect: Redirect, around: Around) -> list[Touch]:

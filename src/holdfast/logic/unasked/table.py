@@ -1,75 +1,64 @@
-"""The tables of programs whose effect is known: what each row says, read from `tables/*.toml` when first needed.
+"""The tables of programs whose effect is known, read from `tables/*.toml` when first needed.
 
-A key names one program, or several between blanks. A program without a row is not known. Exactly one of these says how a row is read:
-`options` with `operands`; `words` (every word is text); `match` (the arguments, joined by blanks, are this pattern); `runs` (such arguments, then
-a command that it runs unchanged); `grammar` (a function of `programs.py`); `version` (this word alone); `sub` (rows of subcommands).
-
-`operands`: what they are, the last for all that follow: `read list write remove` name files, `text` and `format` none, `none` is none.
-`given`: flags that take the place of the first operand. `here`: what becomes of the folder without operands. `deep`: flags with which
-everything below a folder is read, or `always`. `tame`: no flag of the program, listed or not, does harm, so a wildcard may begin a word;
-`ending`: if it ends in letters. `fed`: `xargs` may give it files. `needs`: one of these flags must be there. `number`: `-5` is a flag.
-`single`: one dash begins a long name. `edits`: it changes the files that it names and nothing else. `trusted`: free only in a workspace
-that is trusted. `os`: the system that the row is for. `checked`: how its flags were looked at.
+A key names one program, or several between blanks; a program without a row is not known. One of these says how a row is read: `options`
+with `operands`; `words` (every word is text); `match` (the arguments, joined by blanks, fit this pattern); `runs` (such arguments, then a
+command that it runs unchanged); `grammar` (a function of `programs.py`); `version` (this word alone). `sub` has rows of subcommands.
 """
 
-import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final
+from typing import Any, Final
 
 import msgspec
-
-from holdfast.logic.unasked.options import Flag, read_flags
 
 FILES: Final = ("shell", "reading", "editing", "tools", "git")
 
 
-class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is known of a program or a subcommand."""
+
     checked: str
+    """How its flags were looked at."""
     options: str = ""
+    """Its flags; see `options.py`."""
     operands: str = ""
+    """What they are, the last for all that follow: `read list write remove` name files, `text` none, `none` is none."""
+    plain: str = ""
+    """A pattern that each operand must fit."""
+    form: str | None = None
+    """A pattern that the operands, joined by blanks, must fit, unless a flag of `lists` is there."""
+    lists: str = ""
     words: bool = False
+    first: str = ""
+    """For `words`: a pattern that the first must fit."""
     match: str | None = None
     runs: str | None = None
     grammar: str = ""
     version: str = ""
     given: str = ""
+    """Flags that take the place of the first operand."""
     here: str = ""
+    """What becomes of the folder without operands: `list`, or `deep` with a flag of `deep`."""
     deep: str = ""
+    """Flags with which everything below a folder is read, or `always`."""
     tame: bool | str = False
+    """Whether no flag at all does harm, so that a wildcard may begin a word; `ending`: if it ends like `.pyc`."""
     fed: bool = False
+    """Whether `xargs` may give it files."""
     needs: str = ""
+    """Flags of which one must be there."""
     number: bool = False
+    """Whether `-5` is a flag."""
     single: bool = False
+    """Whether one dash begins a long name."""
     edits: bool = False
+    """Whether it changes the files that it names, and nothing else."""
     trusted: bool = False
+    """Whether it is free only in a workspace that is trusted."""
     os: str = ""
-
-
-class Row(msgspec.Struct, frozen=True):
-    """A row, ready for use."""
-
-    flags: Mapping[str, Flag]
-    operands: tuple[str, ...]
-    words: bool
-    match: re.Pattern[str] | None
-    runs: re.Pattern[str] | None
-    grammar: str
-    version: str
-    given: tuple[str, ...]
-    here: str
-    deep: tuple[str, ...]
-    tame: bool | str
-    fed: bool
-    needs: tuple[str, ...]
-    number: bool
-    single: bool
-    edits: bool
-    trusted: bool
-    os: str
-    checked: str
+    """The system that it is for, if not all."""
 
 
 class Program(msgspec.Struct, frozen=True):
@@ -85,13 +74,8 @@ def programs() -> Mapping[str, Program]:
     found: dict[str, Program] = {}
     for file in FILES:
         shared = load(file).get("shared", {})
-        assert isinstance(shared, dict)
-        tables = load(file)["programs"]
-        assert isinstance(tables, dict)
-        for names, table in tables.items():
-            subs = {
-                name: _row(row, shared) for subnames, row in table.pop("sub", {}).items() for name in subnames.split()
-            }
+        for names, table in load(file)["programs"].items():
+            subs = {sub: _row(row, shared) for subs, row in table.pop("sub", {}).items() for sub in subs.split()}
             rows = (_row(table, shared),) if table else ()
             for name in names.split():
                 before = found.get(name, Program())
@@ -100,39 +84,16 @@ def programs() -> Mapping[str, Program]:
 
 
 @cache
-def word_list(key: str) -> frozenset[str]:
-    """Give a list of words of `shell.toml`."""
-    text = load("shell")[key]
-    assert isinstance(text, str)
-    return frozenset(text.split())
+def word_list(key: str, file: str = "shell") -> frozenset[str]:
+    """Give a list of words of a table."""
+    return frozenset(load(file)[key].split())
 
 
-def load(file: str) -> dict[str, object]:
+def load(file: str) -> dict[str, Any]:  # what a table holds is checked when it becomes rows
     """Read one of the tables."""
     return tomllib.loads(files(__package__).joinpath("tables", f"{file}.toml").read_text(encoding="utf-8"))
 
 
-def _row(table: dict[str, object], shared: Mapping[str, str]) -> Row:
-    row = msgspec.convert(table, _Row)
-    options = " ".join(shared.get(word, word) for word in row.options.split())
-    return Row(
-        flags=read_flags(options),
-        operands=tuple(row.operands.split()),
-        words=row.words,
-        match=None if row.match is None else re.compile(row.match),
-        runs=None if row.runs is None else re.compile(row.runs),
-        grammar=row.grammar,
-        version=row.version,
-        given=tuple(row.given.split()),
-        here=row.here,
-        deep=tuple(row.deep.split()),
-        tame=row.tame,
-        fed=row.fed,
-        needs=tuple(row.needs.split()),
-        number=row.number,
-        single=row.single,
-        edits=row.edits,
-        trusted=row.trusted,
-        os=row.os,
-        checked=row.checked,
-    )
+def _row(table: dict[str, Any], shared: Mapping[str, str]) -> Row:
+    options = " ".join(shared.get(word, word) for word in table.get("options", "").split())
+    return msgspec.convert({**table, "options": options}, Row)
