@@ -36,6 +36,6 @@ def _base(word: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    from holdfast.logic.shell.table import programs  # noqa: PLC0415 - read when the first rule needs it
+    from holdfast.logic.shell.finder import is_known  # noqa: PLC0415 - the tables are read when the first rule needs them
 
-    return name in programs()
+    return is_known(name)

@@ -1,4 +1,4 @@
-"""Shell commands, read before they are judged: every program that a text would start, wherever it hides."""
+"""Read shell commands: what is proved, and for all other texts what can be seen in them."""
 
 from holdfast.logic.shell.reading import read_command
 

@@ -1,167 +1,164 @@
-"""Looking a program up: who says what it does."""
+"""Looking a program up: who says what a command may do."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
-from holdfast.logic.shell.about_awk import about_awk
-from holdfast.logic.shell.about_builtins import (
-    about_folder,
-    about_printenv,
-    about_printf,
-    about_shell_options,
-    about_test,
-    about_variables,
-)
-from holdfast.logic.shell.about_files import (
-    about_assigned_files,
-    about_copy,
-    about_curl,
-    about_diff,
-    about_move,
-    about_patch,
-    about_tar,
-    about_unzip,
-)
-from holdfast.logic.shell.about_find import about_find
-from holdfast.logic.shell.about_git import about_git
-from holdfast.logic.shell.about_sed import about_sed
-from holdfast.logic.shell.about_text import (
-    about_date,
-    about_editor,
-    about_fd,
-    about_grep,
-    about_hidden_text,
-    about_interpreter,
-    about_jq,
-    about_make,
-    about_ps,
-    about_strings,
-)
-from holdfast.logic.shell.effects import (
-    Effect,
-    base_name,
-    by_table,
-    from_line,
-    guessed,
-    is_system,
-    see,
-    shows_secret,
-    unknown_program,
-)
+from holdfast.logic.shell.code import read_awk, read_editor, read_interpreter, read_make, read_sed
+from holdfast.logic.shell.copying import read_copy, read_dd, read_patch, read_tar, read_unzip
+from holdfast.logic.shell.effects import HERE, KINDS, Asked, Effect, guess, read_operands
+from holdfast.logic.shell.fields import Field, Site, base_name
+from holdfast.logic.shell.git import read_git
 from holdfast.logic.shell.options import take_apart
-from holdfast.logic.shell.scope import Field, Scope
-from holdfast.logic.shell.table import Program, programs, rewriters, words
+from holdfast.logic.shell.table import rewriters, rows, talks, words
+from holdfast.logic.unasked import operand_kinds
 
-Reader: TypeAlias = Callable[[Sequence[Field], Program, Scope], Effect]
-
-_READERS: Final[Mapping[str, Reader]] = {
-    "": by_table,
-    "assigned_files": about_assigned_files,
-    "awk": about_awk,
-    "copy": about_copy,
-    "curl": about_curl,
-    "date": about_date,
-    "diff": about_diff,
-    "editor": about_editor,
-    "fd": about_fd,
-    "find": about_find,
-    "folder": about_folder,
-    "git": about_git,
-    "grep": about_grep,
-    "hidden_text": about_hidden_text,
-    "interpreter": about_interpreter,
-    "jq": about_jq,
-    "make": about_make,
-    "move": about_move,
-    "patch": about_patch,
-    "printenv": about_printenv,
-    "printf": about_printf,
-    "ps": about_ps,
-    "sed": about_sed,
-    "shell_options": about_shell_options,
-    "strings": about_strings,
-    "tar": about_tar,
-    "test": about_test,
-    "unzip": about_unzip,
-    "variables": about_variables,
-}
-
-_QUESTIONS: Final = frozenset(("--version", "-version", "-V", "-v", "--help"))
-_OWN: Final = frozenset(("folder", "shell_options", "variables"))
-"""Commands of the shell itself: a program of that name in a folder is another one."""
+_INLINE: Final = re.compile(r"(?:^|[=@])[@<]?([^;=@,]+)")
 
 
-def effect_of(fields: Sequence[Field], scope: Scope) -> Effect:
-    """Say what a command does whose program is known by its first word."""
-    head = fields[0].value or ""
-    name = base_name(head, scope.ground.os)
-    if head in scope.functions:
-        effect = unknown_program(fields, scope)
-        effect.why = ""
-        effect.hide("it calls a function whose body is not certain")
-        return effect
-    if _asks_version(name, fields) and is_system(head):
-        return Effect()
-    program = programs().get("mkfs" if name.startswith("mkfs.") else name)
-    if program is None or (program.by in _OWN and head != name):
-        effect = unknown_program(fields, scope)
+def effect_of(fields: Sequence[Field], site: Site) -> Effect:
+    """Say what a command may do whose program is known by its first word."""
+    name = base_name(fields[0].value or "", site.ground.os)
+    arguments = fields[1:]
+    effect = Effect(network=talks(name, [field.value for field in arguments]))
+    row = rows().get("mkfs" if name.startswith("mkfs.") else name)
+    if row is None:
+        effect.run("not a program that is known to be harmless")
+        _guess(name, arguments, effect, site)
     else:
-        read = _with_subcommand if program.sub and not program.by else _READERS[program.by]
-        effect = read(fields, program, scope)
-    _rewritten(name, fields, effect, scope)
-    if not is_system(head):
-        effect.run("a program that is not the system's")
-    elif effect.does == "reads" and shows_secret(fields[1:], scope):
-        effect.run("it shows a secret")
+        asked = Asked(name, arguments, take_apart(arguments, row.options, single=row.single), row, site)
+        effect.edits = row.edits
+        for _, kind, value in asked.line.given:
+            _take_option(kind, value, effect, site)
+        READERS[row.by](asked, effect)
+    _rewrite(name, arguments, effect, site)
+    if name in words("hidden"):
+        effect.hide("it runs commands that are not in view")
+    if "/" in (fields[0].value or ""):
+        effect.run("it is a program in a folder")
+    if not effect.edits:
+        effect.run("it runs a program")
     return effect
 
 
-def _rewritten(name: str, fields: Sequence[Field], effect: Effect, scope: Scope) -> None:
-    """Take in the files that a program puts something else in the place of, although it is not known as one that edits."""
-    given = list(fields[1:])
-    module = (
-        next((at for at, field in enumerate(given) if field.value == "-m"), -1) if name.startswith("python") else -1
-    )
-    if 0 <= module < len(given) - 1 and not any(field.value == "-c" for field in given[:module]):
-        name, given = given[module + 1].value or "", given[module + 2 :]
+def _take_option(kind: str, value: Field, effect: Effect, site: Site) -> None:
+    if kind in KINDS and value.value != "-":
+        effect.touch(KINDS[kind], value, site)
+    elif kind == "script":
+        effect.scripts.append(value)
+        effect.exact = True
+    elif not kind:
+        guess([value], effect, site)
+
+
+def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> None:
+    """Take in the words of a program that has no row. One that is known to read what it is given reads every word."""
+    kinds = operand_kinds(name)
+    if not kinds:
+        guess(fields, effect, site)
+        return
+    plain = [field for field in fields if not (field.value or "").startswith("-")]
+    if kinds[0] not in KINDS and len(kinds) > 1:
+        guess(plain[:1], effect, site)
+        plain = plain[1:]
+    guess([field for field in fields if field not in plain], effect, site)
+    for field in plain if kinds[-1] in KINDS else ():
+        effect.touch("list" if kinds[-1] == "list" else "read", field, site)
+
+
+def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) -> None:
+    """Take in the files that a formatter puts something else in the place of."""
+    given = list(arguments)
+    if name.startswith("python") and any(field.value == "-m" for field in given[:-1]):
+        at = next(at for at, field in enumerate(given) if field.value == "-m")
+        name, given = given[at + 1].value or "", given[at + 2 :]
     rewriter = rewriters().get(name[:1] + name[1:].partition("@")[0])
     if rewriter is None or not rewriter.changes([field.value or "" for field in given]):
         return
     valued = False
     for field in given:
         if field.value and not field.value.startswith("-") and not valued:
-            effect.touch("read", field, scope, rewrites="file")
-        valued = field.value in words("rewriters", "values")
+            effect.touch("read", field, site, rewrites="file")
+        valued = field.value in words("values", "rewriters")
 
 
-def _asks_version(name: str, fields: Sequence[Field]) -> bool:
-    if len(fields) != 2 or fields[1].value is None:
-        return False
-    flag = fields[1].value
-    return flag in _QUESTIONS and name in words("versions", flag)
+def _read_curl(asked: Asked, effect: Effect) -> None:
+    """Take in the files that values name: `@file`, `name@file`, `=<file`."""
+    for _, kind, value in asked.line.given:
+        if kind == "at" and value.value is None:
+            effect.touch("read", value, asked.site)
+        elif kind == "at" and re.search(r"[@<]|^[^=:{ ]+$", value.value or ""):
+            for name in dict.fromkeys(_INLINE.findall(value.value or "")):
+                effect.touch("read", Field(name.strip('"'), value.text), asked.site)
+    for field in (*asked.line.operands, *asked.line.values("--url")):
+        if (field.value or "").lower().startswith("file:"):
+            path = "/" + (field.value or "")[5:].lstrip("/").removeprefix("localhost/")
+            effect.touch("read", Field(path, field.text), asked.site)
 
 
-def _with_subcommand(fields: Sequence[Field], program: Program, scope: Scope) -> Effect:
-    """Say what a tool with subcommands does; one that is not in its table runs."""
-    line = take_apart(fields[1:], program.options, stop=True)
-    effect = Effect()
-    for seen in line.seen:
-        see(seen, effect, scope)
-    if line.unknown or line.unsure:
-        effect.run(f"{line.unsure or line.unknown[0]} is not a known option")
-    rest, sub = line.operands, program
-    while rest and sub.sub:
-        found = sub.sub.get(rest[0].value or "") if not rest[0].glob else None
-        if found is None:
-            break
-        sub, rest = found, rest[1:]
-    effect.network = sub.network or program.network
-    if sub is program or sub.sub or sub.does == "runs":
-        effect.run("not known to be harmless")
-        guessed(fields[1:], effect, scope)
-        return effect
-    inner = from_line(take_apart(rest, sub.options, number=sub.number), sub, scope)
-    effect.accesses += inner.accesses
-    if inner.does != "reads":
-        effect.run(inner.why)
-    return effect
+def _read_folder(asked: Asked, effect: Effect) -> None:
+    for field in asked.line.operands[:1]:
+        if field.value != "-":
+            effect.touch("list", field, asked.site)
+
+
+def _read_find(asked: Asked, effect: Effect) -> None:
+    """Say where a `find` looks, what it removes, writes and runs."""
+    fields, at = asked.words, 0
+    while at < len(fields) and not _is_test(fields[at].value):
+        at += 1
+    folders = [field for field in fields[:at] if not (field.value or "").startswith("-")]
+    removes = any(field.value == "-delete" for field in fields)
+    for folder in folders or [HERE]:
+        effect.touch("remove" if removes else "list", folder, asked.site)
+    effect.exact = removes
+    for word, command in _run_by_find(fields[at:]):
+        effect.exact = True
+        if word.startswith("-f"):
+            effect.touch("write", command[0], asked.site)
+        elif command:
+            effect.inner.append([_fill_in(field) for field in command])
+        else:
+            effect.hide("-exec has no program")
+
+
+def _is_test(word: str | None) -> bool:
+    return word is not None and (
+        word in ("(", ")", "!", ",") or (word[:1] == "-" and not re.fullmatch("-[HLP]+|-O[0-9]?|-D", word))
+    )
+
+
+def _run_by_find(fields: Sequence[Field]) -> Iterator[tuple[str, list[Field]]]:
+    """Give each action that runs a program or writes a file, with what it is given."""
+    for at, field in enumerate(fields):
+        if field.value in ("-exec", "-execdir", "-ok", "-okdir"):
+            rest = list(fields[at + 1 :])
+            end = next((place for place, each in enumerate(rest) if each.value in (";", "+")), len(rest))
+            yield field.value, rest[:end]
+        elif field.value in ("-fprint", "-fprint0", "-fls", "-fprintf") and at + 1 < len(fields):
+            yield field.value, [fields[at + 1]]
+
+
+def _fill_in(field: Field) -> Field:
+    """Give a word in which another program puts a name for `{}`."""
+    return Field(None, field.text) if field.value is not None and "{}" in field.value else field
+
+
+READERS: Final[Mapping[str, Callable[[Asked, Effect], None]]] = {
+    "": read_operands,
+    "awk": read_awk,
+    "copy": read_copy,
+    "curl": _read_curl,
+    "dd": read_dd,
+    "editor": read_editor,
+    "find": _read_find,
+    "folder": _read_folder,
+    "git": read_git,
+    "interpreter": read_interpreter,
+    "make": read_make,
+    "patch": read_patch,
+    "sed": read_sed,
+    "tar": read_tar,
+    "unzip": read_unzip,
+}
+"""Who reads the arguments of a program, by the `by` of its row."""

@@ -1,121 +1,41 @@
-"""The table of programs: what each is known to do, read from the files in `programs/` when it is first needed.
+"""What is known of programs that change files, run others or talk to other machines: `tables/*.toml`, read when first needed.
 
-A key names one program, or several between blanks. `does`: `reads`, `edits` or `runs`. `options`: see `options.py`. `loose`: an option
-that is not listed is harmless too, because the program has none that is not. `operands`: what they are, the last kind for all that follow
-(`read list write remove text`, `!` for one that makes it dangerous). `given`: options that take the place of the first operand. `here`:
-what it does to its folder without operands. `number`: `-5` is an option. `single`: one dash begins a long option. `network`: it talks to
-other machines. `deep`: options with which it reads everything below a folder, or `always`. `by`: it
-is read by code of that name. `sub`: its subcommands, each such a table.
+A key names one program, or several between blanks. `options`: those that take a value, see `options.py`. `operands`: what they are, the
+last kind for all that follow (`read list write remove text`). `edits`: all that it changes are the files that it names. `deep`: it goes
+through folders, always or with one of these options. `by`: code of `effects.py` reads it. A program without a row may still run anything;
+nothing is ever allowed because of what stands here.
 """
 
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
-from holdfast.logic.shell.options import Options
-
-FILES: Final = ("reading", "editing", "running", "tools", "git")
-
-Does: TypeAlias = Literal["reads", "edits", "runs"]
+_TABLES: Final = ("changing", "running")
 
 
-class _Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    does: Does = "runs"
-    options: str = ""
-    loose: bool = False
-    operands: str = ""
-    given: str = ""
-    here: str = ""
-    number: bool = False
-    single: bool = False
-    network: bool = False
-    deep: str = ""
-    by: str = ""
-    sub: Mapping[str, "_Row"] = {}
-
-
-class Program(msgspec.Struct, frozen=True):
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is known of a program."""
 
-    does: Does
-    options: Options
-    loose: bool
-    operands: tuple[str, ...]
-    given: tuple[str, ...]
-    here: str
-    number: bool
-    single: bool
-    network: bool
-    deep: tuple[str, ...]
-    by: str
-    sub: Mapping[str, "Program"]
-
-    @property
-    def risky(self) -> bool:
-        """Whether some argument could make it dangerous."""
-        return not self.loose or self.options.dangerous or "write" in self.operands or "!" in self.operands
-
-
-class Wrapper(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A program that runs another one, given as its arguments."""
-
     options: str = ""
-    skip: int = 0
-    """How many operands come before the program."""
-    transparent: bool = False
-    """Whether it changes nothing about the program: rules that allow look past it."""
-    tame: bool = False
-    """Whether a harmless program stays harmless behind it, although a rule that allows the program does not look past it."""
-    strict: bool = False
-    """Whether any option ends that."""
-    assigns: bool = False
-    """Whether `NAME=value` may come before the program."""
-    joins: bool = False
-    """Whether a shell runs its arguments, joined by blanks."""
-    exact: bool = False
-    network: bool = False
-    number: bool = False
-    moves: bool = False
-    """Whether the program runs in another folder, or another file system."""
-    stays: bool = False
-    """Whether that may be this folder as well."""
-    folder: str = ""
-    """Options that name the folder that the program runs in."""
-    unsure: bool = False
-    """Whether what comes before the program is not known."""
-    sub: str = ""
-    """Subcommands of which one must come first."""
-    groups: Mapping[str, str] = {}
-    """Words that may come before a subcommand, each with the row that holds for what follows it."""
-
-
-@cache
-def programs() -> Mapping[str, Program]:
-    """Give the table, by name."""
-    rows = dict[str, Program]()
-    for name in FILES:
-        for names, row in msgspec.convert(_load(name), dict[str, _Row]).items():
-            program = _program(row)
-            rows.update(dict.fromkeys(names.split(), program))
-    return rows
-
-
-@cache
-def wrappers() -> Mapping[str, tuple[Wrapper, Options]]:
-    """Give the programs that run others, by name."""
-    rows = msgspec.convert(_load("wrappers"), dict[str, Wrapper])
-    return {name: (row, Options(row.options)) for names, row in rows.items() for name in names.split()}
+    operands: str = "read"
+    edits: bool = False
+    deep: str = ""
+    by: str = ""
+    single: bool = False
+    """Whether one dash begins a long option."""
 
 
 class Rewriter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """When a program changes the files that it is given."""
+    """When a program puts something else in the place of the files that it is given: a formatter, a linter that mends."""
 
     needs: str = ""
+    """Options, or a first subcommand, of which one makes it do so."""
     unless: str = ""
+    """Options with which it only looks."""
 
     def changes(self, words: Sequence[str]) -> bool:
         """Whether it does so with these arguments."""
@@ -126,60 +46,40 @@ class Rewriter(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         )
 
 
-def _forms(option: str) -> Iterator[str]:
-    """An option as written, without its value, and each letter of a cluster."""
-    yield option
-    yield option.partition("=")[0]
-    if not option.startswith("--"):
-        yield from (f"-{letter}" for letter in option[1:])
+@cache
+def rows() -> Mapping[str, Row]:
+    """Give the rows by the name of the program."""
+    found = {names: msgspec.convert(row, Row) for table in _TABLES for names, row in _load(table).items()}
+    return {name: row for names, row in found.items() for name in names.split()}
 
 
 @cache
 def rewriters() -> Mapping[str, Rewriter]:
     """Give the programs that change the files they are given, by name."""
-    tables = {name: row for name, row in _load("rewriters").items() if isinstance(row, dict)}
-    rows = msgspec.convert(tables, dict[str, Rewriter])
-    return {name: row for names, row in rows.items() for name in names.split()}
+    found = {names: msgspec.convert(row, Rewriter) for names, row in _load("rewriters")["programs"].items()}
+    return {name: row for names, row in found.items() for name in names.split()}
 
 
 @cache
-def words(file: str, key: str) -> frozenset[str]:
-    """Give a list of words of the file `programs/<file>.toml`."""
-    text = _load(file)[key]
-    return frozenset(text.split()) if isinstance(text, str) else frozenset()
+def words(key: str, table: str = "words") -> frozenset[str]:
+    """Give a list of words."""
+    return frozenset(_load(table)[key].split())
+
+
+def talks(name: str, arguments: Sequence[str | None]) -> bool:
+    """Whether a program talks to other machines: always, or with this subcommand."""
+    subcommands = _load("words")["network_with"].get(name, "").split()
+    return name in words("network") or any(word in subcommands for word in arguments[:3])
 
 
 @cache
-def _load(name: str) -> dict[str, object]:
-    return tomllib.loads(files(__package__).joinpath("programs", f"{name}.toml").read_text(encoding="utf-8"))
+def _load(table: str) -> dict[str, Any]:  # what a table holds is checked when it becomes rows
+    return tomllib.loads(files(__package__).joinpath("tables", f"{table}.toml").read_text(encoding="utf-8"))
 
 
-def _program(row: _Row) -> Program:
-    shared = {name: sub.options for name, sub in row.sub.items() if name.startswith("@")}
-    subs = {name: sub for name, sub in row.sub.items() if not name.startswith("@")}
-    return _compiled(row, {name: _spelled_out(sub, shared) for name, sub in subs.items()})
-
-
-def _spelled_out(row: _Row, shared: Mapping[str, str]) -> _Row:
-    """Put the options that several subcommands share where a row names them."""
-    options = row.options
-    for name, text in shared.items():
-        options = " ".join(text if word == name else word for word in options.split())
-    return msgspec.structs.replace(row, options=options)
-
-
-def _compiled(row: _Row, subs: Mapping[str, _Row]) -> Program:
-    return Program(
-        does=row.does,
-        options=Options(row.options),
-        loose=row.loose,
-        operands=tuple(row.operands.split()),
-        given=tuple(row.given.split()),
-        here=row.here,
-        number=row.number,
-        single=row.single,
-        network=row.network,
-        deep=tuple(row.deep.split()),
-        by=row.by,
-        sub={name: _program(sub) for names, sub in subs.items() for name in names.split()},
-    )
+def _forms(option: str) -> Iterator[str]:
+    """Give an option as written, without its value, and each letter of a cluster."""
+    yield option
+    yield option.partition("=")[0]
+    if not option.startswith("--"):
+        yield from (f"-{letter}" for letter in option[1:])

@@ -9,5 +9,19 @@ The package imports nothing else of this program, so that it can be read, tested
 from holdfast.logic.unasked.grammar import Outside, Redirect, Word
 from holdfast.logic.unasked.programs import Touch
 from holdfast.logic.unasked.proof import Place, Proof, Step, prove
+from holdfast.logic.unasked.scripts import is_awk_program, is_sed_script
+from holdfast.logic.unasked.table import operand_kinds
 
-__all__ = ["Outside", "Place", "Proof", "Redirect", "Step", "Touch", "Word", "prove"]
+__all__ = [
+    "Outside",
+    "Place",
+    "Proof",
+    "Redirect",
+    "Step",
+    "Touch",
+    "Word",
+    "is_awk_program",
+    "is_sed_script",
+    "operand_kinds",
+    "prove",
+]

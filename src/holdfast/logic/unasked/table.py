@@ -97,3 +97,10 @@ def load(file: str) -> dict[str, Any]:  # what a table holds is checked when it 
 def _row(table: dict[str, Any], shared: Mapping[str, str]) -> Row:
     options = " ".join(shared.get(word, word) for word in table.get("options", "").split())
     return msgspec.convert({**table, "options": options}, Row)
+
+
+def operand_kinds(name: str) -> tuple[str, ...]:
+    """Say what the operands of a program are, if it is known to read what it is given: `("text", "read")` for `grep`."""
+    program = programs().get(name)
+    row = program.rows[0] if program is not None and program.rows else None
+    return tuple(row.operands.split()) if row is not None else ()

@@ -1,0 +1,92 @@
+"""What programs may do that run code: interpreters, editors, `make`, `sed`, `awk`."""
+
+import re
+from typing import Final
+
+from holdfast.logic.shell.effects import Asked, Effect, guess, is_stream, mention, read_operands
+from holdfast.logic.shell.fields import Field
+from holdfast.logic.unasked import is_awk_program, is_sed_script
+
+_SED_RUNS: Final = re.compile(
+    r"(?:^|[\n;{}!0-9$/,])[ \t]*e(?:[\s;}]|$)|[^\w\s][gpiImM0-9]*e[gpiImMw0-9]*\s*(?:[;}\n#]|$)"
+)
+"""In a sed script, what may be a command or a flag that runs a program."""
+_SED_FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
+_AWK_RUNS: Final = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@(?:load|include)|/inet/")
+_AWK_WRITES: Final = re.compile(r">\s*\"([^\"\\\n]+)\"")
+_CHANGES_IN_PLACE: Final = re.compile(r"-[alnpsw0]*i.*")
+
+
+def read_interpreter(asked: Asked, effect: Effect) -> None:
+    """Say what an interpreter may do: anything; it hides what when its program is not in view."""
+    line = asked.line
+    codes = [value for _, kind, value in line.given if kind == "code"]
+    for code in codes:
+        mention(code.value or "", effect, asked.site)
+    if any(code.value is None for code in codes):
+        effect.hide("its program is not known before it runs")
+    script = None if codes or "-m" in line.names else (line.operands[0] if line.operands else Field("-"))
+    if script is not None and (script.value in (None, "-") or is_stream(script.value)):
+        effect.hide("its program comes from elsewhere")
+    guess(line.operands, effect, asked.site)
+    if script is not None and script.value != "-":
+        effect.touch("read", script, asked.site)
+    in_place = asked.name in ("perl", "ruby") and any(
+        _CHANGES_IN_PLACE.fullmatch(word.value or "") for word in asked.words
+    )
+    for field in line.operands if in_place else ():
+        effect.touch("write", field, asked.site)
+
+
+def read_editor(asked: Asked, effect: Effect) -> None:
+    read_operands(asked, effect)
+    if any(kind == "code" for _, kind, _ in asked.line.given) or any(
+        (field.value or "").startswith("+") for field in asked.line.operands
+    ):
+        effect.hide("a command of the editor may run programs")
+
+
+def read_make(asked: Asked, effect: Effect) -> None:
+    read_operands(asked, effect)
+    files = asked.line.values("-f", "--file", "--makefile")
+    if any(kind == "code" for _, kind, _ in asked.line.given) or any(
+        field.value in (None, "-") or is_stream(field.value) for field in files
+    ):
+        effect.exact = True
+        effect.hide("its rules are not in a file that can be looked at")
+
+
+def read_sed(asked: Asked, effect: Effect) -> None:
+    line, files = asked.line, asked.line.operands
+    scripts = [value for _, kind, value in line.given if kind == "code"]
+    in_place = line.has("-i", "--in-place")
+    if not scripts and not line.has("-f", "--file"):
+        # BSD's -i takes a suffix of its own, often empty: then the script is the word after it.
+        taken = 2 if files and files[0].value == "" and in_place else 1
+        scripts, files = files[:taken], files[taken:]
+    for script in scripts:
+        if script.value is None or (not is_sed_script(script.value) and _SED_RUNS.search(script.value)):
+            effect.hide("its script may run programs")
+        for letter, name in _SED_FILES.findall(script.value or ""):
+            effect.touch("read" if letter in "rR" else "write", Field(name, name), asked.site)
+    endings = [value.value or "" for value in line.values("-i", "--in-place")]
+    for field in files:
+        effect.touch("read", field, asked.site)
+        for ending in ["", *endings] if in_place else []:
+            value = None if field.value is None or "*" in ending else field.value + ending
+            effect.touch("write", Field(value, field.text, field.glob), asked.site)
+
+
+def read_awk(asked: Asked, effect: Effect) -> None:
+    line, files = asked.line, asked.line.operands
+    programs = [value for _, kind, value in line.given if kind == "code"]
+    if not programs and not line.has("-f", "--file", "-E", "--exec"):
+        programs, files = files[:1], files[1:]
+    for program in programs:
+        if program.value is None or (not is_awk_program(program.value) and _AWK_RUNS.search(program.value)):
+            effect.hide("its program may run others")
+        mention(program.value or "", effect, asked.site)
+        for name in _AWK_WRITES.findall(program.value or ""):
+            effect.touch("write", Field(name, name), asked.site)
+    for field in files:
+        effect.touch("read", field, asked.site)

@@ -1,0 +1,185 @@
+"""Every command of a text, whatever runs it: behind `sudo` and `xargs`, in `sh -c`, in a loop, in a substitution.
+
+Nothing is allowed because of what is found here. So what stands behind a program that runs others is looked for bluntly: any of its
+arguments may begin the command, any text among them may be a script.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from holdfast.logic.acts import Command, Ground, Layer
+from holdfast.logic.shell.effects import Effect, is_stream
+from holdfast.logic.shell.fields import Field, Site, base_name
+from holdfast.logic.shell.known import effect_of
+from holdfast.logic.shell.table import rows, words
+from holdfast.logic.shell.tree import Seen, read_tree
+from holdfast.logic.unasked import operand_kinds
+
+LONGEST: Final = 20_000
+"""Characters of a text that is looked through."""
+DEEPEST: Final = 6
+"""How many scripts may lie inside of each other."""
+MOST_COMMANDS: Final = 1_000
+MOST_INNER: Final = 8
+_WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
+_TEXT: Final = re.compile(r"[\s;|&]")
+"""What a script of more than one word has."""
+_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
+_COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
+
+
+class Finder:
+    """Finds the commands of one text, and of the scripts in it."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground = ground
+        self.commands: list[Command] = []
+        self.problems: list[str] = []
+
+    def text(self, text: str, site: Site, around: tuple[Layer, ...] = ()) -> None:
+        """Look through a text."""
+        if len(text) > LONGEST or len(around) > DEEPEST or len(self.commands) > MOST_COMMANDS:
+            self.problems.append("it is too long, or its scripts are inside of each other too deep")
+            return
+        tree = read_tree(text, self.ground.home)
+        self.problems += tree.problems
+        for seen in tree.commands:
+            self.command(seen, site, around)
+            if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
+                site = site.entered(_target(seen.fields, self.ground.home))
+
+    def command(self, seen: Seen, site: Site, around: tuple[Layer, ...] = (), steers: tuple[str, ...] = ()) -> None:
+        """Take in a command: what runs it, what it does, what it runs in turn."""
+        opened = Effect()
+        for operator, field in seen.redirects:
+            opened.touch("write" if operator in _WRITES else "read", field, site, redirect=True)
+            if operator == "<>":
+                opened.touch("write", field, site, redirect=True)
+            opened.network = opened.network or (field.value or "").startswith(("/dev/tcp/", "/dev/udp/"))
+        layers, effect, scripts = self._layers(seen, site)
+        effect.accesses += opened.accesses
+        effect.network = effect.network or opened.network
+        self.commands.append(_command((*around, *layers), effect, steers))
+        inside = (*around, *layers[:1])
+        for script in scripts:
+            if script.value is not None:
+                self.text(script.value, site, inside)
+        for inner in effect.inner:
+            self.command(Seen(inner, [], [], fed=True), site, inside)
+
+    def _layers(self, seen: Seen, site: Site) -> tuple[list[Layer], Effect, list[Field]]:
+        """Say what a command may do, by itself and as each program that it may run; and give the scripts in it."""
+        layers, effect, scripts = list[Layer](), Effect(edits=True), list[Field]()
+        pending = [seen.fields] if seen.fields else []
+        while pending and len(layers) < MOST_INNER:
+            fields = pending.pop(0)
+            if not fields[0].value or fields[0].glob:
+                effect.hide("which program runs is not known")
+                layers.append(_layer(fields))
+                continue
+            name = base_name(fields[0].value, self.ground.os)
+            inner = self._inner(name, fields) if name in words("wrappers") else []
+            layers.append(_layer(fields, transparent=name in words("transparent") and len(inner) == 1))
+            _join(effect, effect_of(fields, site))
+            scripts += self._scripts(name, fields, seen, effect, site)
+            pending += inner
+        scripts += effect.scripts
+        if any(script.value is None for script in scripts):
+            effect.hide("the text that it runs is not known")
+        return layers, effect, scripts
+
+    def _inner(self, name: str, fields: Sequence[Field]) -> list[list[Field]]:
+        """Give the commands that may stand among a program's arguments: from each word on that names a program, else from the first."""
+        starts = [at for at, field in enumerate(fields) if at and not _is_option(field)]
+        known = [at for at in starts if is_known(base_name(fields[at].value or "", self.ground.os)) or fields[at].many]
+        found = [list(fields[at:]) for at in (known or starts[:1])[:MOST_INNER]]
+        if name in ("xargs", "gxargs", "parallel", "sem"):
+            return [[*inner, Field(None, "", many=True)] for inner in found]
+        return found
+
+    def _scripts(self, name: str, fields: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
+        """Give the texts that a shell reads: arguments, or what it gets as its input."""
+        rest = fields[1:]
+        evaluated = any(field.value is not None and ("$(" in field.value or "`" in field.value) for field in rest)
+        if name in words("evaluators") and evaluated:
+            effect.hide("it has text that the shell may evaluate")
+        if name in words("shells"):
+            return _of_shell(name, rest, seen, effect, site)
+        if name == "eval":
+            known = all(field.value is not None for field in rest)
+            return [Field(" ".join(field.value or "" for field in rest) if known else None, "")]
+        if name not in words("text_runners"):
+            return []
+        found = [field for field in rest if field.value is not None and _TEXT.search(field.value)]
+        effect.exact = effect.exact or bool(found)
+        return found
+
+
+def is_known(name: str) -> bool:
+    """Whether a word is the name of a program that some table has."""
+    return (
+        name in rows()
+        or bool(operand_kinds(name))
+        or any(name in words(key) for key in ("wrappers", "shells", "interpreters", "network"))
+    )
+
+
+def _is_option(field: Field) -> bool:
+    value = field.value or ""
+    return value.startswith("-") or _ASSIGNED.match(value) is not None or (not value and not field.many)
+
+
+def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
+    """Give the text that a shell is given: behind `-c`, or as its input; note the file that it runs."""
+    operands = [field for field in rest if not (field.value or "").startswith(("-", "+"))]
+    if name == "cmd":
+        effect.hide("cmd reads commands in its own way")
+        return [Field(" ".join(field.value or "" for field in rest if (field.value or "/")[0] != "/"), "")]
+    if any(_COMMAND_FLAG.fullmatch(field.value or "") for field in rest):
+        if name in words("other_shells"):
+            effect.hide(f"{name} reads commands in its own way")
+        return operands[:1] or [Field(None, "")]
+    if operands and operands[0].value is not None and not is_stream(operands[0].value):
+        effect.touch("read", operands[0], site)
+        return []
+    if [field.value for field in rest] != ["--version"]:
+        effect.exact = True
+        if not seen.given or seen.fed:
+            effect.hide("it runs what its input says")
+    return list(seen.given)
+
+
+def _target(fields: Sequence[Field], home: str) -> Field:
+    operands = [field for field in fields[1:] if field.value == "-" or not (field.value or "").startswith("-")]
+    return operands[0] if operands else Field(home if fields[0].value == "cd" else None, "")
+
+
+def _layer(fields: Sequence[Field], *, transparent: bool = False) -> Layer:
+    """Give a program with its arguments as others see it."""
+    values = tuple(field.value for field in fields if field.text or field.value is not None)
+    return Layer(words=values, text=" ".join(field.text for field in fields if field.text), transparent=transparent)
+
+
+def _join(effect: Effect, other: Effect) -> None:
+    effect.edits = effect.edits and other.edits
+    effect.why = effect.why or other.why
+    effect.network = effect.network or other.network
+    effect.exact = effect.exact or other.exact
+    effect.opaque = effect.opaque or other.opaque
+    effect.accesses += other.accesses
+    effect.scripts += other.scripts
+    effect.inner += other.inner
+
+
+def _command(layers: tuple[Layer, ...], effect: Effect, steers: tuple[str, ...]) -> Command:
+    return Command(
+        layers=layers,
+        does="edits" if effect.edits else "runs",
+        why="" if effect.edits else effect.why,
+        accesses=tuple(dict.fromkeys(effect.accesses)),
+        steers=steers,
+        opaque=effect.opaque,
+        exact=effect.exact,
+        network=effect.network,
+    )

@@ -1,0 +1,173 @@
+"""What `git` may do to files: those that it replaces, those that it writes, what its configuration runs."""
+
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from holdfast.logic.shell.effects import HERE, Asked, Effect, guess
+from holdfast.logic.shell.fields import Field, Site
+from holdfast.logic.shell.options import Line, take_apart
+
+_PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
+_NEW_BRANCH: Final = ("-b", "-B", "--orphan", "-t", "--track", "-d", "--detach")
+_LOOKS: Final = ("--check", "--stat", "--numstat", "--summary", "--cached", "--help", "--dry-run")
+_VALUED: Final = (
+    "-s: --source: --conflict: -U: --unified: -m: --message: -o: --output: --output-directory: --separate-git-dir: -b: -B: --orphan: "
+    "-x: --exec: "
+    "--extcmd: --upload-pack: --receive-pack: -c: --config: --template: -f: --file: --depth: -e: -F: -C: --reference: --origin: --branch:"
+)
+_RUNS: Final = ("-x", "--exec", "--extcmd", "--upload-pack", "--receive-pack", "-c", "--config", "--template")
+
+
+def read_git(asked: Asked, effect: Effect) -> None:
+    """Say what a `git` command may do."""
+    before = take_apart(asked.words, asked.row.options, stop=True)
+    site = asked.site
+    for folder in before.values("-C"):
+        site = site.below(folder)
+    _configure(before, effect)
+    if not before.operands:
+        return
+    name, rest = before.operands[0].value or "", before.operands[1:]
+    line = take_apart(rest, _VALUED)
+    for field in line.operands:
+        guess([field], effect, site)
+        if ":" in (field.value or ""):
+            guess([Field((field.value or "").partition(":")[2], field.text)], effect, site)
+    for field in line.values("-o", "--output", "--output-directory", "--separate-git-dir"):
+        if (
+            name in ("archive", "format-patch", "clone", "init")
+            or field.text.startswith("--")
+            or field in line.values("--output")
+        ):
+            effect.exact = True
+            effect.touch("write", field, site)
+    if name == "grep" or line.has("--no-index"):
+        effect.touch("read", HERE, site)
+        effect.deepen()
+    _take_commands(name, rest, line, effect)
+    if name in _SUBCOMMANDS:
+        _SUBCOMMANDS[name](line, effect, site)
+
+
+def _configure(before: Line, effect: Effect) -> None:
+    """Take in `-c name=value`: a value may be a command, and an alias may be any subcommand."""
+    if before.has("-c", "--config-env", "--exec-path", "--git-dir", "--work-tree"):
+        effect.exact = True
+    for field in before.values("-c"):
+        name, _, value = (field.value or "").partition("=")
+        if field.value is None:
+            effect.hide("an option of git that is not known may run anything")
+        elif name.lower().startswith("alias.") and not value.startswith("!"):
+            effect.inner.append([Field("git", "git"), *_split(value)])
+        elif " " in value or "/" in value or value.startswith("!"):
+            effect.scripts.append(Field(value.removeprefix("!"), field.text))
+    if before.has("--config-env", "--exec-path"):
+        effect.hide("git takes programs from elsewhere")
+
+
+def _split(text: str) -> list[Field]:
+    try:
+        return [Field(word, word) for word in shlex.split(text)]
+    except ValueError:
+        return [Field(None, text, many=True)]
+
+
+def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect) -> None:
+    """Take in the commands that some subcommands run."""
+    words = [field.value or "" for field in rest]
+    if (name, *words[:1]) in (("submodule", "foreach"), ("bisect", "run")):
+        given = [field for field in rest[1:] if field.value not in ("--recursive", "--quiet", "-q")]
+        known = all(field.value is not None for field in given)
+        effect.scripts.append(Field(" ".join(field.value or "" for field in given) if known else None, "foreach"))
+    for option, _, value in line.given:
+        if option in _RUNS or option.endswith("-filter"):
+            effect.exact = True
+            effect.scripts.append(Field((value.value or "").partition("=")[2] or value.value, value.text))
+
+
+def _rewrites(line: Line, effect: Effect, site: Site) -> None:
+    """Take in files that it puts something else in the place of."""
+    _replace(line.operands, effect, site)
+
+
+def _removes(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has("--cached", "--dry-run", "-n"):
+        _replace(line.operands, effect, site)
+
+
+def _restores(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has("--staged", "-S") or line.has("--worktree", "-W"):
+        _replace(line.operands, effect, site)
+
+
+def _checks_out(line: Line, effect: Effect, site: Site) -> None:
+    """Take in the files of a `checkout`; what looks like a branch may be a file all the same."""
+    if not line.has(*_NEW_BRANCH):
+        _replace(line.operands, effect, site)
+
+
+def _applies(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has(*_LOOKS) or line.has("--apply"):
+        _replace([HERE], effect, site)
+
+
+def _cleans(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has("--dry-run", "-n", "--help"):
+        _replace(line.operands or [HERE], effect, site)
+
+
+def _configures(line: Line, effect: Effect, site: Site) -> None:
+    """Take in the file of the configuration that it writes: two operands or more, or an option that changes it."""
+    asks = line.has(
+        "--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--get-color", "--get-colorbool"
+    )
+    if asks or (
+        len(line.operands) < 2 and not line.has("--unset", "--unset-all", "--add", "-e", "--edit", "--remove-section")
+    ):
+        return
+    files = line.values("-f", "--file")
+    if not files:
+        files = [Field("~/.gitconfig" if line.has("--global") else ".git/config", "the configuration")]
+    for field in files:
+        value = field.value
+        full = f"{site.ground.home}/{value[2:]}" if value is not None and value.startswith("~/") else value
+        effect.touch("write", Field(full, field.text), site)
+
+
+def _clones(line: Line, effect: Effect, site: Site) -> None:
+    for field in line.operands[1:2]:
+        effect.touch("write", field, site)
+
+
+def _makes(line: Line, effect: Effect, site: Site) -> None:
+    first = line.operands[0].value if line.operands else None
+    for field in line.operands[1:2] if first in ("add", "move", "create") else ():
+        effect.touch("write", field, site)
+
+
+def _begins(line: Line, effect: Effect, site: Site) -> None:
+    for field in line.operands[:1]:
+        effect.touch("write", field, site)
+
+
+def _replace(fields: Sequence[Field], effect: Effect, site: Site) -> None:
+    for field in fields:
+        wild = not field.glob and _PATHSPEC.search(field.value or "")
+        effect.touch("read", HERE if wild else field, site, rewrites="tree")
+
+
+_SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
+    "apply": _applies,
+    "bundle": _makes,
+    "checkout": _checks_out,
+    "clean": _cleans,
+    "clone": _clones,
+    "config": _configures,
+    "init": _begins,
+    "mv": _removes,
+    "restore": _restores,
+    "rm": _removes,
+    "worktree": _makes,
+}

@@ -1,0 +1,213 @@
+"""The commands of a shell text, found in the tree that tree-sitter gives: where they hide does not matter, only that they are there."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.logic.shell.fields import Field
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+MOST_NODES: Final = 20_000
+"""Parts of a text that are looked at; more of them are a problem."""
+_WILD: Final = re.compile(r"[*?\[]|[@!+]\(")
+_ESCAPE: Final = re.compile(r"\\(\n|[\s\S])")
+_QUOTED_ESCAPE: Final = re.compile(r"\\(\n|[\"\\$`])")
+_EVALUATED: Final = re.compile(r"\$\(|`|\$\{")
+_PLAIN_WORDS: Final = ("word", "number", "test_operator", "file_descriptor", "special_variable_name")
+
+
+class Seen(msgspec.Struct):
+    """A command as it stands in the text."""
+
+    fields: list[Field]
+    redirects: list[tuple[str, Field]]
+    """Operator and file."""
+    given: list[Field]
+    """Texts that it may get as its input: here-documents, words of the commands before it in a pipe."""
+    fed: bool
+    """Whether it reads a pipe or a file."""
+
+
+class Tree(msgspec.Struct):
+    """What was seen in a text."""
+
+    commands: list[Seen] = []
+    problems: list[str] = []
+
+
+def read_tree(text: str, home: str) -> Tree:
+    """Find every command of a text, in the order of writing."""
+    content = text.encode("utf-8", "replace")
+    root = _parser().parse(content).root_node
+    tree = Tree()
+    if root.has_error:
+        tree.problems.append("a part of it cannot be read")
+    _Walk(content, home, tree).go(root)
+    return tree
+
+
+@cache
+def _parser() -> "Parser":
+    import tree_sitter_bash  # noqa: PLC0415  # a plain command needs no grammar, and loading one costs 20 ms
+    from tree_sitter import Language, Parser  # noqa: PLC0415
+
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+class _Walk:
+    """Goes through a tree without recursion: it may be as deep as the text is long."""
+
+    def __init__(self, content: bytes, home: str, tree: Tree) -> None:
+        self.content, self.home, self.tree = content, home, tree
+
+    def go(self, root: "Node") -> None:
+        stack: list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]] = [(root, (), ())]
+        """What is to be visited, with the redirects around it and the commands before it in its pipe."""
+        count = 0
+        while stack:
+            node, redirects, before = stack.pop()
+            count += 1
+            if count > MOST_NODES:
+                self.tree.problems.append("it has too many parts")
+                return
+            inner, children = redirects, tuple(node.named_children)
+            match node.type:
+                case "command" | "declaration_command" | "unset_command" | "test_command":
+                    self._command(node, redirects, before)
+                    inner, before = (), ()
+                case "redirected_statement":
+                    own = tuple(each for each in children if each.type.endswith("_redirect"))
+                    inner = (*redirects, *own)
+                    if len(own) == len(children):
+                        self.tree.commands.append(Seen([], [each for redirect in own for each in self._redirect(redirect)], [], fed=False))
+                case "pipeline":
+                    parts = [(each, redirects, (*before, *children[:at])) for at, each in enumerate(children)]
+                    stack += reversed(parts)
+                    continue
+                case "ERROR" | "variable_assignment" | "subscript" | "arithmetic_expansion" | "expansion":
+                    self._suspect(node)
+                case "heredoc_body" | "string" | "concatenation":
+                    inner = ()
+                case _:
+                    pass
+            stack += [
+                (child, () if child.type.endswith("_redirect") else inner, self._piped(node, child, before))
+                for child in reversed(children)
+            ]
+
+    def _piped(self, node: "Node", child: "Node", before: "tuple[Node, ...]") -> "tuple[Node, ...]":
+        """Give what feeds a part: behind a here-document's delimiter, tree-sitter hangs the rest of the pipe below it."""
+        if node.type == "heredoc_redirect" and child.type == "pipeline":
+            return (*before, node)
+        return before
+
+    def _command(self, node: "Node", redirects: "tuple[Node, ...]", before: "tuple[Node, ...]") -> None:
+        words = [child for child in node.children if child.is_named or node.type != "command"]
+        own = [child for child in words if child.type.endswith("_redirect")]
+        fields = [
+            self._field(child)
+            for child in words
+            if child not in own and not (node.type == "command" and child.type == "variable_assignment")
+        ]
+        given = [Field(self._text(each)) for each in before for each in self._texts(each)]
+        opened = list[tuple[str, Field]]()
+        fed = bool(before)
+        for redirect in (*redirects, *own):
+            if redirect.type == "file_redirect":
+                opened += self._redirect(redirect)
+                fed = fed or any(operator.startswith("<") for operator, _ in opened)
+            else:
+                fed = True
+                given += [Field(self._text(each)) for each in self._texts(redirect)]
+        self.tree.commands.append(Seen(fields, opened, given, fed))
+        if node.type != "command":
+            self._suspect(node)
+
+    def _redirect(self, node: "Node") -> Iterator[tuple[str, Field]]:
+        operator = next((child.type for child in node.children if not child.is_named), ">")
+        targets = [child for child in node.named_children if child.type != "file_descriptor"]
+        for target in targets[:1]:
+            field = self._field(target)
+            if operator not in (">&", "<&") or not re.fullmatch(r"[0-9]*-?", field.value or "x"):
+                yield operator, field
+
+    def _texts(self, node: "Node") -> "Iterator[Node]":
+        """Give the pieces of text in a command or a here-document that may be a script."""
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if each.type in ("raw_string", "string", "heredoc_body", "ansi_c_string"):
+                yield each
+            else:
+                stack += each.named_children
+
+    def _text(self, node: "Node") -> str:
+        text = self._source(node)
+        return text[1:-1] if node.type in ("raw_string", "string") else text.removeprefix("$'").removesuffix("'")
+
+    def _source(self, node: "Node") -> str:
+        return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def _suspect(self, node: "Node") -> None:
+        """Mistrust text in quotes where the shell evaluates it once more."""
+        for each in self._texts(node):
+            if each.type in ("raw_string", "ansi_c_string") and _EVALUATED.search(self._source(each)):
+                self.tree.problems.append("it has text that the shell may evaluate")
+                return
+
+    def _field(self, node: "Node") -> Field:
+        """Give a word as the program sees it, as far as that is known."""
+        text = self._source(node)
+        if node.type == "command_name" and node.named_child_count == 1:
+            node = node.named_children[0]
+        value, glob = self._value(node)
+        braces = node.type == "concatenation" and "{" in text and ("," in text or ".." in text)
+        if value is None or braces:
+            return Field(None, text, many=not text.startswith('"'))
+        if value.startswith("~") and text.startswith("~"):
+            if value[1:2] not in ("", "/"):
+                return Field(None, text)
+            value = self.home + value[1:]
+        return Field(value, text, glob)
+
+    def _value(self, node: "Node") -> tuple[str | None, bool]:
+        """Give the value of a piece of a word and whether it has wildcards; None when it is not known."""
+        text = self._source(node)
+        match node.type:
+            case "raw_string":
+                return text[1:-1], False
+            case "string" if all(child.type == "string_content" for child in node.named_children):
+                return _QUOTED_ESCAPE.sub(_unescape, text[1:-1]), False
+            case "simple_expansion" | "expansion" if text in ("$HOME", "${HOME}"):
+                return self.home, False
+            case "process_substitution":
+                return "/dev/fd/63", False
+            case "string" | "concatenation" | "command_name" | "translated_string":
+                return self._joined(node)
+            case kind if kind in _PLAIN_WORDS or not node.is_named:
+                wild = _WILD.search(_ESCAPE.sub("", text)) is not None
+                return _ESCAPE.sub(_unescape, text), wild
+            case "string_content":
+                return _QUOTED_ESCAPE.sub(_unescape, text), False
+            case _:
+                return None, False
+
+    def _joined(self, node: "Node") -> tuple[str | None, bool]:
+        """Join the pieces of a word. What stands between those that have a name is text."""
+        value, glob, at = "", False, node.start_byte + (node.type == "string")
+        for child in node.named_children:
+            piece, wild = self._value(child)
+            if piece is None:
+                return None, False
+            value += self.content[at : child.start_byte].decode("utf-8", "replace") + piece
+            glob, at = glob or wild, child.end_byte
+        return value + self.content[at : node.end_byte - (node.type == "string")].decode("utf-8", "replace"), glob
+
+
+def _unescape(found: re.Match[str]) -> str:
+    return "" if found[1] == "\n" else found[1]
