@@ -193,6 +193,8 @@ def _expanded(case: Case, touch: Touch) -> Finding:
         return Finding(touch.what, "ask", "path", detail, "soft")
     if found:
         return strictest([_placed(case, touch, case.locate(path)) for path in found])
+    if _WILD.isdisjoint(access.path) and access.path in case.ground.globs:
+        return _allow(touch, "path", f"there is no file {access.written!r}")
     return _could_match(case, touch)
 
 

@@ -25,6 +25,8 @@ _CLIMB: Final = re.compile(rf"(?<![^/\\=:,{_GAP}])\.\.(?![^/\\:,{_GAP}])")
 _LONG: Final = 4_000
 """Characters of a command with unknown words that are compared; a longer one may be anything."""
 
+_QUOTING: Final = re.compile(r"[\"'\\]|\\\n")
+
 Match = Literal["no", "maybe", "yes"]
 
 Vouch = Literal["no", "rule", "bare", "whole"]
@@ -126,7 +128,10 @@ def _ends(pieces: Pieces, gap: str, tail: bool) -> tuple[Pieces, ...]:
 
 
 def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
-    """Whether a rule that forbids or asks is about a script: any command, at any layer, by any name."""
+    """Whether a rule that forbids or asks is about a script: any command, at any layer, by any name.
+
+    In a text whose reading is not certain, a rule may be about each program whose name stands somewhere in it.
+    """
     if rule.pattern is None:
         return "yes"
     pattern = command_pattern(rule.pattern, wide=True)
@@ -141,7 +146,17 @@ def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
             found = "maybe" if match == "maybe" else found
         if found == "no" and pattern.program and may_run(command, pattern.program):
             found = "maybe"
-    return found
+    unsure = script.outside or script.problem or any(command.steers for command in script.commands)
+    return "maybe" if unsure and found == "no" and _names(text, pattern.program, folds=folds) else found
+
+
+def _names(text: str, program: str, *, folds: bool) -> bool:
+    """Whether a program may be named in a text, however it is quoted; one that a rule leaves open may be any."""
+    bare = _QUOTING.sub("", text)
+    name = program.rpartition("/")[2]
+    return (
+        not name or re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", bare, re.IGNORECASE if folds else 0) is not None
+    )
 
 
 def allowed(rule: Rule, command: Command, script: Script, text: str) -> Vouch:
@@ -176,7 +191,7 @@ def _reachable(command: Command) -> Iterator[Layer]:
 
 
 def _has_program(command: Command) -> bool:
-    return bool(command.layers) and bool(command.layers[0].words) and command.layers[0].words[0] is not None
+    return not command.layers or (bool(command.layers[0].words) and command.layers[0].words[0] is not None)
 
 
 def _about(pattern: CommandPattern, layer: Layer, *, folds: bool) -> Match:

@@ -7,7 +7,7 @@ from holdfast.logic.acts import Command
 
 _INTERPRETER: Final = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|expect|osascript|Rscript|R|ghci|julia|groovy|scala|pwsh"
-    r"|powershell|irb|guile|elixir|erl|jshell|emacs|vim|nvim|ex|vi|gdb|sqlite3|psql|mysql)[\d.]*"
+    r"|powershell|irb|guile|elixir|erl|jshell|emacs|vim|nvim|ex|vi|gdb|sqlite3|psql|mysql|[gmn]?awk)[\d.]*"
 )
 _NAMES: Final = re.compile(r"[\w./+-]+")
 
@@ -21,6 +21,8 @@ def may_run(command: Command, program: str) -> bool:
     words = [word for word in rest if word is not None and program in word]
     if not words or name == program:
         return False
+    if name in ("sed", "gsed"):
+        return True  # a script of it may begin a command anywhere: `1erm x`
     if _INTERPRETER.fullmatch(name):
         return any(_base(found) == program for word in words for found in _NAMES.findall(word))
     return not _is_known(name) and any(_base(_first(word)) == program for word in words)

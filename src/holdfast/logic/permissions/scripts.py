@@ -22,6 +22,8 @@ _ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
 def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     """What the policy says about each command and each access of a script."""
     findings = [*_ruled(case, text, script), *_unread(case, text, script), *weigh_homemade(case, script, text)]
+    if script.outside and not script.commands:
+        findings.append(_unproved(None, _short(text), script.outside))
     moves = Moves(script, text, case.ground.cwd, case.ground.os) if len(script.commands) > 1 else None
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
@@ -122,9 +124,9 @@ def _by_deed(case: Case, command: Command, what: str, outside: str) -> Finding:
             return Finding(what, "ask", "mode", "it changes files", "soft", command_offers(command))
 
 
-def _unproved(command: Command, what: str, outside: str) -> Finding:
+def _unproved(command: Command | None, what: str, outside: str) -> Finding:
     """Ask about a command of which nobody has shown that it only reads, or only edits."""
-    if outside:
+    if outside or command is None:
         return Finding(what, "ask", "shell", f"it is not plain enough to be allowed unasked: {outside}", "soft")
     return Finding(what, "ask", "mode", f"it runs a program{_why(command)}", "soft", command_offers(command))
 

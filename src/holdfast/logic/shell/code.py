@@ -21,15 +21,16 @@ def read_interpreter(asked: Asked, effect: Effect) -> None:
     """Say what an interpreter may do: anything; it hides what when its program is not in view."""
     line = asked.line
     codes = [value for _, kind, value in line.given if kind == "code"]
-    for code in codes:
+    for code in (*codes, *asked.given):
         mention(code.value or "", effect, asked.site)
     if any(code.value is None for code in codes):
         effect.hide("its program is not known before it runs")
     script = None if codes or "-m" in line.names else (line.operands[0] if line.operands else Field("-"))
-    if script is not None and (script.value in (None, "-") or is_stream(script.value)):
+    from_input = script is not None and (script.value in (None, "-") or is_stream(script.value))
+    if from_input and not asked.given:
         effect.hide("its program comes from elsewhere")
     guess(line.operands, effect, asked.site)
-    if script is not None and script.value != "-":
+    if script is not None and not from_input:
         effect.touch("read", script, asked.site)
     in_place = asked.name in ("perl", "ruby") and any(
         _CHANGES_IN_PLACE.fullmatch(word.value or "") for word in asked.words
@@ -65,7 +66,9 @@ def read_sed(asked: Asked, effect: Effect) -> None:
         taken = 2 if files and files[0].value == "" and in_place else 1
         scripts, files = files[:taken], files[taken:]
     for script in scripts:
-        if script.value is None or (not is_sed_script(script.value) and _SED_RUNS.search(script.value)):
+        proved = script.value is not None and is_sed_script(script.value)
+        effect.exact = effect.exact or not proved
+        if script.value is None or (not proved and _SED_RUNS.search(script.value)):
             effect.hide("its script may run programs")
         for letter, name in _SED_FILES.findall(script.value or ""):
             effect.touch("read" if letter in "rR" else "write", Field(name, name), asked.site)

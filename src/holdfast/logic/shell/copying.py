@@ -5,8 +5,6 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-
 from holdfast.logic.shell.effects import HERE, Asked, Effect, read_operands
 from holdfast.logic.shell.fields import Field, Site, join
 from holdfast.logic.shell.options import take_apart
@@ -39,16 +37,22 @@ def read_copy(asked: Asked, effect: Effect) -> None:
             _land(target, source, effect, site)
     if asked.goes_deep():
         effect.deepen()
-        effect.accesses = [
-            msgspec.structs.replace(access, deep=True) if access.kind == "write" and _merges(sources) else access
-            for access in effect.accesses
-        ]
+        if _merges(sources) or line.has("-T", "--no-target-directory"):
+            effect.touch("read", target, site, rewrites="tree")
+            if any(_holds_workspace(path, site) for path in site.paths(target.value or "")):
+                effect.touch("write", Field(join(target.value or "", ".??*"), target.text, glob=True), site)
 
 
 def _merges(sources: Sequence[Field]) -> bool:
     """Whether the content of a folder is put over that of another one."""
     names = [source.value or "/" for source in sources]
     return any(name.endswith("/") or posixpath.basename(name) in (".", "..") for name in names)
+
+
+def _holds_workspace(folder: str, site: Site) -> bool:
+    """Whether a folder is one that has the workspace or the home below it, or is one of them."""
+    dear = (site.ground.cwd, site.ground.home, *site.ground.roots)
+    return any(f"{each.rstrip('/')}/".startswith(f"{posixpath.normpath(folder).rstrip('/')}/") for each in dear)
 
 
 def _land(target: Field, source: Field, effect: Effect, site: Site) -> None:

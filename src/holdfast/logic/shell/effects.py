@@ -87,6 +87,8 @@ class Asked(msgspec.Struct, frozen=True):
     line: Line
     row: Row
     site: Site
+    given: Sequence[Field] = ()
+    """The lines of here-documents that it reads as its input."""
 
     def goes_deep(self) -> bool:
         """Whether it goes through folders."""

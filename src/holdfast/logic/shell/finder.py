@@ -6,13 +6,14 @@ arguments may begin the command, any text among them may be a script.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from holdfast.logic.acts import Command, Ground, Layer
 from holdfast.logic.shell.effects import Effect, is_stream
 from holdfast.logic.shell.fields import Field, Site, base_name
 from holdfast.logic.shell.known import effect_of
-from holdfast.logic.shell.table import rows, words
+from holdfast.logic.shell.table import rewriters, rows, words, wraps
 from holdfast.logic.shell.tree import Seen, read_tree
 from holdfast.logic.unasked import operand_kinds
 
@@ -25,6 +26,23 @@ MOST_INNER: Final = 8
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
+_FEEDERS: Final = ("xargs", "gxargs", "parallel", "sem")
+"""They give a program arguments that are not in the text."""
+_GOES: Final = (
+    "-C",
+    "--chdir",
+    "--cd",
+    "--cwd",
+    "-D",
+    "--directory",
+    "-w",
+    "--workdir",
+    "--wd",
+    "-R",
+    "--root",
+    "--chroot",
+)
+_RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
@@ -44,10 +62,23 @@ class Finder:
             return
         tree = read_tree(text, self.ground.home)
         self.problems += tree.problems
+        first = len(self.commands)
         for seen in tree.commands:
             self.command(seen, site, around)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
+        if any(command.opaque for command in self.commands[first:]):
+            self.printed(tree.commands, site, around)
+
+    def printed(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
+        """Look through what commands print, where something runs a text that is not known: it may be that."""
+        for seen in commands:
+            head = seen.fields[0].value if seen.fields else None
+            texts = [*seen.given] if head == "cat" else []
+            if head in ("echo", "printf"):
+                texts.append(Field(" ".join(field.value or "" for field in seen.fields[1:])))
+            for text in texts:
+                self.text(text.value or "", site, (*around, _layer(seen.fields)))
 
     def command(self, seen: Seen, site: Site, around: tuple[Layer, ...] = (), steers: tuple[str, ...] = ()) -> None:
         """Take in a command: what runs it, what it does, what it runs in turn."""
@@ -77,26 +108,28 @@ class Finder:
             if not fields[0].value or fields[0].glob:
                 effect.hide("which program runs is not known")
                 layers.append(_layer(fields))
+                _remove(fields[1:], effect, site)
                 continue
             name = base_name(fields[0].value, self.ground.os)
-            inner = self._inner(name, fields) if name in words("wrappers") else []
+            inner = self._inner(fields) if wraps(name, [field.value for field in fields[1:]]) else []
+            inside = _moved(fields, site) if inner else site
+            if name in _FEEDERS:
+                inner = [[*each, Field(None, "", many=True)] for each in inner]
             layers.append(_layer(fields, transparent=name in words("transparent") and len(inner) == 1))
-            _join(effect, effect_of(fields, site))
+            _join(effect, effect_of(fields, site, seen.given))
             scripts += self._scripts(name, fields, seen, effect, site)
             pending += inner
+            site = inside
         scripts += effect.scripts
         if any(script.value is None for script in scripts):
             effect.hide("the text that it runs is not known")
         return layers, effect, scripts
 
-    def _inner(self, name: str, fields: Sequence[Field]) -> list[list[Field]]:
+    def _inner(self, fields: Sequence[Field]) -> list[list[Field]]:
         """Give the commands that may stand among a program's arguments: from each word on that names a program, else from the first."""
         starts = [at for at, field in enumerate(fields) if at and not _is_option(field)]
         known = [at for at in starts if is_known(base_name(fields[at].value or "", self.ground.os)) or fields[at].many]
-        found = [list(fields[at:]) for at in (known or starts[:1])[:MOST_INNER]]
-        if name in ("xargs", "gxargs", "parallel", "sem"):
-            return [[*inner, Field(None, "", many=True)] for inner in found]
-        return found
+        return [list(fields[at:]) for at in (known or starts[:1])[:MOST_INNER]]
 
     def _scripts(self, name: str, fields: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
         """Give the texts that a shell reads: arguments, or what it gets as its input."""
@@ -110,8 +143,12 @@ class Finder:
             known = all(field.value is not None for field in rest)
             return [Field(" ".join(field.value or "" for field in rest) if known else None, "")]
         if name not in words("text_runners"):
-            return []
+            return [value for option, value in pairwise(rest) if option.value == "--entrypoint"]
         found = [field for field in rest if field.value is not None and _TEXT.search(field.value)]
+        if name in ("parallel", "sem"):  # what it is given stands behind `:::`
+            found.append(
+                Field(" ".join(field.value or "" for field in rest if not (field.value or ":::").startswith(":::")))
+            )
         effect.exact = effect.exact or bool(found)
         return found
 
@@ -120,6 +157,7 @@ def is_known(name: str) -> bool:
     """Whether a word is the name of a program that some table has."""
     return (
         name in rows()
+        or name in rewriters()
         or bool(operand_kinds(name))
         or any(name in words(key) for key in ("wrappers", "shells", "interpreters", "network"))
     )
@@ -135,7 +173,7 @@ def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site
     operands = [field for field in rest if not (field.value or "").startswith(("-", "+"))]
     if name == "cmd":
         effect.hide("cmd reads commands in its own way")
-        return [Field(" ".join(field.value or "" for field in rest if (field.value or "/")[0] != "/"), "")]
+        return [Field(re.sub(r"^(?:/\w ?)+", "", " ".join(field.value or "" for field in rest)))]
     if any(_COMMAND_FLAG.fullmatch(field.value or "") for field in rest):
         if name in words("other_shells"):
             effect.hide(f"{name} reads commands in its own way")
@@ -148,6 +186,25 @@ def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site
         if not seen.given or seen.fed:
             effect.hide("it runs what its input says")
     return list(seen.given)
+
+
+def _remove(rest: Sequence[Field], effect: Effect, site: Site) -> None:
+    """Take a program that is not known for one that removes, when it is told to go through folders."""
+    if any(_RECURSIVE.fullmatch(field.value or "") for field in rest):
+        for field in rest:
+            if field.value is not None and not field.value.startswith("-"):
+                effect.touch("remove", field, site)
+
+
+def _moved(fields: Sequence[Field], site: Site) -> Site:
+    """Give the place of a program behind one that is told to go to a folder: there, or here."""
+    for before, field in pairwise(fields):
+        option, equals, glued = (field.value or "").partition("=")
+        if before.value in _GOES:
+            site = site.entered(field)
+        elif equals and option in _GOES:
+            site = site.entered(Field(glued))
+    return site
 
 
 def _target(fields: Sequence[Field], home: str) -> Field:

@@ -10,14 +10,29 @@ from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.options import Line, take_apart
 
 _PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
+_WRITTEN: Final = ("-o", "--output", "--output-directory", "--separate-git-dir")
+_WRITERS: Final = ("archive", "format-patch", "clone", "init", "bundle")
+_FILE: Final = re.compile(r"(?:^\.{0,2}/|.\.[A-Za-z]\w*$)|^\.$")
+"""What is a file rather than a branch: with an ending, or a way to it."""
 _NEW_BRANCH: Final = ("-b", "-B", "--orphan", "-t", "--track", "-d", "--detach")
 _LOOKS: Final = ("--check", "--stat", "--numstat", "--summary", "--cached", "--help", "--dry-run")
 _VALUED: Final = (
     "-s: --source: --conflict: -U: --unified: -m: --message: -o: --output: --output-directory: --separate-git-dir: -b: -B: --orphan: "
-    "-x: --exec: "
+    "-x: --exec: -O? --open-files-in-pager? "
     "--extcmd: --upload-pack: --receive-pack: -c: --config: --template: -f: --file: --depth: -e: -F: -C: --reference: --origin: --branch:"
 )
-_RUNS: Final = ("-x", "--exec", "--extcmd", "--upload-pack", "--receive-pack", "-c", "--config", "--template")
+_RUNS: Final = (
+    "-O",
+    "--open-files-in-pager",
+    "-x",
+    "--exec",
+    "--extcmd",
+    "--upload-pack",
+    "--receive-pack",
+    "-c",
+    "--config",
+    "--template",
+)
 
 
 def read_git(asked: Asked, effect: Effect) -> None:
@@ -33,16 +48,12 @@ def read_git(asked: Asked, effect: Effect) -> None:
     line = take_apart(rest, _VALUED)
     for field in line.operands:
         guess([field], effect, site)
-        if ":" in (field.value or ""):
-            guess([Field((field.value or "").partition(":")[2], field.text)], effect, site)
-    for field in line.values("-o", "--output", "--output-directory", "--separate-git-dir"):
-        if (
-            name in ("archive", "format-patch", "clone", "init")
-            or field.text.startswith("--")
-            or field in line.values("--output")
-        ):
-            effect.exact = True
-            effect.touch("write", field, site)
+        _, colon, path = (field.value or "").partition(":")
+        if colon and not path.startswith("//"):
+            guess([Field(path, field.text)], effect, site)
+    effect.exact = effect.exact or (name not in _WRITERS and bool(line.values("--output")))
+    for field in line.values(*(_WRITTEN if name in _WRITERS else ("--output",))):
+        effect.touch("write", field, site)
     if name == "grep" or line.has("--no-index"):
         effect.touch("read", HERE, site)
         effect.deepen()
@@ -103,9 +114,14 @@ def _restores(line: Line, effect: Effect, site: Site) -> None:
 
 
 def _checks_out(line: Line, effect: Effect, site: Site) -> None:
-    """Take in the files of a `checkout`; what looks like a branch may be a file all the same."""
+    """Take in the files of a `checkout`. A word may be a branch: it is looked up like a wildcard, and counts when it names a file."""
     if not line.has(*_NEW_BRANCH):
-        _replace(line.operands, effect, site)
+        _replace([_perhaps(field) for field in line.operands], effect, site)
+
+
+def _perhaps(field: Field) -> Field:
+    """Give a word that may be a branch or a file; it is looked up like a wildcard."""
+    return field if _FILE.search(field.value or "") else Field(field.value, field.text, glob=True)
 
 
 def _applies(line: Line, effect: Effect, site: Site) -> None:
@@ -120,6 +136,9 @@ def _cleans(line: Line, effect: Effect, site: Site) -> None:
 
 def _configures(line: Line, effect: Effect, site: Site) -> None:
     """Take in the file of the configuration that it writes: two operands or more, or an option that changes it."""
+    files = line.values("-f", "--file")
+    for field in files:
+        effect.touch("read", field, site)
     asks = line.has(
         "--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--get-color", "--get-colorbool"
     )
@@ -127,7 +146,6 @@ def _configures(line: Line, effect: Effect, site: Site) -> None:
         len(line.operands) < 2 and not line.has("--unset", "--unset-all", "--add", "-e", "--edit", "--remove-section")
     ):
         return
-    files = line.values("-f", "--file")
     if not files:
         files = [Field("~/.gitconfig" if line.has("--global") else ".git/config", "the configuration")]
     for field in files:
@@ -154,7 +172,7 @@ def _begins(line: Line, effect: Effect, site: Site) -> None:
 
 def _replace(fields: Sequence[Field], effect: Effect, site: Site) -> None:
     for field in fields:
-        wild = not field.glob and _PATHSPEC.search(field.value or "")
+        wild = _PATHSPEC.search(field.value or "")
         effect.touch("read", HERE if wild else field, site, rewrites="tree")
 
 

@@ -13,10 +13,10 @@ from holdfast.logic.shell.options import take_apart
 from holdfast.logic.shell.table import rewriters, rows, talks, words
 from holdfast.logic.unasked import operand_kinds
 
-_INLINE: Final = re.compile(r"(?:^|[=@])[@<]?([^;=@,]+)")
+_INLINE: Final = re.compile(r"(?:^|[=@,])[@<]?([^;=@,]+)")
 
 
-def effect_of(fields: Sequence[Field], site: Site) -> Effect:
+def effect_of(fields: Sequence[Field], site: Site, given: Sequence[Field] = ()) -> Effect:
     """Say what a command may do whose program is known by its first word."""
     name = base_name(fields[0].value or "", site.ground.os)
     arguments = fields[1:]
@@ -26,7 +26,7 @@ def effect_of(fields: Sequence[Field], site: Site) -> Effect:
         effect.run("not a program that is known to be harmless")
         _guess(name, arguments, effect, site)
     else:
-        asked = Asked(name, arguments, take_apart(arguments, row.options, single=row.single), row, site)
+        asked = Asked(name, arguments, take_apart(arguments, row.options, single=row.single), row, site, given)
         effect.edits = row.edits
         for _, kind, value in asked.line.given:
             _take_option(kind, value, effect, site)

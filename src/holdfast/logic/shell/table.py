@@ -66,6 +66,12 @@ def words(key: str, table: str = "words") -> frozenset[str]:
     return frozenset(_load(table)[key].split())
 
 
+def wraps(name: str, arguments: Sequence[str | None]) -> bool:
+    """Whether a program runs another one that stands among its arguments: always, or with this subcommand."""
+    subcommands = _load("words")["wrappers_with"].get(name, "").split()
+    return name in words("wrappers") or any(word in subcommands for word in arguments[:8])
+
+
 def talks(name: str, arguments: Sequence[str | None]) -> bool:
     """Whether a program talks to other machines: always, or with this subcommand."""
     subcommands = _load("words")["network_with"].get(name, "").split()

@@ -1,7 +1,7 @@
 """The commands of a shell text, found in the tree that tree-sitter gives: where they hide does not matter, only that they are there."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -12,12 +12,14 @@ from holdfast.logic.shell.fields import Field
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
+MOST_VALUES: Final = 50
 MOST_NODES: Final = 20_000
 """Parts of a text that are looked at; more of them are a problem."""
 _WILD: Final = re.compile(r"[*?\[]|[@!+]\(")
 _ESCAPE: Final = re.compile(r"\\(\n|[\s\S])")
 _QUOTED_ESCAPE: Final = re.compile(r"\\(\n|[\"\\$`])")
 _EVALUATED: Final = re.compile(r"\$\(|`|\$\{")
+_VARIABLE: Final = re.compile(r"\"?\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\"?")
 _PLAIN_WORDS: Final = ("word", "number", "test_operator", "file_descriptor", "special_variable_name")
 
 
@@ -28,7 +30,7 @@ class Seen(msgspec.Struct):
     redirects: list[tuple[str, Field]]
     """Operator and file."""
     given: list[Field]
-    """Texts that it may get as its input: here-documents, words of the commands before it in a pipe."""
+    """The here-documents that it reads."""
     fed: bool
     """Whether it reads a pipe or a file."""
 
@@ -64,69 +66,79 @@ class _Walk:
 
     def __init__(self, content: bytes, home: str, tree: Tree) -> None:
         self.content, self.home, self.tree = content, home, tree
+        self.held: dict[str, list[Field] | None] = {"HOME": [Field(home)]}
+        """What variables hold that are set once, and before they are used; None for others."""
 
     def go(self, root: "Node") -> None:
-        stack: list[tuple[Node, tuple[Node, ...], tuple[Node, ...]]] = [(root, (), ())]
-        """What is to be visited, with the redirects around it and the commands before it in its pipe."""
+        stack: list[tuple[Node, tuple[Node, ...], bool]] = [(root, (), False)]
+        """What is to be visited, with the redirects around it and whether a pipe feeds it."""
         count = 0
         while stack:
-            node, redirects, before = stack.pop()
+            node, redirects, fed = stack.pop()
             count += 1
             if count > MOST_NODES:
                 self.tree.problems.append("it has too many parts")
                 return
-            inner, children = redirects, tuple(node.named_children)
+            children = tuple(node.named_children)
             match node.type:
                 case "command" | "declaration_command" | "unset_command" | "test_command":
-                    self._command(node, redirects, before)
-                    inner, before = (), ()
+                    self._command(node, redirects, fed=fed)
+                    redirects, fed = (), False
                 case "redirected_statement":
                     own = tuple(each for each in children if each.type.endswith("_redirect"))
-                    inner = (*redirects, *own)
+                    redirects = (*redirects, *own)
                     if len(own) == len(children):
-                        self.tree.commands.append(Seen([], [each for redirect in own for each in self._redirect(redirect)], [], fed=False))
-                case "pipeline":
-                    parts = [(each, redirects, (*before, *children[:at])) for at, each in enumerate(children)]
-                    stack += reversed(parts)
-                    continue
+                        self._command(node, (), fed=fed)
+                case "for_statement" | "variable_assignment" if children and children[0].type == "variable_name":
+                    self._hold(children)
+                    self._suspect(node)
                 case "ERROR" | "variable_assignment" | "subscript" | "arithmetic_expansion" | "expansion":
                     self._suspect(node)
                 case "heredoc_body" | "string" | "concatenation":
-                    inner = ()
+                    redirects = ()
                 case _:
                     pass
-            stack += [
-                (child, () if child.type.endswith("_redirect") else inner, self._piped(node, child, before))
-                for child in reversed(children)
-            ]
+            stack += [self._visit(node, at, child, redirects, fed=fed) for at, child in enumerate(children)][::-1]
 
-    def _piped(self, node: "Node", child: "Node", before: "tuple[Node, ...]") -> "tuple[Node, ...]":
-        """Give what feeds a part: behind a here-document's delimiter, tree-sitter hangs the rest of the pipe below it."""
-        if node.type == "heredoc_redirect" and child.type == "pipeline":
-            return (*before, node)
-        return before
+    def _visit(
+        self, node: "Node", at: int, child: "Node", redirects: "tuple[Node, ...]", *, fed: bool
+    ) -> "tuple[Node, tuple[Node, ...], bool]":
+        """Say what is around a part. Behind a here-document's delimiter, the rest of a pipe hangs below it."""
+        if child.type.endswith("_redirect"):
+            return child, (), False
+        piped = (node.type == "pipeline" and at > 0) or (node.type == "heredoc_redirect" and child.type == "pipeline")
+        return child, redirects, fed or piped
 
-    def _command(self, node: "Node", redirects: "tuple[Node, ...]", before: "tuple[Node, ...]") -> None:
+    def _command(self, node: "Node", redirects: "tuple[Node, ...]", *, fed: bool) -> None:
         words = [child for child in node.children if child.is_named or node.type != "command"]
         own = [child for child in words if child.type.endswith("_redirect")]
-        fields = [
-            self._field(child)
-            for child in words
-            if child not in own and not (node.type == "command" and child.type == "variable_assignment")
-        ]
-        given = [Field(self._text(each)) for each in before for each in self._texts(each)]
-        opened = list[tuple[str, Field]]()
-        fed = bool(before)
+        sets = "variable_assignment" if node.type == "command" else ""
+        fields = [field for child in words if child not in own and child.type != sets for field in self._fields(child)]
+        seen = Seen(fields, [], [], fed)
         for redirect in (*redirects, *own):
             if redirect.type == "file_redirect":
-                opened += self._redirect(redirect)
-                fed = fed or any(operator.startswith("<") for operator, _ in opened)
+                seen.redirects += self._redirect(redirect)
             else:
-                fed = True
-                given += [Field(self._text(each)) for each in self._texts(redirect)]
-        self.tree.commands.append(Seen(fields, opened, given, fed))
+                seen.given += [Field(self._text(each)) for each in self._texts(redirect)]
+        seen.fed = fed or any(operator.startswith("<") for operator, _ in seen.redirects)
+        self.tree.commands.append(seen)
         if node.type != "command":
             self._suspect(node)
+
+    def _hold(self, children: "Sequence[Node]") -> None:
+        """Note what a variable holds: the value of an assignment, the words of a loop."""
+        name, *values = children
+        fields = [field for value in values if value.type != "do_group" for field in self._fields(value)]
+        known = fields and all(field.value is not None for field in fields) and len(fields) <= MOST_VALUES
+        variable = self._source(name)
+        mentions = re.findall(rf"(?<![\w${{]){re.escape(variable)}(?!\w)", self.content.decode("utf-8", "replace"))
+        self.held[variable] = fields if known and len(mentions) == 1 else None
+
+    def _fields(self, node: "Node") -> list[Field]:
+        """Give a word; a variable that is known becomes all that it may hold."""
+        name = _VARIABLE.fullmatch(self._source(node))
+        held = self.held.get(name[1]) if name else None
+        return [Field(each.value, self._source(node), each.glob) for each in held] if held else [self._field(node)]
 
     def _redirect(self, node: "Node") -> Iterator[tuple[str, Field]]:
         operator = next((child.type for child in node.children if not child.is_named), ">")
@@ -183,8 +195,10 @@ class _Walk:
                 return text[1:-1], False
             case "string" if all(child.type == "string_content" for child in node.named_children):
                 return _QUOTED_ESCAPE.sub(_unescape, text[1:-1]), False
-            case "simple_expansion" | "expansion" if text in ("$HOME", "${HOME}"):
-                return self.home, False
+            case "simple_expansion" | "expansion" if (name := _VARIABLE.fullmatch(text)) and (
+                held := self.held.get(name[1])
+            ):
+                return (held[0].value, held[0].glob) if len(held) == 1 else (None, False)
             case "process_substitution":
                 return "/dev/fd/63", False
             case "string" | "concatenation" | "command_name" | "translated_string":

@@ -63,9 +63,8 @@ class Around(msgspec.Struct, frozen=True):
         value = word.value or ""
         if not value or (self.os == "windows" and _WINDOWS.search(value)):
             raise Unlisted("an empty word, or one with a drive or a backslash, is no plain file")
-        near = re.sub(r"^(?:\./+)+(?=.)", "", value)
-        paths = [value] if value.startswith("/") else [f"{folder.rstrip('/')}/{near}" for folder in self.folders]
-        return [Touch(kind, path, word.text, word.glob, deep=deep) for path in paths]
+        paths = [value] if value.startswith("/") else [f"{folder}/{value}" for folder in self.folders]
+        return [Touch(kind, re.sub(r"/\.?(?=/)", "", path), word.text, word.glob, deep=deep) for path in paths]
 
 
 def effect_of(words: Sequence[Word], around: Around) -> Effect:
