@@ -92,7 +92,7 @@ class Finder:
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
         self.commands.append(_command((*around, *layers), effect, steers))
-        inside = (*around, *layers[:1])
+        inside, site = (*around, *layers[:1]), _moved(seen.fields, site)
         for script in scripts:
             if script.value is not None:
                 self.text(script.value, site, inside)
