@@ -43,6 +43,7 @@ _GOES: Final = (
     "--chroot",
 )
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
+_OPTION: Final = re.compile(r"^(?:--[a-z-]+|[A-Za-z_]\w*)=")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
@@ -144,7 +145,7 @@ class Finder:
             return [Field(" ".join(field.value or "" for field in rest) if known else None, "")]
         if name not in words("text_runners"):
             return [value for option, value in pairwise(rest) if option.value == "--entrypoint"]
-        found = [field for field in rest if field.value is not None and _TEXT.search(field.value)]
+        found = [Field(_OPTION.sub("", field.value or ""), field.text) for field in rest if _TEXT.search(field.value or "")]
         if name in ("parallel", "sem"):  # what it is given stands behind `:::`
             found.append(
                 Field(" ".join(field.value or "" for field in rest if not (field.value or ":::").startswith(":::")))
@@ -174,10 +175,11 @@ def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site
     if name == "cmd":
         effect.hide("cmd reads commands in its own way")
         return [Field(re.sub(r"^(?:/\w ?)+", "", " ".join(field.value or "" for field in rest)))]
-    if any(_COMMAND_FLAG.fullmatch(field.value or "") for field in rest):
+    flag = next((at for at, field in enumerate(rest) if _COMMAND_FLAG.fullmatch(field.value or "")), None)
+    if flag is not None:
         if name in words("other_shells"):
             effect.hide(f"{name} reads commands in its own way")
-        return operands[:1] or [Field(None, "")]
+        return [field for field in rest[flag + 1 :] if field in operands][:1] or [Field(None)]
     if operands and operands[0].value is not None and not is_stream(operands[0].value):
         effect.touch("read", operands[0], site)
         return []

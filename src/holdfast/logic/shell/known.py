@@ -13,6 +13,7 @@ from holdfast.logic.shell.options import take_apart
 from holdfast.logic.shell.table import rewriters, rows, talks, words
 from holdfast.logic.unasked import operand_kinds
 
+_FD_RUNS: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
 _INLINE: Final = re.compile(r"(?:^|[=@,])[@<]?([^;=@,]+)")
 
 
@@ -139,6 +140,15 @@ def _run_by_find(fields: Sequence[Field]) -> Iterator[tuple[str, list[Field]]]:
             yield field.value, [fields[at + 1]]
 
 
+def _read_fd(asked: Asked, effect: Effect) -> None:
+    """Say where `fd` looks and what it runs for each file."""
+    at = next((at for at, field in enumerate(asked.words) if _FD_RUNS.fullmatch(field.value or "")), len(asked.words))
+    guess(asked.words[:at], effect, asked.site)
+    if inner := [_fill_in(field) for field in asked.words[at + 1 :] if field.value != ";"]:
+        effect.exact = True
+        effect.inner.append([*inner, Field(None, "", many=True)])
+
+
 def _fill_in(field: Field) -> Field:
     """Give a word in which another program puts a name for `{}`."""
     return Field(None, field.text) if field.value is not None and "{}" in field.value else field
@@ -151,6 +161,7 @@ READERS: Final[Mapping[str, Callable[[Asked, Effect], None]]] = {
     "curl": _read_curl,
     "dd": read_dd,
     "editor": read_editor,
+    "fd": _read_fd,
     "find": _read_find,
     "folder": _read_folder,
     "git": read_git,
