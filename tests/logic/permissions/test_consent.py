@@ -81,7 +81,7 @@ def test_an_allow_never_lifts_plan(command: str) -> None:
     assert open_handed.decision == weighed("Bash", command, mode="plan").decision
 
 
-@pytest.mark.parametrize("command", ["$X", 'eval "$X"', "echo hi |", 'echo "a', "ls ;; ls", 'sh -c "$X"'])
+@pytest.mark.parametrize("command", ["$X", 'eval "$X"', "echo hi |", 'echo "a', 'sh -c "$X"'])
 def test_bypassing_does_not_look_away_where_a_denied_command_may_hide(command: str) -> None:
     assert weighed("Bash", command, mode="bypassPermissions").decision == "allow"
     assert weighed("Bash", command, mode="bypassPermissions", deny=["Bash(rm *)"]).decision == "ask"

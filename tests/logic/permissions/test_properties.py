@@ -246,8 +246,6 @@ def test_any_pattern_is_read(pattern: str, side: str) -> None:
             assert weighed(tool, args, **given).decision in STRICTNESS
 
 
-@pytest.mark.parametrize(
-    "long", ["a" * 100_000, "ls; " * 5_000, "$(" * 2_000, "cat " + "a*" * 3_000, "rm " + "$X " * 3_000]
-)
+@pytest.mark.parametrize("long", ["ls; " * 5_000, "$(" * 2_000, "cat " + "a*" * 3_000, "rm " + "$X " * 3_000])
 def test_very_long_commands_are_answered(long: str) -> None:
     assert weighed("Bash", long, allow=["Bash"], deny=["Bash(curl *)", "Read(.env)"]).decision in ("ask", "deny")

@@ -30,9 +30,9 @@ GROUNDS = st.builds(
     shell=st.sampled_from(("bash", "zsh", "sh", "fish")),
 )
 PLAIN = (
-    "env {}", "env FOO=1 {}", "sudo -u root -- {}", "timeout 5 {}", "nice -n5 {}", 
+    "env {}", "env FOO=1 {}", "sudo -u root -- {}", "timeout 5 {}", "nice -n5 {}",
     "xargs -n1 {}", "find . -exec {} \\;", "docker exec c {}",
-    "ssh h {}", 
+    "ssh h {}",
     "! {}", "( {} )", "{{ {}; }}", "if {}; then :; fi", "for i in a; do {}; done", "f() {{ {}; }}; f", "false || {}", "true\n{}",
     "echo $({})", "cat <({})", "echo ${{x:-$({})}}", "cat <<E\n$({})\nE", "[[ -n $({}) ]]", "FOO=1 {}", "> out {}", "eval {}",
 )  # fmt: skip

@@ -61,7 +61,8 @@ def read_sed(asked: Asked, effect: Effect) -> None:
     line, files = asked.line, asked.line.operands
     scripts = [value for _, kind, value in line.given if kind == "code"]
     in_place = line.has("-i", "--in-place")
-    if not scripts and not line.has("-f", "--file"):
+    effect.exact = line.has("-f", "--file")
+    if not scripts and not effect.exact:
         # BSD's -i takes a suffix of its own, often empty: then the script is the word after it.
         taken = 2 if files and files[0].value == "" and in_place else 1
         scripts, files = files[:taken], files[taken:]
@@ -83,10 +84,12 @@ def read_sed(asked: Asked, effect: Effect) -> None:
 def read_awk(asked: Asked, effect: Effect) -> None:
     line, files = asked.line, asked.line.operands
     programs = [value for _, kind, value in line.given if kind == "code"]
-    if not programs and not line.has("-f", "--file", "-E", "--exec"):
+    effect.exact = line.has("-f", "--file", "-E", "--exec")
+    if not programs and not effect.exact:
         programs, files = files[:1], files[1:]
     for program in programs:
-        if program.value is None or (not is_awk_program(program.value) and _AWK_RUNS.search(program.value)):
+        effect.exact = effect.exact or program.value is None or not is_awk_program(program.value)
+        if program.value is None or (effect.exact and _AWK_RUNS.search(program.value)):
             effect.hide("its program may run others")
         mention(program.value or "", effect, asked.site)
         for name in _AWK_WRITES.findall(program.value or ""):

@@ -22,7 +22,7 @@ LONGEST: Final = 20_000
 DEEPEST: Final = 6
 """How many scripts may lie inside of each other."""
 MOST_COMMANDS: Final = 1_000
-MOST_INNER: Final = 8
+MOST_INNER: Final = 12
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
@@ -104,8 +104,13 @@ class Finder:
         """Say what a command may do, by itself and as each program that it may run; and give the scripts in it."""
         layers, effect, scripts = list[Layer](), Effect(edits=True), list[Field]()
         pending = [seen.fields] if seen.fields else []
-        while pending and len(layers) < MOST_INNER:
+        while pending:
             fields = pending.pop(0)
+            if len(layers) >= MOST_INNER:
+                effect.hide("too many programs run each other")
+                break
+            if _layer(fields) in layers:
+                continue
             if not fields[0].value or fields[0].glob:
                 effect.hide("which program runs is not known")
                 layers.append(_layer(fields))
@@ -145,7 +150,9 @@ class Finder:
             return [Field(" ".join(field.value or "" for field in rest) if known else None, "")]
         if name not in words("text_runners"):
             return [value for option, value in pairwise(rest) if option.value == "--entrypoint"]
-        found = [Field(_OPTION.sub("", field.value or ""), field.text) for field in rest if _TEXT.search(field.value or "")]
+        found = [
+            Field(_OPTION.sub("", field.value or ""), field.text) for field in rest if _TEXT.search(field.value or "")
+        ]
         if name in ("parallel", "sem"):  # what it is given stands behind `:::`
             found.append(
                 Field(" ".join(field.value or "" for field in rest if not (field.value or ":::").startswith(":::")))

@@ -116,7 +116,7 @@ def _restores(line: Line, effect: Effect, site: Site) -> None:
 def _checks_out(line: Line, effect: Effect, site: Site) -> None:
     """Take in the files of a `checkout`. A word may be a branch: it is looked up like a wildcard, and counts when it names a file."""
     if not line.has(*_NEW_BRANCH):
-        _replace([_perhaps(field) for field in line.operands], effect, site)
+        _replace(line.operands if "--" in line.names else [_perhaps(field) for field in line.operands], effect, site)
 
 
 def _perhaps(field: Field) -> Field:

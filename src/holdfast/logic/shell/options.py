@@ -43,6 +43,7 @@ def take_apart(fields: Sequence[Field], options: str, *, stop: bool = False, sin
         field = rest.pop()
         value = field.value or ""
         if value == "--":
+            line.names.append(value)
             line.operands += reversed(rest)
             break
         if field.glob or value in ("", "-") or not value.startswith("-") or _NUMBER.fullmatch(value):

@@ -332,10 +332,9 @@ class Reader:
         if found := _CAT.match(self.text, self.at):
             lines, self.at = self._body(found.end(), found[1])
             close = _CLOSE.match(self.text, self.at)
-            if not close or (self.old_bash and _UNBALANCED.search(lines)):
-                raise Outside(
-                    "a here-document inside of $(...) has more behind it, or quotes that old versions of bash misread"
-                )
+            # inside of $(...), a line that only begins with the delimiter may end the lines for bash
+            if not close or f"\n{found[1]}" in f"\n{lines}" or (self.old_bash and _UNBALANCED.search(lines)):
+                raise Outside("the lines of a here-document inside of $(...) may end elsewhere than it seems")
             self.at = close.end()
             return lines.rstrip("\n")
         if (

@@ -3,6 +3,7 @@
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -103,7 +104,7 @@ def _by_row(words: Sequence[Word], row: Row, around: Around) -> Effect:
         return _by_flags(_given(words, row), row, around)
     if not fits:
         raise Unlisted("its arguments are not among those that are known to be harmless")
-    return Effect()
+    return Effect(tuple(touch for word in words if word.glob for touch in around.touch("list", word)))
 
 
 def _joined(words: Sequence[Word]) -> str:
@@ -139,8 +140,14 @@ def _by_flags(given: Given, row: Row, around: Around) -> Effect:
         if word.glob and later and {kind} != set(later):
             raise Unlisted(f"{word.text} may become several words")
         named = named or kind in get_args(Kind)
-        if kind in get_args(Kind) and word.value != "-":
+        if kind in get_args(Kind) and (kind, word.value) != ("read", "-"):
             touches += around.touch(kind, word, deep=deep and kind == "read")  # type: ignore[arg-type] # it is one of the four
+        elif word.glob:
+            touches += around.touch("list", word)
+    for one, other in permutations(given.operands, 2) if row.pairs else ():
+        touches += around.touch(
+            "read", Word(one.text, f"{one.value}/{posixpath.basename(other.value or '')}", one.glob or other.glob)
+        )
     if row.here and not named and (row.here == "list" or deep):
         touches += around.touch("list" if row.here == "list" else "read", HERE, deep=row.here == "deep")
     return Effect(tuple(touches), row.edits)

@@ -47,6 +47,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether no flag at all does harm, so that a wildcard may begin a word; `ending`: if it ends like `.pyc`."""
     fed: bool = False
     """Whether `xargs` may give it files."""
+    pairs: bool = False
+    """Whether of a folder and a file it reads the file of that name in the folder."""
     needs: str = ""
     """Flags of which one must be there."""
     number: bool = False
