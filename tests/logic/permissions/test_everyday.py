@@ -6,8 +6,8 @@ from holdfast.vocab.specs import Mode
 from tests.logic.permissions.desk import weighed
 
 READING: tuple[str, ...] = (
-    
-    "git status ; head -5 README.md", "cat a && echo done", "ls # list the files", "time ls", 
+
+    "git status ; head -5 README.md", "cat a && echo done", "ls # list the files", "time ls",
     "test -d build && ls build", "echo \"$(date)\"", "x=$(git rev-parse HEAD); echo $x",
     "echo \"$(git rev-parse --abbrev-ref HEAD)\"", "cd /repo && ls",
     "cd /repo && git status", "cd src && ls -la && cat main.py", "grep -rn \"TODO\" --include=\"*.py\" .",
@@ -28,7 +28,7 @@ READING: tuple[str, ...] = (
     "comm -12 a b", "nl a.txt", "tail -f log.txt", "tail -n 100 log.txt", "rg foo src", "rg -n \"def foo\" -g '*.py'",
     "rg --files", "fd -e py", "npm ls", "npm list --depth=0", "pip list", "pip show requests", "docker ps",
     "docker images", "true", "sleep 2", "seq 1 10", "printf '%s\\n' a b", "echo hello world", "echo 'a | b; c'",
-    "echo \"a && b\"", 
+    "echo \"a && b\"",
     "cat <<'EOF'\nhello $(x)\nEOF",
     "git log \\\n  --oneline \\\n  -5", "find . -name \"*.py\" \\\n  -type f", "ls -la 2>/dev/null", "ls -la 2>&1",
     "cat a 2>/dev/null ; echo \"exit $?\"", "git status 2>&1", "ls && \\\n  pwd", "! grep -q foo a.txt",
@@ -39,7 +39,7 @@ READING: tuple[str, ...] = (
     "git ls-tree -r HEAD --name-only", "git rev-list --count HEAD", "git show --stat HEAD", "git diff --cached",
     "ls | wc -l", "git status | head", "cat a | sort | uniq -c | sort -rn | head",
     "git log --oneline | grep fix | wc -l", "ps aux | grep node", "git log | cat",
-    "cat package.json | jq -r '.scripts | keys[]'", 
+    "cat package.json | jq -r '.scripts | keys[]'",
     "git diff | grep '^+' | cut -c2-",
 )  # fmt: skip
 """What only reads: free in every mode."""

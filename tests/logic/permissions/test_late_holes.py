@@ -94,7 +94,7 @@ def test_a_denied_file_is_found_wherever_the_program_opens_it(command: str) -> N
     [
         *("env -C sub cat a", "unshare cat a", "git config -f settings -l", "uv run pytest", "docker exec c cat a"),
         *("curl -b a=b http://h", "curl -b 'a=b; c=d' http://h"),
-        *("python3 - <<< 'print(1)'"),
+        "python3 - <<< 'print(1)'",
     ],
 )
 def test_what_is_no_file_and_what_is_not_denied_stays_free(command: str) -> None:
