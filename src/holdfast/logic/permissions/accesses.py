@@ -110,7 +110,11 @@ def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
         place = holds_protected(spot, case.ground)
     if place:
         return Finding(
-            touch.what, "ask", "protected", f"{spot.lexical!r} is protected ({place}): it decides what runs", "firm"
+            touch.what,
+            "ask",
+            "protected",
+            f"{spot.lexical!r} is protected ({place}): it decides what runs, or what an agent does",
+            "firm",
         )
     if spot.odd:
         return Finding(touch.what, "ask", "path", f"{touch.access.path!r} cannot be judged: {spot.odd}", "firm")
