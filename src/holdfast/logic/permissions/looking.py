@@ -9,6 +9,7 @@ from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_
 from holdfast.logic.permissions.deep import is_deep, takes_all
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
 from holdfast.logic.permissions.paths import locate, plain
+from holdfast.logic.permissions.searches import search_of
 from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.rules import Rule
 
@@ -19,13 +20,16 @@ MOST_BELOW: Final = 100
 def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
 
-    With `rules`, also the patterns that tell whether a command that goes through a whole folder would meet something that is denied.
+    Also the patterns that tell whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
     """
     found = [(access, command) for access, command in _accesses(call, ground) if access.known]
     paths = dict.fromkeys(access.path for access, _ in found if not access.glob)
     globs = dict.fromkeys(access.path for access, _ in found if access.glob)
     denied = open_book(tuple(rules), trusted=ground.trusted).deny
     below = dict[str, None]()
+    for access, command in found:
+        if (search := search_of(access, command, ground)) is not None:
+            globs[search.lookup] = None
     for access, command in found if rules else ():
         if not access.glob and is_deep(access, command):
             globs.update(_below(denied.reads, access, ground))

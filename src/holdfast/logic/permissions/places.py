@@ -54,12 +54,12 @@ def is_suspect(name: str, os: str) -> bool:
     return name in table.last or table.wild.match(name) is not None
 
 
-def glob_meets(kind: Kind, glob: str, ground: Ground) -> bool:
-    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless."""
+def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) -> bool:
+    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless where somebody looked."""
     table = _table(kind, ground.os)
     seen = _below_root(fold(glob, ground.os), workspace(ground))
     folder, _, name = seen.rpartition("/")
-    return bool(table.find(folder or "/")) if set(name) <= {"*"} else table.meets(seen)
+    return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
 
 
 def _place(kind: Kind, paths: tuple[str, ...], ground: Ground) -> str:
