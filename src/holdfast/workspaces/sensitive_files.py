@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from holdfast.logic.permissions.paths import fold
-from holdfast.logic.permissions.places import is_mixed, is_suspect, sensitive_name
+from holdfast.logic.permissions.places import is_suspect, mixed_with, sensitive_name
 from holdfast.logic.permissions.searches import NOT_TOLD, Which
 from holdfast.workspaces.git_index import tracked_names
 
@@ -20,10 +20,13 @@ LARGEST: Final = 64 * 1024
 """Bytes of a file that are searched for a credential."""
 
 _SYSTEM: Final = "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
-_CREDENTIAL: Final = re.compile(
-    rb"://[^/\s:@]*:[^/\s@]+@|(?i:_auth|auth_?token|token|passw|pwd|secret|credential|extraheader|api_?key|private key)|\0"
-)
-"""What a credential stands beside. A file with a NUL is none that anybody can read the name of a key in."""
+_WANTED: Final = {
+    "credential": re.compile(
+        rb"://[^/\s:@]*:[^/\s@]+@|(?i:_auth|token|passw|pwd|secret|credential|extraheader|key)|\0"
+    ),
+    "key": re.compile(rb"PRIVATE KEY|\0"),
+}
+"""What a credential stands beside, and how a private key begins. With a NUL a file is no text: it may be a key as bytes."""
 _IGNORE_FILES: Final = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _ENOUGH: Final = 500
 """Names between two looks at the clock."""
@@ -96,8 +99,8 @@ def _sensitive(folder: str, files: Iterable[_File]) -> Iterator[tuple[str, str]]
         parent, _, last = name.rpartition("/")
         inside = is_covered(parent)
         named = (inside or _is_suspect(last)) and _is_sensitive(base + name)
-        if named and not inside and is_mixed(fold(base + name, _SYSTEM), _SYSTEM):
-            named = _holds_credential(start + name)
+        if named and not inside and (mixed := mixed_with(fold(base + name, _SYSTEM), _SYSTEM)):
+            named = _holds(_WANTED[mixed], start + name)
         if named or (is_link and _is_sensitive(os.path.realpath(start + name))):
             yield start + name, name
 
@@ -156,10 +159,10 @@ def _is_unhidden(inner: str, patterns: list[str]) -> bool:
     return any(fnmatchcase(part, pattern) for pattern in dict.fromkeys(patterns) for part in parts)
 
 
-def _holds_credential(path: str) -> bool:
-    """Whether a file seems to hold a credential; yes when it cannot be read here."""
+def _holds(wanted: re.Pattern[bytes], path: str) -> bool:
+    """Whether a file seems to hold something; yes when it cannot be read here."""
     try:
-        return _CREDENTIAL.search(_begin_of(path, strict=True)) is not None
+        return wanted.search(_begin_of(path, strict=True)) is not None
     except OSError:
         return True
 

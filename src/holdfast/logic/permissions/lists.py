@@ -6,6 +6,9 @@ from typing import Any, Literal
 import msgspec
 
 
+Mixed = Literal["", "credential", "key"]
+
+
 class PlaceGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Names of files and folders that are on a list for one reason."""
 
@@ -16,8 +19,8 @@ class PlaceGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """They begin at the root."""
     home: tuple[str, ...] = ()
     """They hold in the person's home folder alone."""
-    mixed: bool = False
-    """Whether most such files hold nothing secret: a search of a whole folder asks only about those that do."""
+    mixed: Mixed = ""
+    """What some such files hold and most do not: a search of a whole folder asks only about those that do."""
     sealed: Literal["", "folder", "home"] = ""
     """Where the walls around programs keep them from being changed."""
 

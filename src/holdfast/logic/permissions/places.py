@@ -8,7 +8,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.logic.acts import Ground
-from holdfast.logic.permissions.lists import read_places
+from holdfast.logic.permissions.lists import Mixed, read_places
 from holdfast.logic.permissions.path_rules import name_tokens, shell_tokens
 from holdfast.logic.permissions.paths import Spot, fold, plain, within, workspace
 from holdfast.logic.permissions.wildcards import Tokens, expression, meets
@@ -38,9 +38,9 @@ def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
     return _place("sensitive", paths, ground)
 
 
-def is_mixed(path: str, os: str) -> bool:
-    """Whether a sensitive path is one of those of which most hold nothing secret."""
-    return bool(_mixed(os).match(path))
+def mixed_with(path: str, os: str) -> Mixed:
+    """What a sensitive file must hold to be counted among those of a whole folder; empty when its name is enough."""
+    return next((kind for kind, pattern in _mixed(os) if pattern.match(path)), "")
 
 
 def sensitive_name(path: str, os: str) -> str:
@@ -163,9 +163,12 @@ def _table(kind: Kind, os: str) -> _Table:
 
 
 @cache
-def _mixed(os: str) -> re.Pattern[str]:
-    names = [fold(name, os) for group in read_places("sensitive").places if group.mixed for name in group.names]
-    return re.compile(rf".*/(?:{_any(names)})$", re.DOTALL)
+def _mixed(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
+    return tuple(
+        (group.mixed, re.compile(rf".*/(?:{_any([fold(name, os) for name in group.names])})$", re.DOTALL))
+        for group in read_places("sensitive").places
+        if group.mixed
+    )
 
 
 @cache
