@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 import msgspec
 
-
 Mixed = Literal["", "credential", "key"]
 
 

@@ -49,9 +49,8 @@ def sensitive_name(path: str, os: str) -> str:
 
 
 def is_suspect(name: str, os: str) -> bool:
-    """Whether a path that ends in this name could be sensitive: asked first of the many names of a whole folder."""
-    table = _table("sensitive", os)
-    return name in table.last or table.wild.match(name) is not None
+    """Whether a path with this name in it could be sensitive: asked first of the many names of a whole folder."""
+    return _table("sensitive", os).may_have(name)
 
 
 def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) -> bool:
@@ -120,11 +119,18 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
     """Each name as its segments."""
     last: frozenset[str]
     """The last segments of the names without a wildcard."""
-    wild: re.Pattern[str]
-    """Matches the last segments of the others."""
+    begins: tuple[str, ...]
+    ends: tuple[str, ...]
+    """How the last segments of the others begin or, where they begin with a wildcard, end."""
+
+    def may_have(self, name: str) -> bool:
+        """Whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
+        return name in self.last or name.endswith(self.ends) or name.startswith(self.begins)
 
     def find(self, path: str) -> str:
         """The part of a path that is in the list."""
+        if not any(map(self.may_have, path.split("/"))):
+            return ""
         past = self.excepted.match(path)
         hit = self.pattern.match(path[past.end() :] or "/" if past else path)
         return (hit[1] or hit[2]) if hit else ""
@@ -151,14 +157,15 @@ def _table(kind: Kind, os: str) -> _Table:
     fixed = [fold(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
     own = [fold(name, os) for group in lists.places for name in group.home]
     spared = [fold(name, os) for name in lists.templates.names]
-    ends = [name.rpartition("/")[2] for name in (*listed, *fixed)]
+    last = [name.rpartition("/")[2] for name in (*listed, *fixed)]
     return _Table(
         re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", re.DOTALL),
         re.compile(rf".*/(?:{_any(spared)})(?=/|$)", re.DOTALL),
         re.compile(rf"/({_any(own)})(?=/|$)", re.DOTALL),
         tuple(tuple(name_tokens(part) for part in name.split("/")) for name in (*listed, *fixed)),
-        frozenset(end for end in ends if "*" not in end),
-        re.compile(rf"(?:{_any([end for end in ends if '*' in end])})$", re.DOTALL),
+        frozenset(name for name in last if "*" not in name),
+        tuple(name.partition("*")[0] for name in last if "*" in name[1:] and name[0] != "*"),
+        tuple(name.rpartition("*")[2] for name in last if name[0] == "*"),
     )
 
 
