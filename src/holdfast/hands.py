@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.parts import digest
-from holdfast.logic.permissions import hidden
+from holdfast.logic.permissions import Withheld, withheld
 from holdfast.logic.state import State
 from holdfast.ports import EventStore, Tool
 from holdfast.runtime.inbox import Inbox
@@ -82,8 +82,8 @@ class Hands:
             multi_edit,
             apply_patch,
             notebook_edit,
-            make_glob(self._hidden),
-            make_grep(self._hidden),
+            make_glob(self._withheld),
+            make_grep(self._withheld),
             *self._shells.tools,
             read_output(self.outputs.fetch),
             write_todos,
@@ -93,7 +93,7 @@ class Hands:
 
     def looking(self) -> tuple[Tool, ...]:
         """The tools that only look at the workspace."""
-        return read_file, make_glob(self._hidden), make_grep(self._hidden)
+        return read_file, make_glob(self._withheld), make_grep(self._withheld)
 
     def running(self) -> tuple[tuple[str, str], ...]:
         """What runs in the background: its name, and what it is."""
@@ -110,8 +110,8 @@ class Hands:
         if engine is not None:
             yield make_web_search(engine)
 
-    def _hidden(self, path: str) -> bool:
-        return hidden(path, self.rules, self.ground)
+    def _withheld(self, path: str) -> Withheld:
+        return withheld(path, self.rules, self.ground)
 
 
 def _client() -> "httpx.AsyncClient":

@@ -126,8 +126,16 @@ async def test_what_is_wrong_is_said(tree: Path, pattern: str, path: str, code: 
 
 
 async def test_files_that_may_not_be_seen_are_not_listed(tree: Path) -> None:
-    glob = make_glob(lambda path: path == str(tree / "src/app.ts"))
+    glob = make_glob(lambda path: "denied" if path == str(tree / "src/app.ts") else "")
 
     output = await glob.run({"pattern": "src/*.ts"}, RecordingContext(tree))
 
-    assert output.text == "(no matches)"
+    assert output.text == "(no matches)\n(1 file left out: a rule denies reading.)"
+
+
+async def test_names_of_sensitive_files_are_listed(tree: Path) -> None:
+    glob = make_glob(lambda path: "sensitive" if path.endswith(".env") else "")
+
+    output = await glob.run({"pattern": "*", "hidden": True}, RecordingContext(tree))
+
+    assert ".env" in output.text.split("\n")

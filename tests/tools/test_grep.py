@@ -7,6 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from holdfast.logic.permissions import Withheld
 from holdfast.ports import ToolOutput
 from holdfast.tools.names import shown_name
 from holdfast.tools.search import TOTAL_CHARS, make_grep
@@ -182,19 +183,41 @@ async def test_a_link_is_taken_to_where_it_led_when_the_call_was_judged(tree: Pa
     assert (output.failed, output.code) == (True, "changed")
 
 
-async def test_files_that_may_not_be_read_leave_no_trace(tree: Path) -> None:
-    asked: list[str] = []
+async def test_files_that_may_not_be_read_are_counted_whether_they_match_or_not(tree: Path) -> None:
+    def withholds(path: str) -> Withheld:
+        return "denied" if path.endswith("src/app.ts") else "sensitive" if path.endswith(".env") else ""
 
-    def hidden(path: str) -> bool:
-        asked.append(path)
-        return path.endswith((".env", "app.ts"))
-
-    grep = make_grep(hidden)
+    grep = make_grep(withholds)
     context = RecordingContext(tree)
     for mode in ("content", "count", "files_with_matches"):
-        text = (await grep.run({"pattern": "needle (one|two)|KEY", "hidden": True, "output_mode": mode}, context)).text
-        assert text == "(no matches)"
-    assert set(asked) == {str(tree / "src/app.ts"), str(tree / ".env")}
+        for pattern in ("needle (one|two)|KEY", "nothing of the kind"):
+            text = (await grep.run({"pattern": pattern, "hidden": True, "output_mode": mode}, context)).text
+            assert text.split("\n") == [
+                "(no matches)",
+                "(1 file left out: a rule denies reading.)",
+                "(1 file left out that may hold secrets. To search one, give it as `path`.)",
+            ]
+
+
+async def test_a_sensitive_file_that_the_call_names_is_searched(tree: Path) -> None:
+    grep = make_grep(lambda path: "sensitive" if path.endswith(".env") else "")
+
+    output = await grep.run({"pattern": "KEY", "path": ".env", "output_mode": "content"}, RecordingContext(tree))
+
+    assert output.text == ".env:1:KEY=needle"
+
+
+async def test_ae6_a_file_that_cannot_be_read_is_not_told_as_one_without_matches() -> None:
+    grep = make_grep(lambda path: "")
+    context = RecordingContext(Path("/proc/sys/vm"))
+
+    alone = await grep.run({"pattern": "x", "path": "drop_caches"}, context)
+    among = await grep.run({"pattern": "no such text", "path": "."}, context)
+
+    assert (alone.failed, alone.code) == (True, "unreadable")
+    assert "'drop_caches' could not be read: Permission denied" in alone.text
+    assert among.text.startswith("(no matches)\n(")
+    assert among.text.endswith("could not be read.)")
 
 
 @pytest.mark.parametrize(

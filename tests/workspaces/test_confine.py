@@ -6,14 +6,13 @@ import struct
 import subprocess
 import sys
 import textwrap
-import tomllib
 from pathlib import Path
 
 import pytest
 
 from holdfast.vocab.errors import UserError
 from holdfast.workspaces import seccomp
-from holdfast.workspaces.confine import PRIVATE, Scratch, above, plan
+from holdfast.workspaces.confine import Scratch, above, plan
 from holdfast.workspaces.probe import ProbeReport, confinement_for, probe
 from tests.workspaces.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
 
@@ -37,14 +36,17 @@ def test_the_deepest_place_decides(tmp_path: Path) -> None:
     assert {path: above(places, path).access for path in expected} == expected
 
 
-def test_the_walls_close_in_the_home_folder_what_the_judge_calls_sensitive() -> None:
-    lists = REPOSITORY / "src/holdfast/logic/permissions/sensitive.toml"
-    judged = tomllib.loads(lists.read_text(encoding="utf-8"))
-    elsewhere = ("Library/", "AppData/")
-    named = [name for name in judged["folders"] if not name.startswith(elsewhere)]
-    named += [name for name in judged["files"] if name.startswith(".") and not any(char in name for char in "*?[")]
+def test_the_walls_close_in_the_home_folder_what_the_judge_calls_sensitive(tmp_path: Path) -> None:
+    names = (".ssh", ".npmrc", ".config/git/credentials", ".docker/config.json", ".m2/settings.xml", ".codex", ".azure")
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    work = tmp_path / "work"
+    work.mkdir()
 
-    assert [name for name in named if not any(f"{name}/".startswith(f"{each}/") for each in PRIVATE)] == []
+    places = plan("sandboxed", [str(work)], home=str(tmp_path)).places()
+
+    assert {name: above(places, str(tmp_path / name)).access for name in names} == dict.fromkeys(names, "closed")
 
 
 @pytest.mark.parametrize(

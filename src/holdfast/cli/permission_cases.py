@@ -16,7 +16,9 @@ from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.spec import CommandHook, make_spec
 from holdfast.logic.hooks.verdict import HookVerdict, together
 from holdfast.logic.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
+from holdfast.logic.permissions.places import sensitive_name
 from holdfast.logic.permissions.removals import literal_folder
+from holdfast.logic.permissions.searches import lookup_parts
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode
@@ -265,7 +267,13 @@ def mode_of(said: RuleSet) -> Mode:
 def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
     """The ground of a call, with what its file system says about the paths of the call."""
     ground = Ground(
-        cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
+        cwd=place.cwd,
+        home=place.home,
+        roots=place.roots,
+        os=place.system,
+        shell=place.shell,
+        trusted=trusted,
+        described=not place.fixture,
     )
     if not place.fixture:
         return ground
@@ -284,6 +292,7 @@ class Fixture:
     def __init__(self, place: Place) -> None:
         self._links: dict[str, str] = {}
         self._paths: set[str] = set()
+        self._system = place.system
         for name, content in (place.fixture or {}).items():
             path = self._absolute(name, place)
             if isinstance(content, str) and content.startswith("symlink:"):
@@ -318,7 +327,13 @@ class Fixture:
         return {path: self.follow(path) for path in (*paths, *starts, *(f"{start}/_" for start in starts)) if path}
 
     def match(self, glob: str) -> tuple[str, ...]:
-        """The paths that a pattern matches, links followed."""
+        """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
+        if (parts := lookup_parts(glob)) is not None:
+            folder, which = parts
+            start = f"{folder.rstrip('/')}/"
+            below = (path for path in sorted(self._paths) if path.startswith(start))
+            seen = (path for path in below if which != "shown" or "/." not in path[len(start) - 1 :])
+            return tuple(path for path in seen if sensitive_name(path, self._system))
         pattern = re.compile(
             "/".join(_segment(part) for part in glob.split("/")).replace("(?:.*/)?/", "(?:.*/)?"), re.DOTALL
         )

@@ -11,7 +11,7 @@ from msgspec import Meta
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.names import Place, changed, find_place, shown_name
 from holdfast.tools.ripgrep import NoRipgrep, Result, only_unreadable, run_ripgrep
-from holdfast.tools.search import Hidden
+from holdfast.tools.search import Withholds, denied_note
 from holdfast.tools.shaped import shaped
 
 MOST: Final = 1000
@@ -38,8 +38,8 @@ class GlobArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     no_ignore: Annotated[bool, Meta(description="List what .gitignore and the like leave out, too.")] = False
 
 
-def make_glob(hidden: Hidden | None = None) -> Tool:
-    """Make the tool `Glob`. The files that `hidden` names are not listed."""
+def make_glob(withholds: Withholds | None = None) -> Tool:
+    """Make the tool `Glob`. Denied files are counted and not listed; sensitive ones are: a name is no secret, what is in the file is."""
 
     @shaped(GlobArguments, name="Glob", effect="pure", touches="reads", look=_look)
     async def glob(context: ToolContext, given: GlobArguments) -> ToolOutput:
@@ -55,7 +55,7 @@ def make_glob(hidden: Hidden | None = None) -> Tool:
             return ToolOutput(text=f"{given.path!r} is not a folder.", failed=True, code="not_folder")
         except OSError as exc:
             return ToolOutput(text=f"The search could not be started: {exc}", failed=True, code="not_started")
-        return await anyio.to_thread.run_sync(_report, given, place, result, hidden)
+        return await anyio.to_thread.run_sync(_report, given, place, result, withholds)
 
     return glob
 
@@ -86,16 +86,18 @@ def _arguments(given: GlobArguments, place: Place) -> list[str]:
     return ["--files", "--null", *flags, f"--glob={_below(given.pattern, place)}", "--glob=!.git", "--", "./"]
 
 
-def _report(given: GlobArguments, place: Place, result: Result, hidden: Hidden | None) -> ToolOutput:
+def _report(given: GlobArguments, place: Place, result: Result, withholds: Withholds | None) -> ToolOutput:
     if place.moved():
         return changed(given.path)
     if result.status == 2 and not result.output and not only_unreadable(result.errors):
         return ToolOutput(text=result.errors, failed=True, code="rg")
     names = result.output.split(b"\0")[:-1]
-    if hidden is not None:
-        names = [name for name in names if not hidden(os.fsdecode(_joined(place.path, name)))]
+    found = len(names)
+    if withholds is not None:
+        names = [name for name in names if withholds(os.fsdecode(_joined(place.path, name))) != "denied"]
+    notes = denied_note(found - len(names))
     if not names:
-        return ToolOutput(text="\n".join(["(no matches)", *_hint(given)]))
+        return ToolOutput(text="\n".join(["(no matches)", *notes, *_hint(given)]))
     newest = [name for _, name in heapq.nsmallest(MOST, zip(_ages(place.path, names), names, strict=True))]
     inside = os.fsencode(place.cwd.rstrip("/")) + b"/"
     shown = [shown_name(_joined(place.path, name).removeprefix(inside)) for name in newest]
@@ -105,7 +107,7 @@ def _report(given: GlobArguments, place: Place, result: Result, hidden: Hidden |
         shown.append(
             f"({len(shown)} of {len(names)} files, the newest first. Make the pattern narrower to see others.)"
         )
-    return ToolOutput(text="\n".join(shown))
+    return ToolOutput(text="\n".join([*shown, *notes]))
 
 
 def _joined(folder: str, name: bytes) -> bytes:

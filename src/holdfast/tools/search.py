@@ -1,17 +1,20 @@
 """The tool `Grep`: what ripgrep finds, in the order of the paths, within bounds."""
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Final, Literal
 
+import anyio
 import anyio.to_thread
 import msgspec
 from msgspec import Meta, Struct, field
 
+from holdfast.logic.permissions import Withheld
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.files import STREAMS
 from holdfast.tools.names import Place, changed, find_place, shown_name
-from holdfast.tools.ripgrep import NoRipgrep, Result, only_unreadable, run_ripgrep
+from holdfast.tools.ripgrep import ERRORS, NoRipgrep, Result, only_unreadable, run_ripgrep
 from holdfast.tools.shaped import shaped
 
 TOTAL_CHARS: Final = 30_000
@@ -19,8 +22,11 @@ TOTAL_CHARS: Final = 30_000
 LINE_BYTES: Final = 2000
 """Bytes of a line that are shown."""
 
-Hidden = Callable[[str], bool]
-"""Says whether a file (absolute, links followed) may not be shown to the model."""
+LISTED: Final = 50_000
+"""Names that are looked at to count what is not searched."""
+
+Withholds = Callable[[str], Withheld]
+"""Says why a file (absolute, links followed) may not be shown to the model; nothing when it may."""
 
 _Count = Annotated[int, Meta(ge=0, le=10_000)]
 _RECORD: Final = re.compile(
@@ -66,8 +72,11 @@ class GrepArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     no_ignore: Annotated[bool, Meta(description="Search what .gitignore and the like leave out, too.")] = False
 
 
-def make_grep(hidden: Hidden | None = None) -> Tool:
-    """Make the tool `Grep`. Nothing of the files that `hidden` names is shown, not even that there was something."""
+def make_grep(withholds: Withholds | None = None) -> Tool:
+    """Make the tool `Grep`. Files that `withholds` names are counted by their names alone: nothing says whether they match.
+
+    A sensitive file or folder that the call gives as its `path` is searched: that was judged as reading it.
+    """
 
     @shaped(GrepArguments, name="Grep", effect="pure", touches="reads", look=_look)
     async def grep(context: ToolContext, given: GrepArguments) -> ToolOutput:
@@ -76,14 +85,76 @@ def make_grep(hidden: Hidden | None = None) -> Tool:
         if isinstance(place, ToolOutput):
             return place
         try:
-            result = await run_ripgrep(_arguments(given, place), context.cwd)
+            result, listing = await _search(given, place, context.cwd, lists=withholds is not None)
         except NoRipgrep as exc:
             return ToolOutput(text=str(exc), failed=True, code="no_ripgrep")
         except OSError as exc:
             return ToolOutput(text=f"The search could not be started: {exc}", failed=True, code="not_started")
-        return await anyio.to_thread.run_sync(_report, given, place, result, hidden)
+        return await anyio.to_thread.run_sync(_report, given, place, result, _Left.of(place, listing, withholds))
 
     return grep
+
+
+async def _search(given: GrepArguments, place: Place, cwd: str, *, lists: bool) -> tuple[Result, bytes]:
+    """Run rg, and beside it once more for the names of all files that it looks into."""
+    names: list[bytes] = []
+
+    async def list_files() -> None:
+        flags = ["--files", "--null", *_chosen(given, place), "--", place.relative]
+        names.append((await run_ripgrep(flags, cwd)).output)
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            if lists:
+                tasks.start_soon(list_files)
+            result = await run_ripgrep(_arguments(given, place), cwd)
+    except* (NoRipgrep, OSError) as group:
+        raise group.exceptions[0] from None  # as if it had been started alone
+    return result, b"".join(names)
+
+
+class _Left(Struct, frozen=True):
+    """What is left out of a search, by what the policy says of names."""
+
+    withholds: Withholds | None = None
+    aimed: bool = False
+    """Whether the call is about a sensitive place itself."""
+    denied: int = 0
+    sensitive: int = 0
+    more: bool = False
+    """Whether there are more files than were counted."""
+
+    @staticmethod
+    def of(place: Place, listing: bytes, withholds: Withholds | None) -> "_Left":
+        if withholds is None:
+            return _Left()
+        names = listing.split(b"\0", LISTED + 1)
+        why = [withholds(_absolute(name, place)) for name in names[:-1][:LISTED]]
+        aimed = withholds(place.path) == "sensitive"
+        return _Left(withholds, aimed, why.count("denied"), why.count("sensitive"), len(names) > LISTED + 1)
+
+    def hides(self, path: str) -> bool:
+        """Whether nothing of a file is shown."""
+        if self.withholds is None:
+            return False
+        why = self.withholds(path)
+        return why == "denied" or (why == "sensitive" and not self.aimed)
+
+    def notes(self) -> list[str]:
+        """Say what was left out."""
+        least = "at least " if self.more else ""
+        count = 0 if self.aimed else self.sensitive
+        words = f"({least}{_files_word(count)} left out that may hold secrets. To search one, give it as `path`.)"
+        return [*denied_note(self.denied, least), *([words] if count else [])]
+
+
+def denied_note(count: int, least: str = "") -> list[str]:
+    """Say how many files a rule keeps from a search."""
+    return [f"({least}{_files_word(count)} left out: a rule denies reading.)"] if count else []
+
+
+def _files_word(count: int) -> str:
+    return f"{count} file{'s' * (count != 1)}"
 
 
 def _look(given: GrepArguments) -> str:
@@ -104,13 +175,18 @@ def _arguments(given: GrepArguments, place: Place) -> list[str]:
     else:
         flags.append("--files-with-matches" if given.output_mode == "files_with_matches" else "--count")
     flags += ["--ignore-case"] * given.ignore_case + ["--multiline", "--multiline-dotall"] * given.multiline
-    flags += ["--hidden"] * given.hidden + ["--no-ignore"] * given.no_ignore
+    return [*flags, *_chosen(given, place), f"--regexp={given.pattern}", "--", place.relative]
+
+
+def _chosen(given: GrepArguments, place: Place) -> list[str]:
+    """The flags that say which files are looked into."""
+    flags = ["--hidden"] * given.hidden + ["--no-ignore"] * given.no_ignore
     flags += [f"--type={given.type}"] if given.type else []
     flags += [f"--glob={_seen_from_cwd(given.glob, place)}"] if given.glob else []
     if given.glob or given.hidden:
         flags.append("--glob=!.git")
     flags += [f"--glob=!{name}" for name in STREAMS] if place.kernel else []
-    return [*flags, f"--regexp={given.pattern}", "--", place.relative]
+    return flags
 
 
 def _context(given: GrepArguments) -> tuple[tuple[str, int], ...]:
@@ -136,19 +212,21 @@ def _literal(path: str) -> str:
     return re.sub(r"([*?\[\]{}\\!])", r"\\\1", path)
 
 
-def _report(given: GrepArguments, place: Place, result: Result, hidden: Hidden | None) -> ToolOutput:
+def _report(given: GrepArguments, place: Place, result: Result, left: _Left) -> ToolOutput:
     if place.moved():
         return changed(given.path)
     if result.status == 2 and not result.output and not only_unreadable(result.errors):
         return ToolOutput(text=result.errors, failed=True, code="rg")
+    if result.status == 2 and not result.output and os.path.isfile(place.path):
+        why = result.errors.rpartition(": ")[2]
+        return ToolOutput(text=f"{given.path!r} could not be read: {why}.", failed=True, code="unreadable")
     files = sorted(_files(given, result.output), key=lambda file: file.path.split(b"/"))
-    if hidden is not None:
-        files = [file for file in files if not hidden(_absolute(file.path, place))]
-    notes = []
+    files = [file for file in files if not left.hides(_absolute(file.path, place))]
+    notes = left.notes()
     if result.cut:
         notes.append("(There is far more than this; the search was stopped. Make the pattern, path or glob narrower.)")
-    if result.errors and hidden is None:
-        notes.append(f"({result.errors})")
+    if result.errors:
+        notes.append(_unread(result.errors) if left.withholds is not None else f"({result.errors})")
     if not files:
         return ToolOutput(text="\n".join(["(no matches)", *notes, *_hint(given)]))
     between = [_GAP] if given.output_mode == "content" and any(count for _, count in _context(given)) else []
@@ -231,6 +309,12 @@ def _shown(given: GrepArguments, line: _Line) -> str:
     number = found["number"].decode() + sign if given.numbers else ""
     text = found["text"].removesuffix(b"\r").decode("utf-8", "replace")
     return f"{name}{sign}{number}{text}"
+
+
+def _unread(errors: str) -> str:
+    """How many files rg could not read, without their names: some may be denied."""
+    many = len(errors) > ERRORS * 3 // 4  # what rg complains about is cut off somewhere behind that
+    return f"({'At least ' * many}{_files_word(len(errors.splitlines()))} or folders could not be read.)"
 
 
 def _absolute(path: bytes, place: Place) -> str:

@@ -14,10 +14,12 @@ import sys
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Final, Literal
 
 from msgspec import Struct
 
+from holdfast.logic.permissions.lists import read_places
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import FsScope
 
@@ -172,24 +174,6 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-PRIVATE: Final = _names(
-    """
-.ssh .aws .azure .gnupg .kube .docker/config.json .config/gcloud .config/gh .config/hub .config/op .oci .huggingface .config/doctl
-.config/rclone .s3cfg .boto .databrickscfg .netrc .pgpass .my.cnf .git-credentials .config/git/credentials .pypirc .vault-token
-.config/github-copilot .cargo/credentials .cargo/credentials.toml .gem/credentials .composer/auth.json .cache/huggingface/token
-.password-store .local/share/keyrings .local/share/kwalletd .config/1Password .config/Bitwarden .config/KeePassXC .mozilla .thunderbird
-.config/google-chrome .config/chromium .config/BraveSoftware .config/microsoft-edge .config/vivaldi .config/opera .cache/mozilla
-.cache/google-chrome .cache/chromium snap/firefox snap/chromium .var/app/org.mozilla.firefox .var/app/com.google.Chrome .config/Signal
-.config/Slack .bash_history .zsh_history .histfile .history .sh_history .local/share/fish/fish_history .python_history .node_repl_history
-.psql_history .mysql_history .sqlite_history .rediscli_history .lesshst .viminfo .claude.json .claude/.credentials.json
-.gemini/oauth_creds.json .local/share/opencode/auth.json .config/Code/User/globalStorage .electrum .bitcoin .ethereum .config/holdfast
-.local/share/holdfast .codex .npmrc .npmrc.token .terraform.d .terraformrc .config/sops .config/age .config/anthropic .config/openai .env
-.Xauthority .ICEauthority .mylogin.cnf .m2/settings.xml .m2/settings-security.xml .gradle/gradle.properties .pulumi .local/share/atuin
-.bluemix .dockercfg .htpasswd .msmtprc .smbcredentials .gitlab-token .credentials.json .irb_history .mongorc.js .dbshell .wget-hsts
-.bash_sessions .zsh_sessions
-"""
-)
-"""Places below a person's home that no confined program reads."""
 CACHES: Final = _names(
     """
 .cache .npm .cargo/registry .cargo/git go/pkg .local/share/pnpm .pnpm-store .yarn/berry/cache .m2/repository .gradle/caches
@@ -197,25 +181,33 @@ CACHES: Final = _names(
 """
 )
 """Places below a person's home that package managers write; open in the scope `project`."""
-_SYSTEM: Final = _names(
-    """
-/etc/shadow /etc/gshadow /etc/shadow- /etc/gshadow- /etc/sudoers /etc/krb5.keytab /etc/ssl/private /run/secrets /var/lib/docker
-/var/lib/containerd /var/lib/kubelet /var/spool/cron /etc/kubernetes /etc/sudoers.d /etc/wireguard /etc/NetworkManager/system-connections
-/var/run/secrets
-"""
-)
 _SHOWN: Final = ("/home/linuxbrew", sys.prefix, sys.base_prefix)
 """Programs that live among people's homes or in temporary folders, the interpreter that runs this one first of all."""
 _HOMES: Final = ("/home", "/root", "/Users", "/var/home")
 
 
+@cache
+def private_places() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name what no confined program reads: below a person's home, and from the root. It is what the policy calls sensitive.
+
+    Names with a wildcard may be anywhere in the home, which is not gone through. The memory of programs has walls of its own.
+    """
+    groups = read_places("sensitive").places
+    at_home = (name for group in groups for name in (*group.names, *group.home))
+    fixed = (path for group in groups for path in group.absolute)
+    return (
+        tuple(name for name in at_home if "*" not in name and not name.startswith(".git/")),
+        tuple(path for path in fixed if not path.startswith(("/proc/", "/dev/"))),
+    )
+
+
 def _closed(home: str) -> set[str]:
     """The closed places that there are, and that the person could read."""
     own = _real(home)
-    found = [os.path.join(home, name) for name in PRIVATE]
-    found += [*_SYSTEM, *(each for each in _HOMES if _real(each) != own)]
-    if keys := glob.glob("/etc/ssh/ssh_host_*_key"):
-        found += keys
+    at_home, fixed = private_places()
+    found = [os.path.join(home, name) for name in at_home]
+    found += [path for each in fixed for path in (glob.glob(each) if "*" in each else (each,))]
+    found += [each for each in _HOMES if _real(each) != own]
     return {real for path in found if (real := _real(path)) and real != "/" and _reachable(real)}
 
 

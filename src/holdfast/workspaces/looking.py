@@ -7,6 +7,9 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from holdfast.logic.permissions.searches import lookup_parts
+from holdfast.workspaces.sensitive_files import find_sensitive
+
 NOWHERE: Final = ""
 """Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
 
@@ -39,12 +42,15 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
     A pattern that matches nothing stays as it is, as in a shell. One that would match too much, take too long or mean different
     things to different shells is left out: it may match anything. Brackets count as any one character, and `**` reaches any
-    depth: rather too much than too little.
+    depth: rather too much than too little. Patterns of `searches.py` find the sensitive files below a folder.
     """
     walk = _Walk()
     until = time.monotonic() + SECONDS
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
+        if (parts := lookup_parts(pattern)) is not None:
+            found[pattern] = find_sensitive(*parts, until)
+            continue
         if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
             continue
         try:

@@ -7,36 +7,18 @@ import os
 import stat
 import weakref
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 
+from holdfast.logic.permissions.lists import read_places
 from holdfast.workspaces.confine import Access, Walls, inside
 from holdfast.workspaces.project import project_root
 
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-SEALED: Final = _names(
-    """
-.git/hooks .git/config.worktree .git/info/attributes .git/modules/*/hooks .git/modules/*/config .github/workflows .holdfast .claude .codex
-.gemini .cursor .mcp.json .vscode .idea .zed .devcontainer .envrc .husky
-"""
-)
-"""What other programs obey when they open the folder: commands may read it and not change it."""
-SEALED_STRICTLY: Final = (".git/config",)
+_STRICTLY: Final = (".git/config",)
 """What is sealed in `sandboxed` besides; in `project`, people add remotes and follow branches."""
-SEALED_AT_HOME: Final = _names(
-    """
-.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile .zlogin .zlogout .kshrc .inputrc .xprofile
-.xinitrc .xsessionrc .gitconfig .config/git .config/fish .config/autostart .config/systemd .config/environment.d .config/nvim .vimrc .vim
-.emacs .emacs.d .tmux.conf .screenrc .npmrc .cargo/config.toml .pam_environment .local/bin bin .crontab .config/direnv
-"""
-)
-"""What a person's own programs obey, when the home folder itself is worked in."""
 _OPEN: Final = (".claude/worktrees", ".git/worktrees")
 _OWN: Final = (".holdfast", ".claude")
 """Folders whose settings Holdfast itself obeys: an empty one holds the place, so that none can be made from inside."""
@@ -44,7 +26,17 @@ _GITS: Final = (".git/config.worktree", ".git/info/attributes")
 """Files that steer git beside its configuration: where that is sealed, an empty one that nobody may write holds the place."""
 _LEVELS, _FOLDERS, _MOST = 3, 2000, 300
 """How far below a working folder, in how many folders, and how many sealed places are looked for: each is a mount at each command."""
-_PASSED: Final = frozenset((".git", "node_modules", *(name for name in SEALED if "/" not in name)))
+
+
+@cache
+def sealed_places(where: Literal["folder", "home"]) -> tuple[str, ...]:
+    """Name what other programs obey when they open a folder, and a person's own programs in the home: it may be read and not changed."""
+    return tuple(
+        name
+        for group in read_places("protected").places
+        if group.sealed == where
+        for name in (*group.names, *group.home)
+    )
 
 
 class Seal(Struct, frozen=True):
@@ -91,11 +83,11 @@ def _seals(walls: Walls) -> Iterator[Seal]:
     """The sealed places and, so that nobody renames a folder above one, each folder on the way."""
     found: dict[str, Access] = {}
     closed = [place.path for place in walls.places() if place.access == "closed"]
-    names = SEALED if walls.network else (*SEALED, *SEALED_STRICTLY)
+    names = sealed_places("folder") + (() if walls.network else _STRICTLY)
     for root in (*walls.roots, *walls.caches):
         inner = list(itertools.islice(_sealed(root, names), _MOST)) if root in walls.roots else []
         if root in walls.roots and (walls.home == root or inside(walls.home, root)):
-            inner += [os.path.join(walls.home, name) for name in SEALED_AT_HOME]
+            inner += [os.path.join(walls.home, name) for name in sealed_places("home")]
         inner = [path for path in inner if _plain(root, path)]
         hidden = [path for path in closed if inside(path, root)]
         for path in (*inner, *hidden):
@@ -127,13 +119,14 @@ def _sealed(root: str, names: Iterable[str]) -> Iterator[str]:
 def _folders(root: str) -> Iterator[tuple[str, frozenset[str]]]:
     """A folder and those not far below, the nearest first, with the names in each."""
     level, left = [root], _FOLDERS
+    passed = {".git", "node_modules", *(name for name in sealed_places("folder") if "/" not in name)}
     for _ in range(_LEVELS + 1):
         below: list[str] = []
         for folder in level[:left]:
             with contextlib.suppress(OSError), os.scandir(folder) as found:
                 entries = list(found)
                 below += [
-                    each.path for each in entries if each.name not in _PASSED and each.is_dir(follow_symlinks=False)
+                    each.path for each in entries if each.name not in passed and each.is_dir(follow_symlinks=False)
                 ]
                 yield folder, frozenset(each.name for each in entries)
         left = max(0, left - len(level))

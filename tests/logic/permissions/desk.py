@@ -81,7 +81,7 @@ def weighed(
     spec = spec_of(tool) if isinstance(tool, str) else tool
     call = Call(spec, arguments(spec.name, args))
     held = rules(allow=allow, ask=ask, deny=deny, source=source, root=root)
-    ground = Ground(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted)
+    ground = Ground(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted, described=files is None)
     if files is not None:
         there = Fixture(Place(cwd=cwd, home=home, os=os, fixture=dict(files)))
         paths, globs = paths_of(call, ground, held)

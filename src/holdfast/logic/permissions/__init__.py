@@ -2,7 +2,7 @@
 
 from holdfast.logic.permissions.calls import Call, spec_of
 from holdfast.logic.permissions.grants import fingerprint, rules_digest
-from holdfast.logic.permissions.looking import hidden, paths_of
+from holdfast.logic.permissions.looking import Withheld, hidden, paths_of, withheld
 from holdfast.logic.permissions.rule_about import rule_about
 from holdfast.logic.permissions.verdict import Part, Reason, Verdict
 from holdfast.logic.permissions.weigh import weigh
@@ -12,6 +12,7 @@ __all__ = [
     "Part",
     "Reason",
     "Verdict",
+    "Withheld",
     "fingerprint",
     "hidden",
     "paths_of",
@@ -19,4 +20,5 @@ __all__ = [
     "rules_digest",
     "spec_of",
     "weigh",
+    "withheld",
 ]

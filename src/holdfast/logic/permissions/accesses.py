@@ -21,12 +21,15 @@ from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, l
 from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot, plain
 from holdfast.logic.permissions.places import critical, device, glob_meets, holds_protected, protected, sensitive
 from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by, may_pick
+from holdfast.logic.permissions.searches import read_by, search_of
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
 from holdfast.vocab.rules import Rule
 
 _DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
 _CHANGES: Final = ("write", "remove")
 _WILD: Final = frozenset("*?[")
+_SHOWN: Final = 3
+"""Sensitive files that a sentence names."""
 _PARTED: Final = re.compile(r"[\s'\"\\]")
 """What `xargs` parts names at, or takes out of them."""
 
@@ -103,20 +106,22 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
 def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     if taken := _takes_denied(case, touch, spot):
         return taken
-    if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
-        return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
     place = protected(spot, case.ground) if touch.changes else ""
     if not place and touch.access.kind == "write" and carries(touch.command):
         place = holds_protected(spot, case.ground)
     if place:
         return Finding(
-            touch.what, "ask", "protected", f"{spot.lexical!r} is protected ({place}): it decides what runs", "firm"
+            touch.what,
+            "ask",
+            "protected",
+            f"{spot.lexical!r} is protected ({place}): it decides what runs, or what an agent does",
+            "firm",
         )
+    if touch.access.kind != "list" and (place := sensitive(spot.all, case.ground)) and not _named(case, touch, spot):
+        return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
     if spot.odd:
         return Finding(touch.what, "ask", "path", f"{touch.access.path!r} cannot be judged: {spot.odd}", "firm")
-    if hit := _reaches_denied(case, touch, spot):
-        return hit
-    return None
+    return _reaches_denied(case, touch, spot) or _reaches_sensitive(case, touch)
 
 
 def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
@@ -191,11 +196,12 @@ def _expanded(case: Case, touch: Touch) -> Finding:
     if access.split and any(_PARTED.search(path) for path in found):
         detail = f"{access.written!r} stands for a name with blanks, which would be taken for several"
         return Finding(touch.what, "ask", "path", detail, "soft")
+    met = [hit] if (hit := _reaches_sensitive(case, touch)) else []
     if found:
-        return strictest([_placed(case, touch, case.locate(path)) for path in found])
+        return strictest([*(_placed(case, touch, case.locate(path)) for path in found), *met])
     if _WILD.isdisjoint(access.path) and access.path in case.ground.globs:
         return _allow(touch, "path", f"there is no file {access.written!r}")
-    return _could_match(case, touch)
+    return strictest([_could_match(case, touch), *met])
 
 
 def _could_match(case: Case, touch: Touch) -> Finding:
@@ -211,7 +217,8 @@ def _could_be(case: Case, touch: Touch, path: str) -> Finding | None:
             if rule.pattern is not None and path_pattern(rule, case.ground).may_cover(path):
                 detail = f"{touch.access.written!r} could stand for a file that the rule {str(rule)!r} {name}"
                 return Finding(touch.what, "ask", "rule", detail, "hard")
-    if touch.access.kind != "list" and glob_meets("sensitive", path, case.ground):
+    looked = case.ground.described or touch.access.path in case.ground.globs
+    if touch.access.kind != "list" and glob_meets("sensitive", path, case.ground, looked=looked):
         return Finding(
             touch.what, "ask", "sensitive", f"{touch.access.written!r} could stand for a file with secrets", "firm"
         )
@@ -244,6 +251,26 @@ def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
             detail = f"it goes through {spot.lexical!r}, where the rule {str(rule)!r} denies something{known}"
             return Finding(touch.what, "ask", "rule", detail, "hard")
     return None
+
+
+def _reaches_sensitive(case: Case, touch: Touch) -> Finding | None:
+    """A command that reads all of a folder in which something sensitive is; the search tools leave that out by themselves."""
+    search = search_of(touch.access, touch.command, case.ground)
+    found = read_by(search, case.ground) if search is not None else ()
+    if found is None:
+        detail = f"{touch.access.written!r} holds more than could be looked through for files with secrets"
+        return Finding(touch.what, "ask", "sensitive", detail, "firm")
+    kept = [path for path in found if _is_kept(case, touch, case.locate(path))]
+    if not kept:
+        return None
+    more = f" and {len(kept) - _SHOWN} more" if len(kept) > _SHOWN else ""
+    detail = f"it would read {', '.join(map(repr, kept[:_SHOWN]))}{more}, which may hold secrets"
+    return Finding(touch.what, "ask", "sensitive", detail, "firm")
+
+
+def _is_kept(case: Case, touch: Touch, spot: Spot) -> bool:
+    """Whether no rule of the person names a file that was found. A link that leads to a sensitive one is named by none."""
+    return not (sensitive(spot.all, case.ground) and _named(case, touch, spot))
 
 
 def _takes_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:

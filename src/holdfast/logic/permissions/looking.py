@@ -1,14 +1,16 @@
 """What must be looked at before a call can be weighed, and what the search tools must not show."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal
 
 from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
 from holdfast.logic.permissions.deep import is_deep, takes_all
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
-from holdfast.logic.permissions.paths import locate, plain
+from holdfast.logic.permissions.paths import fold, locate, plain
+from holdfast.logic.permissions.places import is_suspect, sensitive
+from holdfast.logic.permissions.searches import search_of
 from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.rules import Rule
 
@@ -19,13 +21,16 @@ MOST_BELOW: Final = 100
 def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
 
-    With `rules`, also the patterns that tell whether a command that goes through a whole folder would meet something that is denied.
+    Also the patterns that tell whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
     """
     found = [(access, command) for access, command in _accesses(call, ground) if access.known]
     paths = dict.fromkeys(access.path for access, _ in found if not access.glob)
     globs = dict.fromkeys(access.path for access, _ in found if access.glob)
     denied = open_book(tuple(rules), trusted=ground.trusted).deny
     below = dict[str, None]()
+    for access, command in found:
+        if (search := search_of(access, command, ground)) is not None:
+            globs[search.lookup] = None
     for access, command in found if rules else ():
         if not access.glob and is_deep(access, command):
             globs.update(_below(denied.reads, access, ground))
@@ -44,6 +49,21 @@ def _below(rules: Sequence[Rule], access: Access, ground: Ground) -> dict[str, N
 def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:
     """Whether a file may not be read by any tool: the search tools leave it out of what they find. `path` is absolute."""
     return forbids(open_book(tuple(rules), trusted=ground.trusted).deny.reads, locate(path, ground), ground) is not None
+
+
+Withheld = Literal["", "denied", "sensitive"]
+"""Why the search tools leave a file out of what they show."""
+
+
+def withheld(path: str, rules: Sequence[Rule], ground: Ground) -> Withheld:
+    """Say why a search may not show what is in a file that it does not name; `path` is absolute, links followed."""
+    denied = open_book(tuple(rules), trusted=ground.trusted).deny.reads
+    if not denied and not any(is_suspect(name, ground.os) for name in fold(path, ground.os).split("/")):
+        return ""
+    spot = locate(path, ground)
+    if forbids(denied, spot, ground) is not None:
+        return "denied"
+    return "sensitive" if sensitive(spot.all, ground) else ""
 
 
 def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]:

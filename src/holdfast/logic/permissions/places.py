@@ -8,7 +8,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.logic.acts import Ground
-from holdfast.logic.permissions.lists import read_lists
+from holdfast.logic.permissions.lists import Mixed, read_places
 from holdfast.logic.permissions.path_rules import name_tokens, shell_tokens
 from holdfast.logic.permissions.paths import Spot, fold, plain, within, workspace
 from holdfast.logic.permissions.wildcards import Tokens, expression, meets
@@ -19,6 +19,7 @@ _SYSTEM: Final = frozenset(
 """Folders of the root whose own folders are as dear as they are."""
 _DEVICE: Final = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|md|dm-|mapper|mem|kmem|port|rdisk)")
 _DRIVE_ROOT: Final = re.compile(r"[a-z]:(/[^/]*)?")
+Kind = Literal["protected", "sensitive"]
 
 
 def protected(spot: Spot, ground: Ground) -> str:
@@ -37,22 +38,43 @@ def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
     return _place("sensitive", paths, ground)
 
 
-def glob_meets(kind: Literal["protected", "sensitive"], glob: str, ground: Ground) -> bool:
-    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless."""
+def mixed_with(path: str, os: str) -> Mixed:
+    """What a sensitive file must hold to be counted among those of a whole folder; empty when its name is enough."""
+    return next((kind for kind, pattern in _mixed(os) if pattern.match(path)), "")
+
+
+def sensitive_name(path: str, os: str) -> str:
+    """The sensitive place that an absolute path lies in, wherever the workspace is; empty when none."""
+    return _table("sensitive", os).find(path)
+
+
+def is_suspect(name: str, os: str) -> bool:
+    """Whether a path with this name in it could be sensitive: asked first of the many names of a whole folder."""
+    return _table("sensitive", os).may_have(name)
+
+
+def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) -> bool:
+    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless where somebody looked."""
     table = _table(kind, ground.os)
     seen = _below_root(fold(glob, ground.os), workspace(ground))
     folder, _, name = seen.rpartition("/")
-    return bool(table.find(folder or "/")) if set(name) <= {"*"} else table.meets(seen)
+    return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
 
 
-def _place(kind: str, paths: tuple[str, ...], ground: Ground) -> str:
-    return _found(kind, paths, workspace(ground), ground.os)
+def _place(kind: Kind, paths: tuple[str, ...], ground: Ground) -> str:
+    return _found(kind, paths, workspace(ground), ground.home, ground.os)
 
 
 @lru_cache(maxsize=4096)
-def _found(kind: str, paths: tuple[str, ...], roots: tuple[str, ...], os: str) -> str:
+def _found(kind: Kind, paths: tuple[str, ...], roots: tuple[str, ...], home: str, os: str) -> str:
     table = _table(kind, os)
-    return next((found for path in paths if (found := table.find(_below_root(path, roots)))), "")
+    at_home = plain(home, os) if home else ""
+    for path in paths:
+        if found := table.find(_below_root(path, roots)):
+            return found
+        if at_home and within(path, (at_home,)) and (own := table.home.match(path, len(at_home))):
+            return own[1]
+    return ""
 
 
 def _below_root(path: str, roots: tuple[str, ...]) -> str:
@@ -91,11 +113,24 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
     pattern: re.Pattern[str]
     excepted: re.Pattern[str]
     """Matches up to and with an excepted name; what follows is looked at for itself."""
+    home: re.Pattern[str]
+    """Matches what follows the home folder."""
     names: tuple[tuple[Tokens, ...], ...]
     """Each name as its segments."""
+    last: frozenset[str]
+    """The last segments of the names without a wildcard."""
+    begins: tuple[str, ...]
+    ends: tuple[str, ...]
+    """How the last segments of the others begin or, where they begin with a wildcard, end."""
+
+    def may_have(self, name: str) -> bool:
+        """Whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
+        return name in self.last or name.endswith(self.ends) or name.startswith(self.begins)
 
     def find(self, path: str) -> str:
         """The part of a path that is in the list."""
+        if not any(map(self.may_have, path.split("/"))):
+            return ""
         past = self.excepted.match(path)
         hit = self.pattern.match(path[past.end() :] or "/" if past else path)
         return (hit[1] or hit[2]) if hit else ""
@@ -116,22 +151,36 @@ def _met(table: _Table, glob: str) -> bool:
 
 
 @cache
-def _table(kind: str, os: str) -> _Table:
-    lists = read_lists(kind)
-    listed = [fold(name, os) for name in (*lists["folders"], *lists["files"])]
-    fixed = [fold(name.lstrip("/"), os) for name in lists.get("absolute", ())]
-    spared = [fold(name, os) for name in lists["excepted"]]
+def _table(kind: Kind, os: str) -> _Table:
+    lists = read_places(kind)
+    listed = [fold(name, os) for group in lists.places for name in group.names]
+    fixed = [fold(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
+    own = [fold(name, os) for group in lists.places for name in group.home]
+    spared = [fold(name, os) for name in lists.templates.names]
+    last = [name.rpartition("/")[2] for name in (*listed, *fixed)]
     return _Table(
         re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", re.DOTALL),
         re.compile(rf".*/(?:{_any(spared)})(?=/|$)", re.DOTALL),
+        re.compile(rf"/({_any(own)})(?=/|$)", re.DOTALL),
         tuple(tuple(name_tokens(part) for part in name.split("/")) for name in (*listed, *fixed)),
+        frozenset(name for name in last if "*" not in name),
+        tuple(name.partition("*")[0] for name in last if "*" in name[1:] and name[0] != "*"),
+        tuple(name.rpartition("*")[2] for name in last if name[0] == "*"),
+    )
+
+
+@cache
+def _mixed(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
+    return tuple(
+        (group.mixed, re.compile(rf".*/(?:{_any([fold(name, os) for name in group.names])})$", re.DOTALL))
+        for group in read_places("sensitive").places
+        if group.mixed
     )
 
 
 @cache
 def _holders(os: str) -> tuple[tuple[str, str], ...]:
-    lists = read_lists("protected")
-    names = [fold(name, os) for name in (*lists["folders"], *lists["files"]) if "/" in name]
+    names = [fold(name, os) for group in read_places("protected").places for name in group.names if "/" in name]
     return tuple((name.rpartition("/")[0], name) for name in names)
 
 

@@ -2,11 +2,13 @@
 
 from collections.abc import Iterable
 
-from holdfast.logic.acts import Access, Script
+from holdfast.logic.acts import Access, Command, Script
 from holdfast.logic.permissions.calls import file_accesses
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.paths import FREE_TO_READ
-from holdfast.logic.permissions.places import sensitive
+from holdfast.logic.permissions.places import glob_meets, sensitive
+from holdfast.logic.permissions.searches import read_by, search_of
+from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.specs import Taint
 
 
@@ -25,13 +27,14 @@ def brought(case: Case, script: Script | None) -> frozenset[Taint]:
     if script is not None:
         if any(command.network for command in script.commands):
             found |= {"untrusted", "outside"}
-        found |= _touched(case, (access for command in script.commands for access in command.accesses))
+        for command in script.commands:
+            found |= _touched(case, (*command.accesses, *unnamed(command, case.ground)), command)
     elif kind in ("read", "edit", "patch", "search"):
-        found |= _touched(case, file_accesses(case.call, case.form, case.ground) or ())
+        found |= _touched(case, file_accesses(case.call, case.form, case.ground) or (), None)
     return frozenset(found)
 
 
-def _touched(case: Case, accesses: Iterable[Access]) -> set[Taint]:
+def _touched(case: Case, accesses: Iterable[Access], command: Command | None) -> set[Taint]:
     found: set[Taint] = set()
     for access in accesses:
         if not access.known:
@@ -40,6 +43,17 @@ def _touched(case: Case, accesses: Iterable[Access]) -> set[Taint]:
         changes = access.kind in ("write", "remove")
         if changes and not spot.inside and spot.lexical not in FREE_TO_READ:
             found.add("outside")
-        if access.kind == "read" and sensitive(spot.all, case.ground):
+        if access.kind == "read" and (sensitive(spot.all, case.ground) or _shows_sensitive(case, access, command)):
             found.add("private")
     return found
+
+
+def _shows_sensitive(case: Case, access: Access, command: Command | None) -> bool:
+    """Whether a command reads something sensitive that it does not name, or may."""
+    search = search_of(access, command, case.ground)
+    below = read_by(search, case.ground) if search is not None else ()
+    named = case.ground.globs.get(access.path) if access.glob else ()
+    if below is None or below or any(sensitive(case.locate(path).all, case.ground) for path in named or ()):
+        return True
+    looked = case.ground.described or named is not None
+    return access.glob and not named and glob_meets("sensitive", access.path, case.ground, looked=looked)

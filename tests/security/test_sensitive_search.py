@@ -1,0 +1,252 @@
+"""Secrets are not read by searching: SEC-H3, L3, L9, L16, AE6."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast import Answer, Question, Rule
+from holdfast.vocab.events import CallJudged, ToolFinished
+from holdfast.vocab.messages import text_of
+from tests.contracts.kit import Reply, call, talk
+
+KEY = "SECRETDATA"
+PEM = f"-----BEGIN PRIVATE KEY-----\nK={KEY}\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with secrets that are tracked, ignored and in a folder of their own; `src` has none."""
+    root, home = tmp_path / "repo", tmp_path / "home"
+    monkeypatch.setenv("HOME", str(home))
+    files = {
+        ".env": f"K={KEY}\n",
+        ".env.example": "K=fill-me-in\n",
+        ".npmrc": "registry=https://registry.test\n",
+        "certs/server.pem": PEM,
+        "certs/public.pem": "-----BEGIN CERTIFICATE-----\n",
+        "src/a.py": "K = 1\n",
+        "deploy/prod.env": f"K={KEY}\n",
+        ".gitignore": ".env\n",
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    home.mkdir()
+    for words in (("init", "-q"), ("add", ".gitignore", "src", "certs")):
+        subprocess.run(["git", *words], cwd=root, check=True, env={**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null"})
+    return root
+
+
+def bash(command: str) -> Reply:
+    return call("Bash", command=command)
+
+
+async def done(root: Path, *replies: Reply, **options: Any) -> tuple[list[CallJudged], list[str]]:
+    """What was judged, and what the model was told."""
+    async with talk(*replies, "Done.", cwd=root, fs_scope="full", **options) as session:
+        await session.run("Go.")
+        events = [record.event for record in await session.events()]
+    texts = [text_of(event.content) for event in events if isinstance(event, ToolFinished)]
+    return [event for event in events if isinstance(event, CallJudged)], texts
+
+
+async def verdicts(root: Path, commands: Sequence[str], **options: Any) -> dict[str, tuple[str, bool]]:
+    """Each command, what was said of it, and whether it would bring private data."""
+    asked: list[Question] = []
+
+    async def refuse(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=False)
+
+    judged, texts = await done(root, *map(bash, commands), asker=refuse, **options)
+    assert not [text for text in texts if KEY in text]
+    return {command: (each.decision, "private" in each.taints) for command, each in zip(commands, judged, strict=True)}
+
+
+@pytest.mark.contract("RV-28")
+@pytest.mark.parametrize(
+    "args",
+    [
+        {"pattern": "K", "hidden": True, "no_ignore": True},
+        {"pattern": "K", "glob": ".env"},
+        {"pattern": "K", "glob": "**/*.{env,pem}", "hidden": True, "no_ignore": True},
+        {"pattern": "K", "path": "certs"},
+    ],
+)
+@pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits", "bypassPermissions"])
+async def test_sec_h3_grep_does_not_show_sensitive_files(repository: Path, args: dict[str, object], mode: str) -> None:
+    judged, texts = await done(repository, call("Grep", output_mode="content", **args), permission_mode=mode)
+
+    assert KEY not in texts[0]
+    assert "left out that may hold secrets. To search one, give it as `path`.)" in texts[0]
+    assert judged[0].taints == ()
+
+
+async def test_sec_h3_whether_a_sensitive_file_matches_is_not_told(repository: Path) -> None:
+    for mode in ("content", "files_with_matches", "count"):
+        search = {"hidden": True, "no_ignore": True, "output_mode": mode}
+        _, texts = await done(
+            repository, call("Grep", pattern=KEY, **search), call("Grep", pattern="nothing like it", **search)
+        )
+        assert texts[0] == texts[1]
+
+
+async def test_sec_h3_a_search_of_a_sensitive_file_asks_and_is_a_taint(repository: Path) -> None:
+    asked: list[Question] = []
+
+    async def agree(question: Question) -> Answer:
+        asked.append(question)
+        return Answer(allowed=True)
+
+    grep = call("Grep", pattern="K", path=".env", output_mode="content")
+    judged, texts = await done(repository, grep, asker=agree)
+
+    assert (len(asked), texts[0]) == (1, f".env:1:K={KEY}")
+    assert judged[0].taints == ("private",)
+
+
+async def test_sec_h3_templates_and_names_are_free(repository: Path) -> None:
+    _, texts = await done(
+        repository,
+        call("Grep", pattern="K", path=".env.example", output_mode="content"),
+        call("Glob", pattern="*", hidden=True, no_ignore=True),
+    )
+    assert texts[0] == ".env.example:1:K=fill-me-in"
+    assert {".env", ".npmrc"} <= set(texts[1].split("\n"))
+
+
+ASKS = (
+    "grep -r K .",
+    "grep -rn K deploy",
+    "grep -r --include='.e*' K .",
+    "grep -r --exclude=x --include='*.py' K .",
+    "rg -uuu K",
+    "rg -uu K .",
+    "rg --hidden K",
+    "rg -g '*' K",
+    "rg K",
+    "rg -t sh K",
+    "git grep K",
+    "git grep --no-index K",
+    "git grep --untracked K",
+    "git grep K certs",
+    "cat *.env deploy/*",
+    "cat .*",
+    "head certs/*.pem",
+    "find . -name '*' | xargs cat",
+    "find . -name '.e*' -print0 | xargs -0 cat",
+    "cat .npmrc",
+)
+FREE = (
+    "grep -r K src",
+    "grep -rn --include='*.py' K .",
+    "grep -n K src/a.py",
+    "rg K src",
+    "rg -g '*.py' K",
+    "rg -t py K",
+    "git grep K src",
+    "git grep K -- '*.py'",
+    "cat src/*",
+    "find . -name '*.py' | xargs wc -l",
+    "rg --files",
+    "ls -la",
+    "cat .env.example",
+    "git ls-files",
+)
+
+
+@pytest.mark.contract("RV-28")
+async def test_l3_a_command_that_would_read_sensitive_files_asks_and_is_a_taint(repository: Path) -> None:
+    assert await verdicts(repository, ASKS) == dict.fromkeys(ASKS, ("ask", True))
+
+
+async def test_l3_a_command_that_would_not_is_free(repository: Path) -> None:
+    assert await verdicts(repository, FREE) == dict.fromkeys(FREE, ("allow", False))
+
+
+async def test_l3_a_rule_with_a_pattern_does_not_let_a_search_read_them(repository: Path) -> None:
+    rules = [Rule.parse("allow", text) for text in ("Bash(grep *)", "Bash(rg *)", "Bash(diff *)")]
+    commands = ("grep -rn K .", "rg -uuu K", "diff -r certs src")
+
+    assert await verdicts(repository, commands, rules=rules) == dict.fromkeys(commands, ("ask", True))
+
+
+async def test_l3_a_rule_of_the_person_that_names_them_does(repository: Path) -> None:
+    rules = [Rule.parse("allow", text, source="person") for text in ("Read(**/prod.env)", "Read(deploy/prod.env)")]
+
+    assert await verdicts(repository, ["grep -r nothing deploy"], rules=rules) == {
+        "grep -r nothing deploy": ("allow", True)
+    }
+
+
+async def test_l3_what_an_ignore_file_takes_back_is_read_by_ripgrep(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"K={KEY}\n")
+    assert await verdicts(tmp_path, ["rg K"]) == {"rg K": ("allow", False)}
+
+    (tmp_path / ".ignore").write_text("!.env\n")
+    assert await verdicts(tmp_path, ["rg K"]) == {"rg K": ("ask", True)}
+
+
+async def test_l3_a_link_to_a_sensitive_file_is_one(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / ".env").write_text(f"K={KEY}\n")
+    (tmp_path / "work/notes").symlink_to("../.env")
+
+    found = await verdicts(tmp_path / "work", ["grep -r K .", "cat *", "find . -name 'not*' | xargs cat"])
+    assert {decision for decision, _ in found.values()} == {"ask"}
+
+
+async def test_sec_h3_the_guard_of_three_taints_sees_what_a_search_read(repository: Path) -> None:
+    asked: list[str] = []
+
+    async def agree(question: Question) -> Answer:
+        asked.append(question.reason)
+        return Answer(allowed="would meet" not in question.reason)
+
+    rules = [Rule.parse("allow", "WebFetch")]
+    await done(repository, bash("grep -r K ."), call("WebFetch", url="https://x.test/"), rules=rules, asker=agree)
+
+    assert len(asked) == 2
+    assert "which may hold secrets" in asked[0]
+    assert "would meet in this session" in asked[1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".npmrc",
+        ".envrc",
+        ".git/config",
+        ".config/git/credentials",
+        "_netrc",
+        ".docker/config.json",
+        ".m2/settings.xml",
+        ".gradle/gradle.properties",
+        ".config/hub",
+        "prod.tfvars",
+        ".config/gh/hosts.yml",
+        ".dev.vars",
+        "terraform.tfstate",
+    ],
+)
+async def test_l9_tokens_of_tools_are_sensitive(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(KEY)
+
+    judged, texts = await done(tmp_path, call("Read", file_path=name), bash(f"cat {name}"))
+
+    assert [each.reason for each in judged] == ["sensitive", "sensitive"]
+    assert not [text for text in texts if KEY in text]
+
+
+@pytest.mark.contract("RV-28")
+async def test_ae6_what_a_rule_keeps_from_a_search_is_counted(repository: Path) -> None:
+    rules = [Rule.parse("deny", "Read(src/**)")]
+    _, texts = await done(
+        repository, call("Grep", pattern="K", glob="*.py"), call("Glob", pattern="**/*.py"), rules=rules
+    )
+    assert texts == ["(no matches)\n(1 file left out: a rule denies reading.)"] * 2
