@@ -13,6 +13,7 @@ import msgspec
 from holdfast.logic.acts import Ground, Script
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
+from holdfast.logic.permissions.arguments import Compared, compare
 from holdfast.logic.permissions.book import naming, open_book
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
 from holdfast.logic.permissions.case import Case
@@ -22,7 +23,6 @@ from holdfast.logic.permissions.others import weigh_other
 from holdfast.logic.permissions.scripts import weigh_script
 from holdfast.logic.permissions.settling import Consents, conclude, settle
 from holdfast.logic.permissions.taints import brought
-from holdfast.logic.permissions.texts import matches_text
 from holdfast.logic.permissions.verdict import Finding, Verdict
 from holdfast.logic.permissions.webs import weigh_fetch, weigh_lookup
 from holdfast.vocab.rules import Rule
@@ -88,27 +88,33 @@ def script_of(case: Case) -> Script | None:
 
 
 def _named(case: Case) -> list[Finding]:
-    """Rules that deny or ask about every call of a tool, or about one of its parameters."""
-    name, found = case.call.tool.name, []
-    for side in (case.book.deny, case.book.ask):
-        for rule in naming(side, name) if side.every else ():
-            if rule.pattern is None or _by_parameter(rule, case):
-                if rule.decision == "deny":
-                    found.append(Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}"))
-                else:
-                    found.append(Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard"))
-    return found
+    """Rules that deny or ask about every call of a tool, or about its arguments."""
+    return [
+        finding
+        for side in (case.book.deny, case.book.ask)
+        for rule in (naming(side, case.call.tool.name) if side.every else ())
+        if (finding := _by_rule(rule, case)) is not None
+    ]
 
 
-def _by_parameter(rule: Rule, case: Case) -> bool:
-    """`Tool(param:value)`: on any argument, by its name."""
-    key, colon, wanted = (rule.pattern or "").partition(":")
-    key = key.strip()
-    if not colon or key not in case.call.args:
-        return False
-    content = case.call.args[key]
-    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
-    return matches_text(wanted.strip(), text, folds=True)
+def _by_rule(rule: Rule, case: Case) -> Finding | None:
+    name = case.call.tool.name
+    found = _EVERY
+    if rule.pattern is not None:
+        found = compare(rule, case.call.args, case.ground, by_name=case.form.is_read)
+    match found.match:
+        case "no":
+            return None
+        case "maybe":
+            detail = f"{found.why}, which cannot be compared with the rule {str(rule)!r}"
+            return Finding(name, "ask", "rule", detail, "hard")
+        case "yes" if rule.decision == "deny":
+            return Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}")
+        case _:
+            return Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard")
+
+
+_EVERY: Final = Compared("yes")
 
 
 def _looked_into(case: Case, script: Script | None) -> list[Finding]:
