@@ -250,7 +250,7 @@ def test_b4_a_mode_or_level_that_nobody_knows_stops_the_run(
         assert str(caught.value).startswith(f"{written}:")
         assert words in str(caught.value)
         assert hint in str(caught.value)
-    with pytest.raises(UserError, match="is no (mode|level)"):
+    with pytest.raises(UserError, match=r"is no (mode|level)"):
         world.read(given=world.write(world.home / "given.json", content))
 
 

@@ -43,7 +43,7 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     """Print the verdict on a call in a folder of this machine."""
     try:
         args = msgspec.json.decode(wanted.args, type=dict[str, object])
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise UserError(f"The arguments of {wanted.tool!r} are not a JSON object: {exc}.") from exc
     rules = tuple(Rule.parse(decision, text) for decision in _DECISIONS for text in getattr(wanted, decision))
     folder = os.path.realpath(cwd or ".")
