@@ -307,7 +307,7 @@ def test_sec_l9_an_unknown_source_is_one_that_nobody_trusts(door: Door) -> None:
     assert decisions(found) == wanted | modes
 
 
-UNSURE = [
+UNSURE: list[tuple[Line, str]] = [
     ({"rule_set": {"denny": ["Bash"]}}, "denny"),
     ({"rule_set": {"granted": ["Bash"]}}, "granted"),
     ({"rule_set": {"deny": "Bash"}}, "rule_set.deny"),

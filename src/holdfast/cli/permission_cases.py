@@ -376,7 +376,12 @@ def _segment(part: str) -> str:
 
 
 def _id_of(line: bytes) -> msgspec.Raw:
+    """The id of a line that is no case; of one that is no JSON either, if it stands first."""
     try:
         return msgspec.json.decode(line, type=_Id).id
     except (ValueError, RecursionError):
-        return _NOBODY
+        found = _ID_FIRST.match(line)
+        return msgspec.Raw(found[1]) if found else _NOBODY
+
+
+_ID_FIRST: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*("[\w .:/+-]*"|-?(?:0|[1-9]\d{0,17}))\s*,', re.ASCII)

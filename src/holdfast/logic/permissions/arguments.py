@@ -32,8 +32,8 @@ from holdfast.vocab.rules import Rule
 
 Match = Literal["no", "maybe", "yes"]
 
-MOST_VALUES: Final = 1_000
-"""Values of a call that are compared with a rule."""
+MOST_VALUES: Final = 5_000
+"""Values of a call that are compared with rules, all rules together."""
 MOST_TEXT: Final = 200_000
 """Characters of a call that are compared with a rule."""
 
@@ -53,14 +53,18 @@ class Compared(msgspec.Struct, frozen=True):
     """What could not be compared, for a maybe."""
 
 
-def compare(rule: Rule, args: Mapping[str, object], ground: Ground, *, by_name: bool) -> Compared:
+def compare(
+    rule: Rule, args: Mapping[str, object], ground: Ground, *, by_name: bool, most: int = MOST_VALUES
+) -> Compared:
     """Compare a rule that has a pattern with arguments; `by_name` alone when something else reads the pattern too."""
     pattern = rule.pattern or ""
     name, colon, rest = pattern.partition(":")
-    found = _over(rule, rest.strip(), args, ground, name.strip()) if colon and name.strip() else Compared("no")
+    found = Compared("no")
+    if colon and name.strip():
+        found = _over(rule, rest.strip(), args, ground, name.strip(), most)
     if found.match == "yes" or by_name:
         return found
-    other = _over(rule, pattern.strip(), args, ground, "")
+    other = _over(rule, pattern.strip(), args, ground, "", most)
     return other if other.match != "no" else found
 
 
@@ -84,13 +88,13 @@ class _Object:
 _Value = str | int | float | _Object
 
 
-def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: Ground, name: str) -> Compared:
+def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: Ground, name: str, most: int) -> Compared:
     """Compare one pattern with all values under a name, or with all values there are."""
     spelled = _path_rule(rule, pattern)
     doubt, size = "", 0
     for count, value in enumerate(_values(args, name)):
         size += len(value) if isinstance(value, str) else 1
-        if count >= MOST_VALUES or size > MOST_TEXT:
+        if count >= most or size > MOST_TEXT:
             return Compared("maybe", "there is more in the arguments than is looked through")
         if isinstance(value, str):
             if matches_text(pattern, value, folds=True) or _matches_path(spelled, value, ground):

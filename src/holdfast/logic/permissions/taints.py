@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.logic.acts import Access, Script
+from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import file_accesses
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.paths import FREE_TO_READ
@@ -26,7 +27,7 @@ def brought(case: Case, script: Script | None) -> frozenset[Taint]:
         if any(command.network for command in script.commands):
             found |= {"untrusted", "outside"}
         found |= _touched(case, (access for command in script.commands for access in command.accesses))
-    elif kind in ("read", "edit", "patch", "search"):
+    elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
         found |= _touched(case, file_accesses(case.call, case.form, case.ground) or ())
     return frozenset(found)
 
