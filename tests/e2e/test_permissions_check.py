@@ -258,6 +258,26 @@ def test_rules_are_looked_over(door: Door) -> None:
     assert [str(settings) in line for line in found.out.splitlines()] == [True, True, True]
 
 
+def test_sec_m6_lint_says_which_rules_allow_commands_as_such(door: Door) -> None:
+    settings = door.work / "settings.json"
+    settings.write_text(json.dumps({"permissions": {"allow": ["Bash(npm test *)", "Bash(make)", "Read"]}}))
+
+    quiet = door.run("permissions", "lint", str(settings))
+    quiet_json = door.run("permissions", "lint", "--json", str(settings))
+    settings.write_text(json.dumps({"permissions": {"allow": ["*"]}}))
+    wide = door.run("permissions", "lint", str(settings))
+
+    assert (quiet.code, len(quiet.out.splitlines()), quiet_json.code) == (0, 3, 0)
+    assert "'Bash(npm test *)': allows commands only inside the grammar" in quiet.out
+    assert "'Bash(make)': allows this very command" in quiet.out
+    assert quiet.out.splitlines()[-1].startswith("Nothing is wrong")
+    assert [(each["rule"], each["kind"]) for each in quiet_json.json] == [
+        ("Bash(npm test *)", "commands"),
+        ("Bash(make)", "commands"),
+    ]
+    assert (wide.code, "allows commands as such" in wide.out) == (1, True)
+
+
 def test_the_settings_of_the_place_are_looked_over_when_none_are_named(door: Door) -> None:
     assert door.run("permissions", "lint").out == "There are no settings files here.\n"
     (door.work / ".claude").mkdir()
