@@ -221,13 +221,52 @@ def test_bypass_can_be_forbidden_by_anybody(world: World, where: str, switch: ob
         with_layers(Options(permission_mode="bypassPermissions"), found)
 
 
-def test_a_mode_that_nobody_knows_is_left_out_with_a_warning(world: World) -> None:
-    world.write(world.config, {"permissions": {"defaultMode": "auto"}})
+MISTYPED = [
+    ({"permissions": {"defaultMode": "Plan"}}, "permissions.defaultMode: 'Plan' is no mode", "Did you mean 'plan'?"),
+    ({"permissions": {"defaultMode": "dont-ask"}}, "'dont-ask' is no mode", "Did you mean 'dontAsk'?"),
+    ({"permissions": {"defaultMode": "auto"}}, "'auto' is no mode", "The modes are plan, default,"),
+    ({"permissions": {"defaultMode": ""}}, "'' is no mode", "The modes are"),
+    ({"defaultTrustLevel": "Safe"}, "defaultTrustLevel: 'Safe' is no level", "Did you mean 'safe'?"),
+    ({"defaultTrustLevel": "wild"}, "'wild' is no level", "The levels are safe, moderate, full."),
+    ({"permissions": {"defaultMode": "default"}, "defaultTrustLevel": "wild"}, "'wild' is no level", "The levels are"),
+]
 
-    found = world.read()
 
-    assert found.mode is None
-    assert [words for words in found.warnings if "'auto', which is no mode" in words] == list(found.warnings)
+@pytest.mark.parametrize(("content", "words", "hint"), MISTYPED)
+@pytest.mark.parametrize("kept", [None, {"permissions": {"deny": ["Bash"]}}])
+def test_b4_a_mode_or_level_that_nobody_knows_stops_the_run(
+    world: World, content: object, words: str, hint: str, kept: object
+) -> None:
+    """Also when an older copy says what the file denied: the word may have meant a stricter mode."""
+    for path in (world.config, world.managed, ".holdfast/settings.json"):
+        if kept is not None:
+            world.write(path, kept)
+            world.read()
+        written = world.write(path, content)
+        with pytest.raises(UserError) as caught:
+            world.read()
+        written.unlink()
+
+        assert str(caught.value).startswith(f"{written}:")
+        assert words in str(caught.value)
+        assert hint in str(caught.value)
+    with pytest.raises(UserError, match=r"is no (mode|level)"):
+        world.read(given=world.write(world.home / "given.json", content))
+
+
+@pytest.mark.parametrize(
+    ("written", "mode"),
+    [("Plan", "plan"), ("dontask", "dontAsk"), ("auto", None), ("AcceptEdits", None), ("bypass", None)],
+)
+def test_b4_a_mistyped_mode_of_another_programs_file_never_loosens(
+    world: World, written: str, mode: Mode | None
+) -> None:
+    path = world.write(".claude/settings.json", {"permissions": {"defaultMode": written}})
+
+    found = world.read(trust=True)
+
+    assert found.mode == mode
+    assert any(str(path) in words and f"{written!r}, which is no mode" in words for words in found.warnings)
 
 
 def test_a_managed_mode_is_not_made_looser_by_a_flag(world: World) -> None:

@@ -258,6 +258,26 @@ def test_rules_are_looked_over(door: Door) -> None:
     assert [str(settings) in line for line in found.out.splitlines()] == [True, True, True]
 
 
+def test_sec_m6_lint_says_which_rules_allow_commands_as_such(door: Door) -> None:
+    settings = door.work / "settings.json"
+    settings.write_text(json.dumps({"permissions": {"allow": ["Bash(npm test *)", "Bash(make)", "Read"]}}))
+
+    quiet = door.run("permissions", "lint", str(settings))
+    quiet_json = door.run("permissions", "lint", "--json", str(settings))
+    settings.write_text(json.dumps({"permissions": {"allow": ["*"]}}))
+    wide = door.run("permissions", "lint", str(settings))
+
+    assert (quiet.code, len(quiet.out.splitlines()), quiet_json.code) == (0, 3, 0)
+    assert "'Bash(npm test *)': allows commands only inside the grammar" in quiet.out
+    assert "'Bash(make)': allows this very command" in quiet.out
+    assert quiet.out.splitlines()[-1].startswith("Nothing is wrong")
+    assert [(each["rule"], each["kind"]) for each in quiet_json.json] == [
+        ("Bash(npm test *)", "commands"),
+        ("Bash(make)", "commands"),
+    ]
+    assert (wide.code, "allows commands as such" in wide.out) == (1, True)
+
+
 def test_the_settings_of_the_place_are_looked_over_when_none_are_named(door: Door) -> None:
     assert door.run("permissions", "lint").out == "There are no settings files here.\n"
     (door.work / ".claude").mkdir()
@@ -292,3 +312,59 @@ def test_rules_beside_a_list_of_cases_are_not_used_in_silence(door: Door) -> Non
 
     assert found.lines[0]["decision"] == "ask"
     assert "are not used" in found.err
+
+
+def test_sec_l9_an_unknown_source_is_one_that_nobody_trusts(door: Door) -> None:
+    loose = {"allow": ["Bash"], "hook": {"event": "PreToolUse", "stdout": said("allow")}}
+    wanted = {"no such source": "ask", "Flag": "ask", "": "ask", "flag": "allow", "user": "allow", "session": "allow"}
+    modes = {"acceptEdits": "ask", "bypassPermissions": "ask", "dontAsk": "deny"}
+    lines = [
+        *(bash("make", id=source, rule_set={**loose, "source": source}) for source in wanted),
+        *(bash("touch a", id=mode, rule_set={"mode": mode, "source": "nobody"}) for mode in modes),
+    ]
+    found = door.spawn("permissions", "check", "-", text=cases(*lines))
+
+    assert decisions(found) == wanted | modes
+
+
+UNSURE: list[tuple[Line, str]] = [
+    ({"rule_set": {"denny": ["Bash"]}}, "denny"),
+    ({"rule_set": {"granted": ["Bash"]}}, "granted"),
+    ({"rule_set": {"deny": "Bash"}}, "rule_set.deny"),
+    ({"rule_set": {"trusted": "no"}}, "rule_set.trusted"),
+    ({"rule_set": {"source": 3}}, "rule_set.source"),
+    ({"rule_set": {"scope": "all"}}, "rule_set.scope"),
+    ({"rule_set": {"hook": {"event": "PreTooluse", "exit": 2}}}, "PreTooluse"),
+    ({"rule_set": {"hook": {"exitCode": 2}}}, "exitCode"),
+    ({"ruleset": {"deny": ["Bash"]}}, "Did you mean 'rule_set'?"),
+    ({"arg": {}}, "Did you mean 'args'?"),
+    ({"ctx": {"os": "plan9"}}, "ctx.os is 'plan9'"),
+    ({"ctx": {"fixtures": {}}}, "fixtures"),
+    ({"ctx": {"cwd": ""}}, "ctx.cwd is ''"),
+    ({"ctx": {"home": "u"}}, "ctx.home is 'u'"),
+    ({"ctx": {"roots": ["a"]}}, "ctx.roots is 'a'"),
+    ({"args": ["ls"]}, "args"),
+]
+
+
+def test_sec_l9_what_is_not_understood_in_a_case_never_loosens(door: Door) -> None:
+    found = door.spawn("permissions", "check", "-", text=cases(*({**bash("ls"), **more} for more, _ in UNSURE)))
+
+    for line, (more, words) in zip(found.lines, UNSURE, strict=True):
+        assert (line["id"], line["decision"]) == ("ls", "deny"), more
+        assert words in line["error"]
+
+
+def test_notes_beside_a_case_are_left_alone(door: Door) -> None:
+    case = bash("ls", expected="allow", why="it reads", source="a book", family="f")
+
+    assert door.spawn("permissions", "check", "-", text=cases(case)).lines[0]["decision"] == "allow"
+
+
+@pytest.mark.parametrize("args", ["[" * 10_000, '{"a":' * 10_000, '{"command": "ls \\ud800"}', '{"a": 1, "a": }'])
+def test_sec_l9_arguments_that_cannot_be_read_are_said(door: Door, args: str) -> None:
+    found = door.run("permissions", "check", "Bash", args)
+
+    assert (found.code, found.out) == (2, "")
+    assert "Traceback" not in found.err
+    assert "arguments of 'Bash'" in found.err

@@ -10,6 +10,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
+from holdfast.config.keys import nearest
 from holdfast.logic.acts import Ground
 from holdfast.logic.hooks.answers import read_answer
 from holdfast.logic.hooks.events import EVENTS
@@ -30,10 +31,12 @@ HOME: Final = "/home/u"
 """Where a line that does not say is assumed to happen."""
 
 _CHUNK: Final = 1 << 16
-_SYSTEMS: Final[Mapping[str, Literal["darwin", "windows"]]] = {
+_SYSTEMS: Final[Mapping[str, Literal["linux", "darwin", "windows"]]] = {
+    **dict.fromkeys(("linux", "posix", "unix", "wsl", "freebsd"), "linux"),
     **dict.fromkeys(("darwin", "macos", "mac"), "darwin"),
     **dict.fromkeys(("windows", "win32", "win"), "windows"),
 }
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[/\\]|\\\\")
 _SOURCES: Final[Mapping[str, RuleSource]] = {
     "managed": "managed",
     "policy": "managed",
@@ -49,7 +52,7 @@ _BROUGHT: Final = ("project", "local")
 """Sources that a workspace brings along."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a call would happen."""
 
     cwd: str = CWD
@@ -62,11 +65,20 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def system(self) -> Literal["linux", "darwin", "windows"]:
-        """The kind of system: what is no macOS and no Windows compares names to the letter."""
-        return _SYSTEMS.get(self.os.lower(), "linux")
+        """The kind of system, which says how names are compared. Raise `UserError` for one that is not known."""
+        try:
+            return _SYSTEMS[self.os.lower()]
+        except KeyError:
+            raise UserError(f"ctx.os is {self.os!r}, which is not known. Known are {', '.join(_SYSTEMS)}.") from None
+
+    def check(self) -> None:
+        """Raise `UserError` when it cannot be said what lies in the workspace."""
+        for name, path in (("cwd", self.cwd), ("home", self.home), *(("roots", root) for root in self.roots)):
+            if not _ABSOLUTE.match(path):
+                raise UserError(f"ctx.{name} is {path!r}, which is no absolute path.")
 
 
-class HookRun(msgspec.Struct, frozen=True, kw_only=True):
+class HookRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a hook ended."""
 
     event: str = "PreToolUse"
@@ -77,7 +89,7 @@ class HookRun(msgspec.Struct, frozen=True, kw_only=True):
     onFailure: Literal["block", "continue"] = "continue"
 
 
-class RuleSet(msgspec.Struct, frozen=True, kw_only=True):
+class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rules of a line, and the mode."""
 
     mode: Mode | Literal["auto", "manual"] = "default"
@@ -181,11 +193,21 @@ def _unjudged(id: msgspec.Raw, error: str) -> bytes:
 
 
 def read_line(line: bytes) -> Line:
-    """Read a case. Raise `ValueError` when it is none."""
-    return _lines.decode(line)
+    """Read a case. Raise `ValueError` when it is none, or has a key that only a mistake explains. Notes under other keys are left alone."""
+    found = _lines.decode(line)
+    for key in _keys.decode(line):
+        if key not in Line.__struct_fields__ and (meant := _meant(key)):
+            raise ValueError(f"it has the key {key!r}, which is not known. Did you mean {meant!r}?")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _meant(key: str) -> str:
+    return nearest(key.casefold(), Line.__struct_fields__)
 
 
 _lines: Final = msgspec.json.Decoder(Line)
+_keys: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> Answer:
@@ -204,6 +226,9 @@ def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSE
 def decide(case: Line) -> Verdict:
     """Weigh a case, with what its hook wants changed."""
     said, place = case.rule_set, case.ctx or Place()
+    place.check()
+    if said.source not in _SOURCES:  # whoever that is, nobody trusts them
+        said = msgspec.structs.replace(said, source="project", trusted=False)
     rules, mode = rules_of(said, place), mode_of(said)
     tool = spec_of(case.tool)
 
@@ -213,7 +238,7 @@ def decide(case: Line) -> Verdict:
         return weigh(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
 
     hook = _heard(said.hook) if said.hook is not None else None
-    if hook is not None and not said.trusted and _SOURCES.get(said.source) in _BROUGHT:
+    if hook is not None and not said.trusted and _SOURCES[said.source] in _BROUGHT:
         hook = hook if hook.decision in ("deny", "ask") or hook.blocked else None  # it would not have been run
     if hook is None or said.hook is None:
         return weighed(case.args)
@@ -225,8 +250,10 @@ def decide(case: Line) -> Verdict:
 
 
 def _heard(run: HookRun) -> HookVerdict | None:
-    """What a hook said; one of another moment says nothing about a call."""
-    if run.event not in EVENTS or EVENTS[run.event].decides != "call":
+    """What a hook said; one of another moment says nothing about a call. Raise `UserError` for a moment that is not known."""
+    if run.event not in EVENTS:
+        raise UserError(f"rule_set.hook.event is {run.event!r}, which is not known. Known are {', '.join(EVENTS)}.")
+    if EVENTS[run.event].decides != "call":
         return None
     spec = make_spec(run.event, CommandHook(command="hook"), on_failure=run.onFailure)
     text = run.stdout if isinstance(run.stdout, str) else msgspec.json.encode(run.stdout).decode()
@@ -238,7 +265,7 @@ def _heard(run: HookRun) -> HookVerdict | None:
 
 def rules_of(said: RuleSet, place: Place) -> tuple[Rule, ...]:
     """The rules of a line. Raise `UserError` for what is none."""
-    source = _SOURCES.get(said.source, "flag")
+    source = _SOURCES[said.source]
     root = f"{place.home}/.claude" if source == "person" else place.cwd
     return _rules(said.deny, said.ask, said.allow, source, root)
 
@@ -364,7 +391,12 @@ def _segment(part: str) -> str:
 
 
 def _id_of(line: bytes) -> msgspec.Raw:
+    """The id of a line that is no case; of one that is no JSON either, if it stands first."""
     try:
         return msgspec.json.decode(line, type=_Id).id
     except (ValueError, RecursionError):
-        return _NOBODY
+        found = _ID_FIRST.match(line)
+        return msgspec.Raw(found[1]) if found else _NOBODY
+
+
+_ID_FIRST: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*("[\w .:/+-]*"|-?(?:0|[1-9]\d{0,17}))\s*,', re.ASCII)

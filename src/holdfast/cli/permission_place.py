@@ -12,7 +12,7 @@ from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
-from holdfast.logic.permissions.lint import Complaint, lint_rules
+from holdfast.logic.permissions.lint import Complaint, command_kinds, lint_rules
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode
@@ -43,7 +43,7 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     """Print the verdict on a call in a folder of this machine."""
     try:
         args = msgspec.json.decode(wanted.args, type=dict[str, object])
-    except ValueError as exc:
+    except (ValueError, RecursionError) as exc:
         raise UserError(f"The arguments of {wanted.tool!r} are not a JSON object: {exc}.") from exc
     rules = tuple(Rule.parse(decision, text) for decision in _DECISIONS for text in getattr(wanted, decision))
     folder = os.path.realpath(cwd or ".")
@@ -70,17 +70,18 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
     wanted = [Path(name) for name in files] or [
         path for path in (config_dir() / "settings.json", *(here / name for name in _FILES)) if path.is_file()
     ]
-    found = [(path, complaint) for path in wanted for complaint in _lint(path)]
+    found = [(path, each) for path in wanted for each in _lint(path)]
+    wrong = [(path, each) for path, each in found if each.kind != "commands"]
     if as_json:
         print(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
-        return 1 if found else 0
+        return 1 if wrong else 0
     for path, each in found:
         print(f"{path}: {each.decision} {each.rule!r}: {each.words}")
     if not wanted:
         print("There are no settings files here.")
-    elif not found:
+    elif not wrong:
         print(f"Nothing is wrong with the rules of {', '.join(map(str, wanted))}.")
-    return 1 if found else 0
+    return 1 if wrong else 0
 
 
 def _lint(path: Path) -> list[Complaint]:
@@ -90,7 +91,9 @@ def _lint(path: Path) -> list[Complaint]:
         words = f"the file cannot be read, and its denials with it: {exc}"
         return [Complaint(decision="", rule="", kind="unreadable", words=words)]
     said = settings.permissions
-    return lint_rules(deny=said.deny, ask=said.ask, allow=said.allow)
+    wrong = lint_rules(deny=said.deny, ask=said.ask, allow=said.allow)
+    told = {each.rule for each in wrong if each.kind in ("wide", "never-consulted", "unreachable")}
+    return [*wrong, *(each for each in command_kinds(said.allow) if each.rule not in told)]
 
 
 class _Rules(msgspec.Struct, frozen=True):

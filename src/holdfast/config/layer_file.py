@@ -48,8 +48,9 @@ def read_layer(place: Place) -> LayerFile:
     permissions = Permissions()
     if SECTION in said:
         permissions = read_permissions(reader, said[SECTION], source=place.source, root=place.root)
-    if LEVEL in said and permissions.mode is None:
-        permissions = replace(permissions, mode=read_level(reader, said[LEVEL]))
+    level = read_level(reader, said[LEVEL]) if LEVEL in said else None
+    if permissions.mode is None:
+        permissions = replace(permissions, mode=level)
     return LayerFile(
         place=place,
         text=text,

@@ -17,7 +17,7 @@ from holdfast.config.fingerprint import Mark, marks
 from holdfast.config.json_text import is_missing
 from holdfast.config.last_good import LastGood
 from holdfast.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
-from holdfast.config.permissions_section import looser
+from holdfast.config.permissions_section import UnknownMode, looser
 from holdfast.config.places import MANAGED, Place, data_folder, home_dir, places
 from holdfast.config.provenance import Entry, Outcome, entries_of, why
 from holdfast.config.server_layers import ProjectServers, ServerLayer, named_servers, project_servers
@@ -155,7 +155,7 @@ def _read_one(place: Place, last_good: LastGood) -> LayerFile:
     try:
         return read_layer(place)
     except UserError as exc:
-        if place.source == "flag":
+        if place.source == "flag" or isinstance(exc, UnknownMode):
             raise
         kept = last_good.recall(place, str(exc))
         if kept is not None:

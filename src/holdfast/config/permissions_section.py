@@ -1,6 +1,7 @@
 """The `permissions` of a settings file: what is allowed, asked for and denied.
 
-What cannot be read of a denial makes the whole file count as broken; what cannot be read of an allowance allows nothing.
+What cannot be read of a denial makes the whole file count as broken; what cannot be read of an allowance allows nothing. A mode that
+nobody knows stops the run: whoever wrote it may have meant a stricter one.
 """
 
 import re
@@ -11,6 +12,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.config.json_reader import MOST_WARNINGS
+from holdfast.config.keys import nearest
 from holdfast.config.settings_reader import SettingsReader
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
@@ -24,6 +26,10 @@ _LEVELS: Final[Mapping[str, Mode]] = {"safe": "plan", "moderate": "default", "fu
 _LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
 _LONGEST: Final = 200
 _EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
+
+
+class UnknownMode(UserError):
+    """A word for a mode or a level that nobody knows: no older copy of the file says what was meant."""
 
 
 class Permissions(Struct, frozen=True, kw_only=True):
@@ -47,7 +53,7 @@ def looser(mode: Mode, than: Mode) -> bool:
 
 
 def read_permissions(reader: SettingsReader, raw: Raw, *, source: RuleSource, root: str) -> Permissions:
-    """Read the section. Raise `UserError` when it is not certain what it denies."""
+    """Read the section. Raise `UserError` when it is not certain what it denies, `UnknownMode` when its mode is none."""
     said = reader.members(raw, (SECTION,))
     reader.warn_of_unknown(said, (SECTION,))
     rules: list[Rule] = []
@@ -65,11 +71,12 @@ def read_permissions(reader: SettingsReader, raw: Raw, *, source: RuleSource, ro
 
 
 def read_level(reader: SettingsReader, raw: Raw) -> Mode | None:
-    """The mode that a `defaultTrustLevel` means; None, with a warning, for a word that nobody knows."""
+    """The mode that a `defaultTrustLevel` means. Raise `UnknownMode` for a word that nobody knows."""
     text = reader.convert(raw, str, (LEVEL,))
-    if text not in _LEVELS:
-        reader.warn((LEVEL,), f"is {text!r}, which is no level; it is left out. The levels are {', '.join(_LEVELS)}")
-    return _LEVELS.get(text)
+    known = _LEVELS.get(text)
+    if known is None and (meant := _meant(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
+        known = _stricter(_LEVELS[meant])
+    return known
 
 
 def _rules(reader: SettingsReader, decision: Decision, texts: tuple[str, ...]) -> list[Rule]:
@@ -107,8 +114,31 @@ def _mode(reader: SettingsReader, raw: Raw) -> Mode | None:
     for mode in MODES:
         if mode == text:
             return mode
-    reader.warn(where, f"is {text!r}, which is no mode here; it is left out. The modes are {', '.join(MODES)}")
-    return None
+    meant = _meant(reader, text, MODES, where, "mode")
+    return next((_stricter(mode) for mode in MODES if mode == meant), None)
+
+
+def _meant(reader: SettingsReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
+    """The word that was likely meant in another program's file, told with a warning. In a file of our own, raise `UnknownMode`."""
+    folded = {word.casefold(): word for word in known}
+    meant = folded.get(nearest(text.casefold(), folded), "")
+    words = f"{text[:_LONGEST]!r} is no {kind} that this version knows."
+    if not reader.elsewhere:
+        hint = f" Did you mean {meant!r}?" if meant else ""
+        raise UnknownMode(str(reader.text.wrong(where, f"{words}{hint} The {kind}s are {', '.join(known)}.")))
+    reader.warn(
+        where, f"is {text[:_LONGEST]!r}, which is no {kind} here; {_left(meant)}. The {kind}s are {', '.join(known)}"
+    )
+    return meant
+
+
+def _left(meant: str) -> str:
+    return f"it counts as {meant!r} where that is stricter" if meant else "it is left out"
+
+
+def _stricter(mode: Mode) -> Mode | None:
+    """A mode that was not spelled right, if it asks more than the usual one does."""
+    return mode if looser("default", mode) else None
 
 
 def _folders(reader: SettingsReader, raw: Raw) -> tuple[str, ...]:

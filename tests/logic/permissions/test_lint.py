@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.logic.permissions.lint import lint_rules
+from holdfast.logic.permissions.lint import command_kinds, lint_rules
 
 FOUND = [
     ("deny", "Read(/etc/passwd)", "absolute"),
@@ -31,6 +31,26 @@ FOUND = [
     ("allow", "Bash(a:*b)", "pattern"),
     ("deny", "Read(!a)", "pattern"),
     ("deny", "Read(a\\b)", "pattern"),
+    ("allow", "*", "wide"),
+    ("allow", "Bash", "wide"),
+    ("allow", "Bash(*)", "wide"),
+    ("allow", "Shell", "wide"),
+    ("allow", "Bash(**)", "wide"),
+    ("deny", "Bash(git push?)", "pattern"),
+    ("allow", "Bash(git log?)", "pattern"),
+    ("deny", "Bash(rm .*)", "pattern"),
+    ("deny", "Bash(^git push)", "pattern"),
+    ("deny", "Bash(git (push|reset) *)", "pattern"),
+    ("ask", "WebSearch(\\d+)", "pattern"),
+    ("deny", "MultiEdit(edits:*secret*)", "pattern"),
+    ("deny", "TodoWrite(todos:x)", "pattern"),
+    ("allow", "Bash(for *)", "never-consulted"),
+    ("allow", "Bash(while:*)", "never-consulted"),
+    ("allow", "Bash(source *)", "never-consulted"),
+    ("allow", "Bash(cd * && npm test *)", "never-consulted"),
+    ("allow", "Bash(cat * | grep *)", "never-consulted"),
+    ("allow", "Bash(command:npm test)", "never-consulted"),
+    ("allow", "Read(file_path:src/**)", "never-consulted"),
 ]
 
 
@@ -59,6 +79,16 @@ RIGHT = [
     ("deny", "Cd(x)"),
     ("deny", "*"),
     ("allow", "Task"),
+    *(
+        ("allow", f"Bash({text})")
+        for text in ("cd *", "./gradlew *", "[ *", "rm -rf dist/*", "ls .", "git commit -m *", "FOO=1 npm *")
+    ),
+    *(
+        ("allow", f"Bash({text})")
+        for text in ("for f in *.py; do x; done", "cd a && npm test", "if a; then b; fi", "a.b *")
+    ),
+    *(("deny", f"Bash({text})") for text in ("for *", "* | sh", "a.* b", "echo $HOME *", "echo $*")),
+    ("deny", "mcp__a__b(paths:secrets/**)"),
 ]
 
 
@@ -76,3 +106,16 @@ def test_an_allowance_that_a_denial_shuts_is_found() -> None:
         ("Bash(git push)", "unreachable"),
         ("WebFetch(domain:a.test)", "unreachable"),
     ]
+
+
+def test_sec_m6_a_rule_that_allows_commands_is_told_to_be_one_of_two_kinds() -> None:
+    as_such, inside, alone = "allows commands as such", "only inside the grammar", "this very command"
+    wanted = {"*": as_such, "Bash": as_such, "Bash(*)": as_such, "Shell": as_such, "Bash(git log *)": inside}
+    wanted |= {"Bash(npm:*)": inside, "Bash(**)": inside, "Bash(npm test)": alone, "BackgroundProcess(make *)": inside}
+
+    found = command_kinds((*wanted, "Read", "Edit(src/**)", "mcp__a", "Bash()", "Bash(x"))
+
+    assert [each.rule for each in found] == list(wanted)
+    assert all(wanted[each.rule] in each.words for each in found)
+    wide = [each for each in lint_rules(allow=["*", "Bash(**)"]) if each.kind == "wide"]
+    assert [(as_such in each.words, inside in each.words) for each in wide] == [(True, False), (False, True)]

@@ -107,7 +107,7 @@ HOSTED = [
     ({"effect": "once", "asks": True}, {}, {"mode": "bypassPermissions"}, "allow"),
     ({"effect": "once", "asks": True}, {}, {"allow": ["put"]}, "allow"),
     ({"effect": "once"}, {}, {"deny": ["put"]}, "deny"),
-    ({"effect": "once"}, {}, {"deny": ["put(x)"]}, "deny"),
+    ({"effect": "once"}, {}, {"deny": ["put(x)"]}, "allow"),
     ({"effect": "once"}, {"key": "x"}, {"deny": ["put(x)"]}, "deny"),
     ({"effect": "once"}, {"key": "y"}, {"deny": ["put(x)"]}, "allow"),
     ({"effect": "once"}, {"key": "y"}, {"deny": ["put(key:y)"]}, "deny"),

@@ -33,6 +33,15 @@ class Form(msgspec.Struct, frozen=True):
     """The names that rules may use for it; the first is the usual one."""
     main: str = ""
     """The argument that a rule's pattern is about."""
+    more: tuple[str, ...] = ()
+    """Further arguments that may name what the tool touches."""
+    known: bool = False
+    """Whether the tool comes with this program, so that it is certain what its arguments mean."""
+
+    @property
+    def is_read(self) -> bool:
+        """Whether rules with a pattern are read by what knows paths, commands, addresses or names."""
+        return self.known and self.kind not in ("notes", "person", "other", "mcp")
 
 
 ALIASES: Final = {
@@ -113,16 +122,23 @@ def form_of(call: Call) -> Form:
     if tool.child:
         return Form("agent", (*ALIASES["Agent"], tool.name), "prompt")
     kind, keys = _BY_TOUCH.get(tool.touches, ("other", ()))
-    main = next((key for key in keys if key in call.args), "")
-    if main or not keys:
-        return Form(kind, names, main or _likely(call.args))
-    return Form("other", names, _likely(call.args))
+    declared = _declared(tool)
+    present = [key for key in keys if key in call.args and (not declared or key in declared)]
+    if present:
+        return Form(kind, names, present[0], tuple(present[1:]))
+    return Form("other" if keys else kind, names, _likely(call.args, declared))
 
 
 @lru_cache(maxsize=64)
 def _known_form(usual: str, names: tuple[str, ...]) -> Form:
     kind, main, _, _ = _KNOWN[usual]
-    return Form(kind, names, main)
+    return Form(kind, names, main, known=True)
+
+
+def _declared(tool: ToolSpec) -> dict[str, object]:
+    """The arguments that a tool declares, by name; none when it does not say."""
+    found = tool.schema.get("properties")
+    return found if isinstance(found, dict) else {}
 
 
 def text_of(call: Call, form: Form) -> str | None:
@@ -149,7 +165,9 @@ def file_accesses(call: Call, form: Form, ground: Ground) -> tuple[Access, ...] 
     match form.kind:
         case "read" | "edit":
             kind: AccessKind = "read" if form.kind == "read" else "write"
-            return (_access(kind, text, ground),) if text else None
+            paths = [text, *(call.args[key] for key in form.more)]
+            named = [path for path in paths if isinstance(path, str) and path]
+            return tuple(_access(kind, path, ground) for path in named) if len(named) == len(paths) else None
         case "patch":
             return _patched(text, ground) if text else None
         case "search":
@@ -203,6 +221,13 @@ def _patched(text: str, ground: Ground) -> tuple[Access, ...] | None:
         return None
 
 
-def _likely(args: dict[str, object]) -> str:
-    texts = [key for key, content in args.items() if isinstance(content, str)]
-    return next((key for key in _USUAL if key in texts), texts[0] if len(texts) == 1 else "")
+def _likely(args: dict[str, object], declared: dict[str, object]) -> str:
+    """The argument that a pattern which allows is about; none when another argument could be what counts.
+
+    The tool's own declaration says it, never which arguments the model chose to give.
+    """
+    if not declared:
+        return next(iter(args)) if len(args) == 1 else ""
+    texts = [key for key, said in declared.items() if isinstance(said, dict) and said.get("type") == "string"]
+    main = next((key for key in _USUAL if key in texts), texts[0] if len(texts) == 1 else "")
+    return main if set(args) <= set(declared) else ""

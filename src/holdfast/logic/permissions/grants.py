@@ -12,7 +12,7 @@ def fingerprint(name: str, args: str) -> str:
     """What binds a grant to exactly this call: the tool's name and a digest of its arguments."""
     try:
         canonical = msgspec.json.encode(msgspec.json.decode(args), order="deterministic")
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         canonical = args.encode("utf-8", "surrogatepass")
     return f"{name}#{hashlib.sha256(canonical).hexdigest()[:32]}"
 

@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from holdfast.logic.permissions.arguments import texts_in
+
 _BIDI: Final = "\u202a-\u202e\u2066-\u2069"
 _TAGS: Final = "\U000e0000-\U000e007f"
 _ESCAPE: Final = "\x1b\x9b"
@@ -21,15 +23,7 @@ def hidden_in(args: dict[str, object]) -> str:
     """What is hidden in the arguments of a call, in words; empty when nothing is."""
     for key, content in args.items():
         pattern = _CONTENT if key in _CONTENT_KEYS else _ANY
-        for text in _texts(content):
+        for text in texts_in(content):
             if found := pattern.search(text):
                 return f"{key!r} has the invisible character U+{ord(found[0]):04X}"
     return ""
-
-
-def _texts(content: object) -> list[str]:
-    if isinstance(content, str):
-        return [content]
-    if isinstance(content, dict):
-        return [text for each in content.values() for text in _texts(each)]
-    return [text for each in content for text in _texts(each)] if isinstance(content, list) else []

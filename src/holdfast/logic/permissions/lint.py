@@ -72,6 +72,28 @@ _WRAPPERS: Final = frozenset(
 )
 _PATHS: Final = frozenset((*READERS, *EDITORS, "Cd"))
 _PARAMETER: Final = re.compile(r"[a-z_]+:")
+_LISTS: Final = {"MultiEdit": ("edits",), "TodoWrite": ("todos",), "AskUserQuestion": ("questions",)}
+"""Arguments that are lists of objects."""
+_ARGUMENTS: Final = frozenset(
+    (
+        "command",
+        "run_in_background",
+        "timeout",
+        "file_path",
+        "notebook_path",
+        "path",
+        "content",
+        "url",
+        "query",
+        "skill",
+    )
+)
+_REGULAR: Final = re.compile(r"^\^|(?<!\$)\$$|\\[dswbDSW]|(?:^|[\s)\]])\.[*+]|\([^()]*\|[^()]*\)|\[[^\[\]]+\][*+]")
+"""What looks like a part of a regular expression."""
+_WORD: Final = re.compile(r"(?<!\S)\*(?!\S)")
+"""A wildcard that stands for whole words."""
+_STAND_INS: Final = ("x", "1", "", "-x", "x.py", "./x")
+"""What a wildcard is tried with."""
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +102,8 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
     decision: Literal["allow", "ask", "deny", ""]
     rule: str
     kind: str
-    """A short name: `syntax`, `unknown-tool`, `absolute`, `never-consulted`, `server`, `unreachable`, `wide`, `pattern`."""
+    """A short name: `syntax`, `unknown-tool`, `absolute`, `never-consulted`, `server`, `unreachable`, `wide`, `pattern`; of what is no
+    complaint `commands`."""
     words: str
 
 
@@ -107,6 +130,28 @@ def lint_rules(*, deny: Sequence[str] = (), ask: Sequence[str] = (), allow: Sequ
     return found
 
 
+def command_kinds(allow: Sequence[str]) -> list[Complaint]:
+    """Say for each rule that allows commands which commands it can allow."""
+    found = list[Complaint]()
+    for text in allow:
+        try:
+            rule = Rule.parse("allow", text)
+        except UserError:
+            continue
+        if rule.tool == "*" or usual_name(rule.tool) == "Bash":
+            found.append(Complaint(decision="allow", rule=text, kind="commands", words=kind_of(rule)))
+    return found
+
+
+def kind_of(rule: Rule) -> str:
+    """Which commands a rule that allows commands can allow, in words."""
+    if rule.pattern is None:
+        return "allows commands as such: whatever can be read to its end, in the grammar of what runs unasked or not"
+    if "*" not in rule.pattern:
+        return "allows this very command, in the grammar of what runs unasked or not"
+    return "allows commands only inside the grammar of what runs unasked"
+
+
 def _look(rule: Rule, text: str, shut: frozenset[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
     yield from _names(rule)
     if rule.pattern is not None:
@@ -115,6 +160,8 @@ def _look(rule: Rule, text: str, shut: frozenset[tuple[str, str | None]]) -> Ite
         if shut & {(usual_name(rule.tool), rule.pattern), (usual_name(rule.tool), None), ("*", None)}:
             yield "unreachable", "the same is denied, and a denial always wins: this rule allows nothing"
         yield from _wide(rule)
+        if rule.pattern is not None and usual_name(rule.tool) == "Bash":
+            yield from _never_met(rule.pattern)
     if text.strip().endswith("()"):
         yield "pattern", "nothing stands between the parentheses, so it holds for every call"
 
@@ -160,6 +207,15 @@ def _patterns(rule: Rule, pattern: str) -> Iterator[tuple[str, str]]:
             yield "pattern", "a quote is not closed: only the text as written is compared"
         if ":*" in pattern.removesuffix(":*"):
             yield "pattern", "`:*` means something at the end of a pattern only"
+        if "?" in pattern:
+            yield "pattern", "`?` stands for itself in a rule about commands: `*` is the only wildcard"
+    if tool not in _PATHS and _REGULAR.search(pattern):
+        yield "pattern", "it looks like a regular expression, and none is read: `*` is the only wildcard"
+    name = pattern.partition(":")[0].strip()
+    if rule.decision == "allow" and ":" in pattern and name in _ARGUMENTS:
+        yield "never-consulted", f"a rule that allows names no argument, so it allows nothing: leave out {name + ':'!r}"
+    if name in _LISTS.get(tool, ()):
+        yield "pattern", f"{name!r} is a list: every text in it is compared, and what is no text asks"
     if tool == "WebFetch" and not pattern.startswith("domain:"):
         yield "never-consulted" if rule.decision == "allow" else "pattern", "write WebFetch(domain:HOST)"
     if pattern.count("(") != pattern.count(")"):
@@ -191,15 +247,45 @@ def _path(rule: Rule, tool: str, pattern: str) -> Iterator[tuple[str, str]]:
 
 
 def _wide(rule: Rule) -> Iterator[tuple[str, str]]:
-    if usual_name(rule.tool) != "Bash" or rule.pattern is None:
+    if rule.pattern is None and rule.tool == "*":
+        beside = "every call of every tool but those of servers, which are allowed by their name"
+        yield "wide", f"it allows {beside}; it {kind_of(rule)}"
+        return
+    if usual_name(rule.tool) != "Bash":
+        return
+    if rule.pattern is None:
+        yield "wide", f"it {kind_of(rule)}"
         return
     prefix = rule.pattern.removesuffix(" *").removesuffix(":*")
     if prefix != rule.pattern and prefix in _WRAPPERS:
         yield (
             "wide",
-            f"{prefix!r} can run or reach anything: name what it may do, such as {rule.tool}({prefix} ARGUMENTS)",
+            f"{prefix!r} can run or reach anything: name what it may do, such as {rule.tool}({prefix} ARGUMENTS);"
+            f" it {kind_of(rule)}",
         )
-    elif set(rule.pattern) <= set("* :"):
-        yield "wide", "it allows every command"
-    elif rule.pattern.startswith("*"):
-        yield "wide", "it begins with a wildcard, so it allows any program"
+    elif rule.pattern.lstrip().startswith("*"):
+        yield "wide", f"it begins with a wildcard, so it allows any program; it {kind_of(rule)}"
+
+
+def _never_met(pattern: str) -> Iterator[tuple[str, str]]:
+    """Say that a pattern with a wildcard allows nothing, when nothing that it could be about lies in the grammar."""
+    prefix = pattern.removesuffix(":*") + " *" if pattern.endswith(":*") else pattern
+    if not _WORD.search(prefix):
+        return  # it may be a command with names of files in it, which the rule allows as it is written
+    reasons = [_outside(prefix.replace("*", each)) for each in _STAND_INS]
+    if all(reasons) and (reason := next(iter(reasons))):
+        yield (
+            "never-consulted",
+            f"no command that it is about is in the grammar, so it allows its own text alone: {reason}",
+        )
+
+
+def _outside(text: str) -> str:
+    """Why a command is not in the grammar; empty when it is, and when a list of commands shows that no single one is meant."""
+    from holdfast.logic.unasked import Outside, Place, prove  # noqa: PLC0415 - the tables load when they are needed
+
+    try:
+        steps = prove(text.strip(), Place(cwd="/w", home="/h")).steps
+    except Outside as exc:
+        return str(exc)
+    return "a wildcard is compared with one command at a time, and this is a list" if len(steps) > 1 else ""

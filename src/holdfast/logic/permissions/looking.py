@@ -5,6 +5,7 @@ from typing import Final, Literal
 
 from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.book import open_book
+from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
 from holdfast.logic.permissions.deep import is_deep, takes_all
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
@@ -68,6 +69,8 @@ def withheld(path: str, rules: Sequence[Rule], ground: Ground) -> Withheld:
 
 def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]:
     form = form_of(call)
+    if beyond(call, form):
+        return []
     if form.kind != "shell":
         return [(access, None) for access in file_accesses(call, form, ground) or ()]
     text = text_of(call, form)

@@ -1,10 +1,17 @@
 """Calls that the policy cannot look into: children, skills, questions, MCP servers, tools that a program brought."""
 
+import re
+from typing import Final
+
 from holdfast.logic.permissions.book import is_about
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.texts import matches_text
 from holdfast.logic.permissions.verdict import Finding
 from holdfast.vocab.rules import Rule
+
+USUAL_AGENT: Final = "general-purpose"
+"""The child that a call without a name means."""
+_SEPARATORS: Final = re.compile(r"[/\\]")
 
 
 def weigh_other(case: Case, text: str | None) -> list[Finding]:
@@ -21,7 +28,10 @@ def weigh_other(case: Case, text: str | None) -> list[Finding]:
 
 
 def _ruled(case: Case, text: str | None) -> Finding | None:
+    """Rules that deny or ask about a child or a skill by its name."""
     name = case.call.tool.name
+    if not case.form.is_read:
+        return None  # its arguments were compared already
     for side in (case.book.deny, case.book.ask):
         for rule in side.every:
             if rule.pattern is not None and is_about(rule, name) and _may_be_about(rule.pattern, case, text):
@@ -32,18 +42,13 @@ def _ruled(case: Case, text: str | None) -> Finding | None:
 
 
 def _may_be_about(pattern: str, case: Case, text: str | None) -> bool:
-    """A pattern that forbids is compared with every text argument; when there is none to compare, it holds."""
-    key, colon, _ = pattern.partition(":")
-    if colon and key.strip() in case.call.args:
-        return False  # about a parameter: that was looked at already
-    if case.form.kind in ("agent", "skill"):
-        return (
-            text is None
-            or matches_text(pattern, _skilled(case, text), folds=True)
-            or matches_text(pattern, text, folds=True)
-        )
-    texts = [each for each in case.call.args.values() if isinstance(each, str)]
-    return not texts or any(matches_text(pattern, each, folds=True) for each in texts)
+    if text is None and case.form.kind == "agent" and case.call.args.get(case.form.main) is None:
+        text = USUAL_AGENT
+    return (
+        text is None
+        or matches_text(pattern, _skilled(case, text), folds=True)
+        or matches_text(pattern, text, folds=True)
+    )
 
 
 def _allowed(case: Case, text: str | None) -> Rule | None:
@@ -52,9 +57,20 @@ def _allowed(case: Case, text: str | None) -> Rule | None:
             continue
         if rule.pattern is None:
             return rule
-        if text is not None and case.form.kind != "mcp" and matches_text(rule.pattern, _skilled(case, text)):
+        if text is not None and case.form.kind != "mcp" and _covers(rule.pattern, case, text):
             return rule
     return None
+
+
+def _covers(pattern: str, case: Case, text: str) -> bool:
+    if not case.form.is_read and pattern != text and _climbs(text):
+        return False
+    return matches_text(pattern, _skilled(case, text))
+
+
+def _climbs(text: str) -> bool:
+    """Whether a text may be a path with a way out of what a pattern seems to name."""
+    return ".." in _SEPARATORS.split(text)
 
 
 def _skilled(case: Case, text: str) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from holdfast.logic.acts import Access, Command, Script
+from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import file_accesses
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.paths import FREE_TO_READ
@@ -29,7 +30,7 @@ def brought(case: Case, script: Script | None) -> frozenset[Taint]:
             found |= {"untrusted", "outside"}
         for command in script.commands:
             found |= _touched(case, (*command.accesses, *unnamed(command, case.ground)), command)
-    elif kind in ("read", "edit", "patch", "search"):
+    elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
         found |= _touched(case, file_accesses(case.call, case.form, case.ground) or (), None)
     return frozenset(found)
 

@@ -1,6 +1,11 @@
 """Patterns over plain text: the names of agents and skills, the arguments of tools that nobody knows."""
 
+import re
+from typing import Final
+
 from holdfast.logic.permissions.wildcards import star_match
+
+_BLANK: Final = re.compile(r"\s")
 
 
 def matches_text(pattern: str, text: str, *, folds: bool = False) -> bool:
@@ -10,5 +15,5 @@ def matches_text(pattern: str, text: str, *, folds: bool = False) -> bool:
     if not pattern.endswith((" *", ":*")):
         return star_match(tuple(pattern.split("*")), text)
     *head, last = pattern[:-2].split("*")
-    spaced = "".join(" " if char.isspace() else char for char in text)
+    spaced = _BLANK.sub(" ", text)
     return star_match((*head, last), text) or star_match((*head, f"{last} ", ""), spaced)

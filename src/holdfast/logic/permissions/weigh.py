@@ -13,7 +13,9 @@ import msgspec
 from holdfast.logic.acts import Ground, Script
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
+from holdfast.logic.permissions.arguments import MOST_VALUES, Compared, compare
 from holdfast.logic.permissions.book import naming, open_book
+from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.grants import fingerprint
@@ -22,8 +24,7 @@ from holdfast.logic.permissions.others import weigh_other
 from holdfast.logic.permissions.scripts import weigh_script
 from holdfast.logic.permissions.settling import Consents, conclude, settle
 from holdfast.logic.permissions.taints import brought
-from holdfast.logic.permissions.texts import matches_text
-from holdfast.logic.permissions.verdict import Finding, Verdict
+from holdfast.logic.permissions.verdict import Finding, Hold, Verdict
 from holdfast.logic.permissions.webs import weigh_fetch, weigh_lookup
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode, Taint
@@ -64,6 +65,8 @@ def weigh(
 
 def findings_about(case: Case, script: Script | None) -> list[Finding]:
     """What the rules and the mode say about each part of a call; `script` is the command of one that has a command."""
+    if words := beyond(case.call, case.form):
+        return [*_named(case, whole=True), _too_large(case, words)]
     return [*_named(case), *_looked_into(case, script)]
 
 
@@ -73,42 +76,45 @@ _MEETING: Final = "words of strangers, private data and a way out would meet in 
 def _fingerprint(call: Call) -> str:
     try:
         return fingerprint(call.tool.name, msgspec.json.encode(call.args).decode())
-    except UnicodeEncodeError:  # half a character: nobody can have granted it
+    except (UnicodeEncodeError, RecursionError):  # half a character, nested without end: nobody can have granted it
         return ""
 
 
 def script_of(case: Case) -> Script | None:
-    """The command of a call that has one, read."""
+    """The command of a call that has one, read; None when it is too long to be read."""
     text = text_of(case.call, case.form) if case.form.kind == "shell" else None
-    if text is None:
+    if text is None or beyond(case.call, case.form):
         return None
     from holdfast.logic.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
 
     return read_command(text, case.ground)
 
 
-def _named(case: Case) -> list[Finding]:
-    """Rules that deny or ask about every call of a tool, or about one of its parameters."""
-    name, found = case.call.tool.name, []
-    for side in (case.book.deny, case.book.ask):
-        for rule in naming(side, name) if side.every else ():
-            if rule.pattern is None or _by_parameter(rule, case):
-                if rule.decision == "deny":
-                    found.append(Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}"))
-                else:
-                    found.append(Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard"))
-    return found
+def _named(case: Case, *, whole: bool = False) -> list[Finding]:
+    """Rules that deny or ask about every call of a tool, or about its arguments. With `whole`, only the former."""
+    sides = [(naming(side, case.call.tool.name) if side.every else ()) for side in (case.book.deny, case.book.ask)]
+    rules = [rule for side in sides for rule in side if rule.pattern is None or not whole]
+    return [finding for rule in rules if (finding := _by_rule(rule, case, len(rules))) is not None]
 
 
-def _by_parameter(rule: Rule, case: Case) -> bool:
-    """`Tool(param:value)`: on any argument, by its name."""
-    key, colon, wanted = (rule.pattern or "").partition(":")
-    key = key.strip()
-    if not colon or key not in case.call.args:
-        return False
-    content = case.call.args[key]
-    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
-    return matches_text(wanted.strip(), text, folds=True)
+def _by_rule(rule: Rule, case: Case, among: int) -> Finding | None:
+    name = case.call.tool.name
+    found = _EVERY
+    if rule.pattern is not None:
+        found = compare(rule, case.call.args, case.ground, by_name=case.form.is_read, most=MOST_VALUES // among)
+    match found.match:
+        case "no":
+            return None
+        case "maybe":
+            detail = f"{found.why}, which cannot be compared with the rule {str(rule)!r}"
+            return Finding(name, "ask", "rule", detail, "hard")
+        case "yes" if rule.decision == "deny":
+            return Finding(name, "deny", "rule", f"denied by the rule {str(rule)!r}")
+        case _:
+            return Finding(name, "ask", "rule", f"the rule {str(rule)!r} asks", "hard")
+
+
+_EVERY: Final = Compared("yes")
 
 
 def _looked_into(case: Case, script: Script | None) -> list[Finding]:
@@ -130,6 +136,14 @@ def _looked_into(case: Case, script: Script | None) -> list[Finding]:
 def _unclear(case: Case) -> Finding:
     detail = f"the arguments of {case.call.tool.name} do not say what it would do"
     return Finding(case.call.tool.name, "ask", "arguments", detail, "hard" if case.form.kind == "shell" else "firm")
+
+
+def _too_large(case: Case, words: str) -> Finding:
+    """What is denied or asked about may be in it; where nothing is, whoever bypasses permissions may run it."""
+    side = case.book
+    about = side.guards or any(naming(each, case.call.tool.name) for each in (side.deny, side.ask))
+    held: Hold = "hard" if about or case.mode == "plan" else "firm"
+    return Finding(case.call.tool.name, "ask", "arguments", f"the call is too large to be judged: {words}", held)
 
 
 def _hidden(case: Case) -> list[Finding]:

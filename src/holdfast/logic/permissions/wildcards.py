@@ -5,7 +5,10 @@ part of a command or path is not known before it runs.
 """
 
 import re
+from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 ONE: Final = "\x00?"
 """Any character but `/`."""
@@ -18,8 +21,8 @@ BELOW: Final = "\x00/"
 CLASS: Final = "\x00["
 """One character of a class; the class follows as it stands in a regular expression."""
 
-_LONG: Final = 40_000
-"""States that are looked at before two patterns count as meeting."""
+_LARGE: Final = 4_000_000
+"""Pairs of tokens beyond which two patterns count as meeting."""
 
 Tokens = tuple[str, ...]
 
@@ -76,61 +79,101 @@ def _variants(tokens: Tokens) -> list[Tokens]:
 
 
 def _meet(one: Tokens, other: Tokens) -> bool:
+    """Go through the longer pattern once, with all places of the shorter one that may be reached as the bits of a number."""
     if one and other and (_differ(one[0], other[0]) or _differ(one[-1], other[-1])):
         return False
-    todo = [(0, 0)]
-    seen = {(0, 0)}
-    while todo:
-        i, j = todo.pop()
-        if i == len(one) and j == len(other):
-            return True
-        for step in _steps(one, other, i, j):
-            if step not in seen:
-                seen.add(step)
-                todo.append(step)
-        if len(seen) > _LONG:
-            return True
-    return False
+    if len(one) > len(other):
+        one, other = other, one
+    if len(one) * len(other) > _LARGE:
+        return True
+    return _places(one).meets(other)
 
 
 def _differ(a: str, b: str) -> bool:
     return a != b and a[0] != "\x00" and b[0] != "\x00"
 
 
-def _steps(one: Tokens, other: Tokens, i: int, j: int) -> list[tuple[int, int]]:
-    a = one[i] if i < len(one) else ""
-    b = other[j] if j < len(other) else ""
-    steps: list[tuple[int, int]] = []
-    if a in _LOOPS:
-        steps.append((i + 1, j))
-        if b and _takes(a, b):
-            steps.append((i, j + 1))
-    if b in _LOOPS:
-        steps.append((i, j + 1))
-        if a and _takes(b, a):
-            steps.append((i + 1, j))
-    if a and b and a not in _LOOPS and b not in _LOOPS and _same(a, b):
-        steps.append((i + 1, j + 1))
-    return steps
+class _Places(Struct, frozen=True, eq=False):
+    """A pattern as sets of places, each a number whose bits are places: bit 3 is before the token 3."""
+
+    size: int
+    literal: dict[str, int]
+    """Before each character that is meant as it stands."""
+    one: int
+    """Before what stands for any character but `/`."""
+    classes: tuple[tuple[re.Pattern[str], int], ...]
+    many: int
+    deep: int
+
+    def meets(self, other: Tokens) -> bool:
+        """Whether some text matches this pattern and the other one."""
+        moves = dict[str, tuple[int, int]]()
+        wild = self.many | self.deep
+        reached = self._skip(1)
+        for token in other:
+            if token == DEEP:
+                reached = self._behind(reached)
+            elif token == MANY:
+                reached = self._flooded(reached)
+            else:
+                if token not in moves:
+                    moves[token] = (self.deep if token == "/" else wild, self._taking(token))
+                stays, steps = moves[token]
+                reached = (reached & stays) | ((reached & steps) << 1)
+                if reached & wild:
+                    reached = self._skip(reached)
+            if not reached:
+                return False
+        return bool(reached >> self.size & 1)
+
+    def _skip(self, reached: int) -> int:
+        """`reached`, and what follows when a wildcard stands for nothing."""
+        while (more := reached | ((reached & (self.many | self.deep)) << 1)) != reached:
+            reached = more
+        return reached
+
+    def _behind(self, reached: int) -> int:
+        """The lowest place of `reached`, and every place after it."""
+        return ((1 << (self.size + 1)) - 1) & -(reached & -reached)
+
+    def _taking(self, token: str) -> int:
+        """The places before a token for one character that the given token may stand for too."""
+        if token == "/":
+            return self.literal.get("/", 0)
+        if token[0] != "\x00":
+            found = self.literal.get(token, 0) | self.one
+            for pattern, places in self.classes:
+                found |= places if pattern.fullmatch(token) else 0
+            return found
+        kind = re.compile(token[len(CLASS) :]) if token.startswith(CLASS) else None
+        found = self.one
+        for _, places in self.classes:
+            found |= places
+        for char, places in self.literal.items():
+            found |= places if char != "/" and (kind is None or kind.fullmatch(char)) else 0
+        return found
+
+    def _flooded(self, reached: int) -> int:
+        """`reached`, and every place up to the next slash."""
+        enters = (((1 << self.size) - 1) & ~self.literal.get("/", 0)) << 1
+        width = 1
+        while width <= self.size:
+            reached |= enters & (reached << width)
+            enters &= enters << width
+            width *= 2
+        return reached
 
 
-_LOOPS: Final = (MANY, DEEP)
-
-
-def _takes(loop: str, token: str) -> bool:
-    return loop == DEEP or token != "/"
-
-
-def _same(a: str, b: str) -> bool:
-    if a[0] != "\x00" and b[0] != "\x00":
-        return a == b
-    literal = a if a[0] != "\x00" else b if b[0] != "\x00" else ""
-    if literal == "/":
-        return False
-    mark = b if literal == a else a
-    if literal and mark.startswith(CLASS):
-        return re.fullmatch(mark[len(CLASS) :], literal) is not None
-    return True
+@lru_cache(maxsize=512)
+def _places(tokens: Tokens) -> _Places:
+    literal = dict[str, int]()
+    classes = dict[str, int]()
+    for at, token in enumerate(tokens):
+        kind = classes if token.startswith(CLASS) else literal
+        kind[token] = kind.get(token, 0) | 1 << at
+    one, many, deep = (literal.pop(mark, 0) for mark in (ONE, MANY, DEEP))
+    compiled = tuple((re.compile(token[len(CLASS) :]), places) for token, places in classes.items())
+    return _Places(len(tokens), literal, one, compiled, many, deep)
 
 
 def _split(tokens: Tokens, mark: str) -> list[Tokens]:
