@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.matching import select
+from holdfast.logic.hooks.verdict import unheard
 from holdfast.logic.open_calls import Calls, EndedCall
 from holdfast.logic.policy import Policy
 from holdfast.vocab.event import Draft, Event, Recorded
@@ -198,7 +199,8 @@ def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hookin
 def _outlived(hooking: Hooking) -> tuple[HookFinished, ...]:
     """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
     watching = (each for each in hooking.open if each.event in EVENTS and not EVENTS[each.event].again)
-    lost = (HookFinished(event=each.event, subject=each.subject) for each in watching)
+    began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
+    lost = (unheard(each, "the process ended before they had answered") for each in began)
     return (*_without_start(hooking.done), *lost)
 
 
