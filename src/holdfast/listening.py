@@ -9,6 +9,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from holdfast.config.survey import Survey, drifted
+from holdfast.logic.hooking import added_by_hook
 from holdfast.logic.hooks.inputs import hook_input
 from holdfast.logic.hooks.spec import AgentHook, HookSpec, PromptHook
 from holdfast.logic.hooks.verdict import HookAnswer, together, unheard
@@ -96,7 +97,9 @@ def _heard_late(world: World, spec: HookSpec, answer: HookAnswer) -> None:
     world.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
     if answer.context:
         name = f"late-{spec.id}-{world.clock.nonce()}"
-        said = InputReceived(input=name, parts=(Text(text=answer.context),), delivery="steer")
+        said = InputReceived(
+            input=name, parts=(Text(text=added_by_hook(spec.event, answer.context)),), delivery="steer"
+        )
         world.inbox.post(Draft(event=said, by="hook"))
 
 

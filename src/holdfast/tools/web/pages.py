@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.tools.web.framing import visible
+from holdfast.logic.text.invisible import visible
 from holdfast.tools.web.markdown import to_markdown
 from holdfast.tools.web.ports import Page, Unfetched
 from holdfast.vocab.messages import InlineMedia
