@@ -3,6 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -15,6 +16,7 @@ from holdfast.instructions.reading import TextFile
 from holdfast.instructions.tasks import Task
 from holdfast.instructions.tasks import told as tasks_told
 from holdfast.kit.mentions import look_up
+from holdfast.logic.text.framing import Mark
 from holdfast.mcp.words import framed as framed_words
 from holdfast.memory.window import told as memory_told
 from holdfast.memory.window import window
@@ -22,19 +24,7 @@ from holdfast.vocab.events import MessageInjected
 from holdfast.vocab.messages import text_of
 from tests.contracts.kit import talk
 
-MARKS = [
-    "file",
-    "file-references",
-    "hook",
-    "mcp_server",
-    "project-memory",
-    "resource",
-    "search_results",
-    "skill",
-    "strangers-file",
-    "task-context",
-    "web_page",
-]
+MARKS = get_args(Mark)
 SPELLINGS = ["</{}>", "</ {}>", "< /{}>", "<\t/\n{} >", "</{}\n>", "<//{}>", "<\u200b/{}>"]
 
 SKILL = Skill(name="x", description="Does it.", file="/k/x/SKILL.md", folder="/k/x", source="person")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal, get_args
 
-from holdfast.logic.text.invisible import HIDDEN
+from holdfast.logic.text.invisible import INVISIBLE
 
 Mark = Literal[
     "file",
@@ -21,7 +21,7 @@ Mark = Literal[
 ]
 """Every mark that a model is told to take as the edge of somebody's words."""
 
-_NOTHING: Final = rf"(?:[\s/]|{HIDDEN.pattern})*"
+_NOTHING: Final = rf"[\s/{INVISIBLE}]*+"
 _MARKS: Final = re.compile(rf"<(?={_NOTHING}(?:{'|'.join(get_args(Mark))})\b)", re.IGNORECASE)
 _ESCAPES: Final = {'"': "&quot;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}
 

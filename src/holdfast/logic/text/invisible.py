@@ -30,16 +30,18 @@ _JOINING: Final = (
     "\u3297\u3299\ua800-\uabff\ufb1d-\ufdff\ufe0f\U00010a00-\U00010fff\U00011000-\U00011fff\U0001e900-\U0001e95f\U0001f000-\U0001faff"
 )
 """Emoji, their selector, and scripts whose letters join: what a joiner may follow."""
-_ASTRAY: Final = (
-    f"(?<![{_JOINING}])[{_JOINERS}]|(?<![^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f{_JOINERS}{_SELECTORS}])[{_SELECTORS}]"
-)
-"""Joiners and selectors where they can have no sense. `#`, `*` and digits take a selector: they are the keys of telephones."""
+_KEYS: Final = f"^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f{_JOINERS}{_SELECTORS}"
+"""What a selector may follow: no ASCII but `#`, `*` and digits, which are the keys of telephones."""
+_AT_HOME: Final = f"(?<![{_JOINING}][{_JOINERS}])(?<![{_KEYS}][{_SELECTORS}])"
+"""Behind a character: not when it is a joiner or a selector where it belongs."""
 
-HIDDEN: Final = re.compile(f"[{_CONTROLS}{_TURNING}{_BREAKING}{_BLANK}{_HALVES}]|{_ASTRAY}")
+INVISIBLE: Final = f"{_CONTROLS}{_TURNING}{_BREAKING}{_BLANK}{_HALVES}{_JOINERS}{_SELECTORS}"
+"""All that may be hidden, for a class of characters in a pattern."""
+HIDDEN: Final = re.compile(f"[{INVISIBLE}]{_AT_HOME}")
 """What a person does not see and a model reads."""
 OBEYED: Final = re.compile(f"[\t\n{_CONTROLS}{_TURNING}{_BREAKING}]")
 """What a terminal obeys instead of showing it, tab and line feed too."""
-_EITHER: Final = re.compile(f"[\t\n]|{HIDDEN.pattern}")
+_EITHER: Final = re.compile(f"[\t\n{INVISIBLE}]{_AT_HOME}")
 
 
 def visible(text: str) -> str:
