@@ -10,6 +10,7 @@ LAYERS: dict[str, int] = {
     "vocab": 1,
     "logic": 2,
     "ports": 3,
+    "programs": 3,
     "wire": 3,
     "stores": 4,
     "providers": 4,

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
-from unicodedata import category
+from typing import BinaryIO
 
 import anyio
 from msgspec.structs import replace
@@ -12,6 +11,7 @@ from msgspec.structs import replace
 from holdfast import shelf
 from holdfast.assemble import open_with
 from holdfast.config.apply import settled
+from holdfast.logic.text.invisible import HIDDEN, OBEYED
 from holdfast.options import DEFAULT, Options, default_store_url
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.stores.urls import open_store
@@ -26,9 +26,6 @@ from holdfast.view.talk import Talk
 from holdfast.vocab.errors import BadId, HoldfastError, NoSession
 from holdfast.vocab.specs import SessionMeta
 from holdfast.workspaces.project import project_root
-
-_TURNING: Final = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the direction of the text after them."""
 
 
 async def run(job: Job, out: BinaryIO, descriptor: int, complain: Complain) -> int:
@@ -72,7 +69,7 @@ def check_name(name: str) -> str:
     """`name`, when it can be a session's name. Raise `BadId` otherwise."""
     if not name.strip():
         raise BadId("A session's name cannot be blank. Give it a word.")
-    if any(category(each) in ("Cc", "Cs", "Zl", "Zp") or each in _TURNING for each in name):
+    if HIDDEN.search(name) or OBEYED.search(name):
         raise BadId(f"{name!r} cannot be a session's name: it has characters that cannot be shown.")
     return name
 

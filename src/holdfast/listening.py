@@ -9,10 +9,10 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from holdfast.config.survey import Survey, drifted
+from holdfast.logic.hooking import added_by_hook
 from holdfast.logic.hooks.inputs import hook_input
-from holdfast.logic.hooks.matching import stands_guard
 from holdfast.logic.hooks.spec import AgentHook, HookSpec, PromptHook
-from holdfast.logic.hooks.verdict import HookAnswer, together
+from holdfast.logic.hooks.verdict import HookAnswer, together, unheard
 from holdfast.ports import ModelRequest
 from holdfast.runtime.hook_facts import hook_facts
 from holdfast.runtime.hooks.means import Means, PythonFunction
@@ -46,7 +46,7 @@ class Listening(Struct, frozen=True, kw_only=True):
         known = {spec.id: spec for spec in self.specs}
         chosen = [known[each] for each in started.handlers if each in known]
         if changed := await self._changed(chosen):
-            return _refused(started, f"{changed} is not what it was when the workspace was trusted")
+            return unheard(started, f"{changed} is not what it was when the workspace was trusted", self.specs)
         told = hook_input(started.event, await hook_facts(started, world))
         runs = await run_each(chosen, told, self._means(world, started))
         for run in runs:
@@ -54,22 +54,20 @@ class Listening(Struct, frozen=True, kw_only=True):
             world.tap("hook", {**told_of, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
         verdict = together([run.answer for run in runs])
         gone = tuple(f"The hook {each!r} is not there any more." for each in started.handlers if each not in known)
-        return (
-            _refused(started, gone[0])
-            if gone and stands_guard(started.event)
-            else HookFinished(
-                event=started.event,
-                subject=started.subject,
-                decision=verdict.decision,
-                blocked=verdict.blocked,
-                reason=verdict.reason,
-                args=verdict.args,
-                context=verdict.context,
-                output=verdict.output,
-                notes=(*verdict.notes, *gone),
-                stops=verdict.stops,
-                agent=started.agent,
-            )
+        if gone and ((lost := unheard(started, gone[0], self.specs)).blocked or verdict.decision == "allow"):
+            return lost
+        return HookFinished(
+            event=started.event,
+            subject=started.subject,
+            decision=verdict.decision,
+            blocked=verdict.blocked,
+            reason=verdict.reason,
+            args=verdict.args,
+            context=verdict.context,
+            output=verdict.output,
+            notes=(*verdict.notes, *gone),
+            stops=verdict.stops,
+            agent=started.agent,
         )
 
     async def _changed(self, chosen: Sequence[HookSpec]) -> str:
@@ -99,7 +97,9 @@ def _heard_late(world: World, spec: HookSpec, answer: HookAnswer) -> None:
     world.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
     if answer.context:
         name = f"late-{spec.id}-{world.clock.nonce()}"
-        said = InputReceived(input=name, parts=(Text(text=answer.context),), delivery="steer")
+        said = InputReceived(
+            input=name, parts=(Text(text=added_by_hook(spec.event, answer.context)),), delivery="steer"
+        )
         world.inbox.post(Draft(event=said, by="hook"))
 
 
@@ -124,17 +124,3 @@ def _guarded(spec: HookSpec) -> "httpx.AsyncClient":
 def mark_of(session: str, event: str, subject: str) -> str:
     """What tells the programs of one hearing from all others."""
     return f"{session}.{event}.{subject}"
-
-
-def _refused(started: HookStarted, why: str) -> HookFinished:
-    """The verdict when handlers could not be heard as they were meant to be: what they stand guard over does not happen."""
-    decides = started.event in ("PreToolUse", "PermissionRequest")
-    return HookFinished(
-        event=started.event,
-        subject=started.subject,
-        decision="deny" if decides else None,
-        blocked=stands_guard(started.event),
-        reason=why,
-        notes=(why,),
-        agent=started.agent,
-    )

@@ -10,6 +10,7 @@ from typing import Final, TextIO, cast
 
 import anyio.to_thread
 
+from holdfast.logic.text.invisible import sign_of
 from holdfast.ports import Answer, Question
 
 _TERMINAL: Final = "/dev/tty"
@@ -49,7 +50,7 @@ def ask_on(question: Question, source: TextIO, target: TextIO) -> Answer:
 
 def shown(text: str) -> str:
     """`text` as a terminal may show it: what moves the cursor, hides or turns text around is written out."""
-    return "".join(each if each in "\n\t" or each.isprintable() else f"\\u{{{ord(each):x}}}" for each in text)
+    return "".join(each if each in "\n\t" or each.isprintable() else sign_of(each) for each in text)
 
 
 def _show(question: Question, target: TextIO) -> None:

@@ -1,10 +1,11 @@
 """What the command line says to people: plain where it is read by programs, with rich on a terminal."""
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from holdfast.logic.text.invisible import shown
 
 if TYPE_CHECKING:
     from holdfast.vocab.errors import HoldfastError
@@ -13,8 +14,6 @@ DONE = 0
 COULD_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
-_UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a terminal obeys instead of showing it."""
 
 
 def complain(message: str) -> None:
@@ -59,8 +58,8 @@ def printed(work: Callable[[], int]) -> int:
 
 
 def harmless(text: str, *, keep: str = "") -> str:
-    """`text` with a mark in place of everything that a terminal would obey, except the characters of `keep`."""
-    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else "\N{REPLACEMENT CHARACTER}", text)
+    """`text` with a sign in place of everything that nobody would see or a terminal would obey, except the characters of `keep`."""
+    return shown(text, keep=keep)
 
 
 def say_json(content: object) -> None:

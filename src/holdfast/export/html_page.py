@@ -43,7 +43,7 @@ def in_block(text: str, kind: str) -> str:
 
 
 def _signed(text: str) -> str:
-    return seen(escape(text), lambda sign: f'<span class="sign">{sign}</span>')
+    return seen(escape(text), lambda sign: f'<span class="sign">{escape(sign)}</span>')
 
 
 def _fact(fact: Fact) -> str:

@@ -1,18 +1,13 @@
 """Texts of strangers on their way to a page: what cannot be seen is marked, and what is long is cut in the middle."""
 
-import re
 from collections.abc import Callable
-from typing import Final
 
 from msgspec import Struct
 
+from holdfast.logic.text.invisible import shown
+
 HEAD, TAIL = 3_000, 1_000
 """Characters at the beginning and at the end that are left of a long text."""
-_UNSEEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2061-\u2064\u2066-\u206f\ufeff\ufff9-\ufffb"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
-"""Control characters, those that turn the direction of writing, separators of lines that are none, halves of characters, tags."""
 
 
 class Excerpt(Struct, frozen=True, kw_only=True):
@@ -33,20 +28,9 @@ def excerpt(text: str, head: int = HEAD, tail: int = TAIL) -> Excerpt:
     return Excerpt(text=shown, chars=len(text), left_out=left_out)
 
 
-def seen(text: str, mark: Callable[[str], str] | None = None) -> str:
+def seen(text: str, mark: Callable[[str], str] = str) -> str:
     """`text` with a sign in place of everything that nobody would see; `mark` makes what stands there of the sign."""
-
-    def sign(found: re.Match[str]) -> str:
-        name = sign_of(found[0])
-        return f"[{name}]" if mark is None and len(name) > 1 else name if mark is None else mark(name)
-
-    return _UNSEEN.sub(sign, text.replace("\r\n", "\n"))
-
-
-def sign_of(character: str) -> str:
-    """What stands for a character that cannot be seen: the picture of a control character, or its number."""
-    number = ord(character)
-    return chr(0x2400 + number) if number < 0x20 else "␡" if number == 0x7F else f"U+{number:04X}"
+    return shown(text.replace("\r\n", "\n"), mark=mark)
 
 
 def one_line(text: str) -> str:

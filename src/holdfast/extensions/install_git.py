@@ -1,19 +1,16 @@
 """Fetches one commit of a stranger's repository: without a shell, hooks, submodules, filters, helpers or questions."""
 
 import os
-import resource
 import shutil
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 import anyio
-import anyio.abc
 
 from holdfast.extensions.install_sources import GitSource
 from holdfast.extensions.plugin_tree import Limits
+from holdfast.programs import run_program
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import without_keys
 from holdfast.workspaces.git import git_environment
@@ -62,13 +59,14 @@ class _Listing:
         self._rest = b""
         self._files = self._size = 0
 
-    def take(self, piece: bytes) -> None:
-        """Take the next piece of the list."""
+    def take(self, piece: bytes) -> bool:
+        """Take the next piece of the list; say whether it is not too much."""
         *lines, self._rest = (self._rest + piece).split(b"\0")
         for line in lines:
             size = line.partition(b"\t")[0].split(b" ")[-1]
             self._files += 1
             self._size += int(size) if size.isdigit() else 0
+        return not self.problem
 
     @property
     def problem(self) -> str:
@@ -84,38 +82,28 @@ async def _git(
     arguments: list[str], folder: Path, protocols: str, deadline_s: float, *, listing: _Listing | None = None
 ) -> str:
     command = [_program(), "--no-pager", "-c", "core.symlinks=true", *arguments]
-    out, err = bytearray(), bytearray()
     try:
-        with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
-            started = await anyio.open_process(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                env=_environment(folder, protocols),
-                start_new_session=True,
-            )
-        async with started as process:
-            _bound(process.pid)
-            with anyio.fail_after(deadline_s):
-                async with anyio.create_task_group() as tasks:
-                    if listing is None:
-                        tasks.start_soon(_read, process.stdout, out)
-                    else:
-                        tasks.start_soon(_count, process, listing)
-                    tasks.start_soon(_read, process.stderr, err)
-                    code = await process.wait()
+        ran = await run_program(
+            command,
+            cwd=folder,
+            env=_environment(folder, protocols),
+            most=_MOST_WORDS,
+            deadline_s=deadline_s,
+            largest_file=MOST_BYTES,
+            take=listing.take if listing is not None else None,
+        )
     except TimeoutError:
         raise UserError(f"git {arguments[0]} took longer than {deadline_s:g} s. {_asked(arguments)}") from None
     except OSError as exc:
         raise UserError(f"git cannot be started: {exc}.") from exc
     if listing is not None and listing.problem:
         raise UserError(listing.problem)
-    if code:
-        words = err.decode("utf-8", "replace").strip().splitlines()
+    if ran.code:
+        words = ran.err.decode("utf-8", "replace").strip().splitlines()
         raise UserError(
-            f"git {arguments[0]} failed: {words[-1] if words else f'exit code {code}'}. {_asked(arguments)}"
+            f"git {arguments[0]} failed: {words[-1] if words else f'exit code {ran.code}'}. {_asked(arguments)}"
         )
-    return out.decode("utf-8", "replace")
+    return ran.out.decode("utf-8", "replace")
 
 
 def _environment(folder: Path, protocols: str) -> dict[str, str]:
@@ -138,29 +126,6 @@ def _program() -> str:
     if found is None or not os.path.isabs(found):
         raise UserError("There is no git on this machine. Install it, then try again.")
     return found
-
-
-def _bound(pid: int) -> None:
-    """Let the process, and those it starts, write no file without end."""
-    if hasattr(resource, "prlimit"):
-        with suppress(OSError):  # it may be over already
-            resource.prlimit(pid, resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
-
-
-async def _count(process: "anyio.abc.Process", listing: _Listing) -> None:
-    """Let a list be counted, and end the process when it is too much."""
-    assert process.stdout is not None
-    async for piece in process.stdout:
-        listing.take(piece)
-        if listing.problem:
-            process.kill()
-            return
-
-
-async def _read(stream: "anyio.abc.ByteReceiveStream | None", into: bytearray) -> None:
-    if stream is not None:
-        async for piece in stream:
-            into += piece[: max(0, _MOST_WORDS - len(into))]
 
 
 def _asked(arguments: list[str]) -> str:

@@ -1,7 +1,6 @@
 """Invoking a skill: its text with the arguments put in, and with what it includes once the policy has allowed all of it."""
 
 from collections.abc import Awaitable, Callable, Iterator
-from html import escape
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,6 +14,7 @@ from holdfast.extensions.inclusions import FileInclusion, Inclusion, Piece, Shel
 from holdfast.extensions.skill_rules import LARGEST
 from holdfast.extensions.skills import Skill, digest
 from holdfast.extensions.substitution import Arguments, Substitution
+from holdfast.logic.text.framing import frame, frame_framed
 from holdfast.vocab.errors import UserError
 
 MOST_INCLUSIONS: Final = 50
@@ -128,8 +128,7 @@ def injected(rendered: Rendered, text: str) -> str:
     about = " ".join(rendered.arguments.split())
     purpose = f": {' '.join(skill.description.split())}" if skill.kind == "skill" else ""
     words = f"with these arguments: {about}" if about else f"now{purpose or '.'}"
-    framed = text.replace("</skill", "&lt;/skill")  # whatever was put in cannot end the frame
-    return f'<skill name="{escape(skill.name)}">\n{framed}\n</skill>\nFollow the skill {skill.name!r} {words}'
+    return f"{frame_framed('skill', text, {'name': skill.name})}\nFollow the skill {skill.name!r} {words}"
 
 
 async def _brought(rendered: Rendered, inclusion: Inclusion, run: Run) -> str:
@@ -141,8 +140,7 @@ async def _brought(rendered: Rendered, inclusion: Inclusion, run: Run) -> str:
         return _bounded((text or "").rstrip("\n"))
     if text is None:
         return str(inclusion)
-    inner = _bounded(text.rstrip("\n")).replace("</file", "&lt;/file")
-    return f'<file path="{escape(inclusion.path)}">\n{inner}\n</file>'
+    return frame("file", _bounded(text.rstrip("\n")), {"path": inclusion.path})
 
 
 def _bounded(text: str) -> str:

@@ -1,14 +1,13 @@
 """Texts of files as one part within its limit. No file crowds out another, and what was cut says so."""
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from holdfast.instructions.reading import TextFile
+from holdfast.logic.text.framing import Mark, attribute, defuse, opening
 
-_TAGS: Final = re.compile(r"<(?=/?(?:file|strangers-file|project-memory|task-context)\b)", re.IGNORECASE)
 _CUT: Final = "\n[cut here: {} bytes in all; read the file for the rest]"
 _LONGEST_CUT: Final = len(_CUT) + 20
 _LEAST: Final = 400
@@ -28,7 +27,7 @@ class Fitted(Struct, frozen=True, kw_only=True):
 def fit_files(files: Sequence[TextFile], limit: int, *, strangers: bool, ahead: str = "", after: str = "") -> Fitted:
     """The texts of `files` in their order, each between tags, between the words `ahead` and `after`, within `limit` bytes."""
     blocks = [_frame(file, strangers=strangers) for file in files]
-    texts = [harmless(file.text.strip("\n")) for file in files]
+    texts = [defuse(file.text.strip("\n")) for file in files]
     around = [_size(head) + _size(tail) + 2 + _LONGEST_CUT for head, tail in blocks]
     room = limit - _size(ahead) - _size(after) - 4 - _NAMES
     shown = len(files)
@@ -77,23 +76,10 @@ def clipped(text: str, most: int) -> str:
     return head[:end] if end > len(head) // 2 else head
 
 
-def harmless(text: str) -> str:
-    """A text that cannot end or begin the tags it is put between."""
-    return _TAGS.sub("&lt;", text)
-
-
-def attribute(text: str) -> str:
-    """A text as the value of a tag's attribute."""
-    return "".join(_ESCAPES.get(each, each) if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
-
-
-_ESCAPES: Final = {'"': "&quot;", "<": "&lt;", ">": "&gt;", "&": "&amp;"}
-
-
 def _frame(file: TextFile, *, strangers: bool) -> tuple[str, str]:
-    tag = "strangers-file" if strangers else "file"
-    by = f' imported-by="{attribute(file.imported_by)}"' if file.imported_by else ""
-    return f'<{tag} path="{attribute(file.shown)}"{by}>\n', f"\n</{tag}>"
+    mark: Mark = "strangers-file" if strangers else "file"
+    by = {"imported-by": file.imported_by} if file.imported_by else {}
+    return f"{opening(mark, {'path': file.shown, **by})}\n", f"\n</{mark}>"
 
 
 def _names(names: Sequence[str]) -> str:

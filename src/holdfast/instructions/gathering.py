@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from holdfast.instructions.base import BASE, FOLLOW, LANGUAGE, LISTS, MEMORY, MODES, NOTES, PERSON, SCOPED, STRANGERS
 from holdfast.instructions.compact_section import compact_instructions
-from holdfast.instructions.fitting import Fitted, attribute, fit_files, fit_text, harmless
+from holdfast.instructions.fitting import Fitted, fit_files, fit_text
 from holdfast.instructions.listing import listing, listing_limit
 from holdfast.instructions.notes import Notes, agent_notes, person_notes, project_notes
 from holdfast.instructions.parts import KIND, KINDS, TOTAL_LIMIT, Part, PartKind
@@ -18,6 +18,7 @@ from holdfast.instructions.reading import Reading, Stamp, same_stamp
 from holdfast.instructions.repository import branch_of, detect
 from holdfast.instructions.tasks import find_tasks, in_order, told
 from holdfast.logic.parts import digest
+from holdfast.logic.text.framing import attribute, defuse, frame
 from holdfast.vocab.event_instructions import InstructionsRead
 
 Why = Literal["start", "changed", "compacted", "resumed", "asked"]
@@ -125,7 +126,7 @@ def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
     if not scoped:
         after = ""
     elif strangers:
-        after = f"<strangers-file>\nRules for some files only:\n{scoped}\n</strangers-file>"
+        after = frame("strangers-file", f"Rules for some files only:\n{scoped}")
     else:
         after = f"{SCOPED}\n{scoped}"
     return fit_files(files, limit, strangers=strangers, ahead=STRANGERS if strangers else ahead, after=after)
@@ -135,8 +136,8 @@ def _memory(place: Place) -> Fitted:
     if not place.memory.strip():
         return _made("")
     words = MEMORY if place.trusted else STRANGERS
-    kept = fit_text(harmless(place.memory.strip()), KIND["memory"].limit - len(words.encode()) - 100)
-    text = f"{words}\n<project-memory>\n{kept.text}\n</project-memory>"
+    kept = fit_text(defuse(place.memory.strip()), KIND["memory"].limit - len(words.encode()) - 100)
+    text = f"{words}\n{frame('project-memory', kept.text)}"
     return Fitted(text=text, cut=kept.cut, sources=(place.memory_source,) if place.memory_source else ())
 
 
@@ -169,7 +170,7 @@ def _project(reading: Reading) -> Iterator[str]:
         return
     first = found[0]
     values = (
-        ("Name", harmless(first.name)),
+        ("Name", defuse(first.name)),
         ("Type", first.type),
         ("Language", first.language),
         ("Package manager", first.package_manager),

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from holdfast.instructions.fitting import harmless
 from holdfast.instructions.parts import LEAST_LISTING, LISTING_SHARE
 from holdfast.instructions.place import Listed
+from holdfast.logic.text.framing import defuse
 
 LONGEST: Final = 1_536
 """Characters of a description."""
@@ -64,4 +64,4 @@ def _line(text: str, longest: int) -> str:
     words = " ".join(text[: 4 * longest].split())
     if not words.isprintable():
         words = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
-    return harmless(words if len(words) <= longest else f"{words[: longest - 3]}...")
+    return defuse(words if len(words) <= longest else f"{words[: longest - 3]}...")

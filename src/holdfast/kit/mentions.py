@@ -10,7 +10,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
-from xml.sax.saxutils import quoteattr
 
 import anyio
 import anyio.to_thread
@@ -19,6 +18,7 @@ from msgspec import Struct
 from holdfast.extensions.inclusions import FileInclusion, Inclusion
 from holdfast.extensions.invocation import Judged
 from holdfast.logic.parts import LONG
+from holdfast.logic.text.framing import Mark, frame
 from holdfast.vocab.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ _WORD: Final = re.compile(r"(?:^|(?<=[\s(\[{<]))@([^\s)\]}>\"'`]+)")
 _ENDINGS: Final = ".,:;!?"
 _MEANT: Final = ("./", "../", "/", "~/")
 """How a word begins that can only be meant as a path."""
-_MARKS: Final = re.compile(r"<(?=/?(?:file|resource)\b)", re.IGNORECASE)
 
 
 class Judging(Protocol):
@@ -184,17 +183,15 @@ class _Found:
             self._servers[server] = None
             self._add("resource", {"server": server, "uri": uri}, word, output.text)
 
-    def _add(self, kind: str, names: dict[str, str], word: str, content: str) -> None:
+    def _add(self, kind: Mark, names: dict[str, str], word: str, content: str) -> None:
         size = len(content.encode("utf-8", "replace"))
         why = "it is no text" if "\0" in content[:8192] else self._too_large(size)
         if why:
             self._note(word, why)
             return
         self._bytes += size
-        said = " ".join(f"{name}={quoteattr(value)}" for name, value in names.items())
-        body = _MARKS.sub("&lt;", content)
-        end = "" if body.endswith("\n") else "\n"
-        self._elements.append(f'<{kind} {said} bytes="{size}">\n{body}{end}</{kind}>')
+        facts = {**names, "bytes": str(size)}
+        self._elements.append(frame(kind, content.removesuffix("\n"), facts))
 
     def _full(self, size: int) -> str:
         if len(self._elements) >= MOST:

@@ -12,8 +12,10 @@ from msgspec.structs import replace
 
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.matching import select
+from holdfast.logic.hooks.verdict import unheard
 from holdfast.logic.open_calls import Calls, EndedCall
 from holdfast.logic.policy import Policy
+from holdfast.logic.text.framing import frame
 from holdfast.vocab.event import Draft, Event, Recorded
 from holdfast.vocab.event_limits import Compacted
 from holdfast.vocab.event_tools import HookFinished, HookStarted
@@ -52,6 +54,7 @@ OF_TURN: Final = frozenset(("UserPromptSubmit", "PostToolBatch", "Stop"))
 """Gates of a turn."""
 OF_CALL: Final = frozenset(("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"))
 """Gates of a call, when it is a call of a turn that they are heard about."""
+_WHOSE: Final = "(Added by a hook of the settings. The person did not write this.)"
 STOP_BLOCKS: Final = 8
 """How often hooks may keep one turn from ending."""
 
@@ -184,7 +187,8 @@ def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hookin
     late = began is not None and began.over and not about_all
     holds = event.blocked and event.event == "Stop"
     ends = within and (event.stops or (event.blocked and event.event == "PostToolBatch"))
-    said = () if late else tuple(filter(None, (event.reason if holds else "", event.context)))
+    added = "\n".join(filter(None, (event.reason if holds else "", event.context)))
+    said = () if late or not added else (added_by_hook(event.event, added),)
     return replace(
         hooking,
         open=tuple([each for each in hooking.open if each.intent != record.cause]),
@@ -195,10 +199,16 @@ def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hookin
     )
 
 
+def added_by_hook(event: str, text: str) -> str:
+    """What a hook adds for the model, in a frame that says whose words they are."""
+    return frame("hook", f"{_WHOSE}\n{text}", {"event": event})
+
+
 def _outlived(hooking: Hooking) -> tuple[HookFinished, ...]:
     """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
     watching = (each for each in hooking.open if each.event in EVENTS and not EVENTS[each.event].again)
-    lost = (HookFinished(event=each.event, subject=each.subject) for each in watching)
+    began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
+    lost = (unheard(each, "the process ended before they had answered") for each in began)
     return (*_without_start(hooking.done), *lost)
 
 

@@ -12,7 +12,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from holdfast.tools.web.framing import visible
+from holdfast.logic.text.invisible import visible
 
 Kind = Literal["user", "feedback", "project", "reference"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)

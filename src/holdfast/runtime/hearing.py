@@ -5,6 +5,7 @@ from typing import Final
 import anyio
 
 from holdfast.logic.hooking import due
+from holdfast.logic.hooks.verdict import unheard
 from holdfast.runtime.world import Hearing, World
 from holdfast.vocab.event_tools import HookFinished, HookStarted
 
@@ -13,18 +14,22 @@ PATIENCE_S: Final = 5.0
 
 
 async def heard(world: World, event: str, subject: str, *, word: str = "", args: str = "") -> HookFinished | None:
-    """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other."""
+    """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other.
+
+    Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `unheard`.
+    """
     draft = due(world.policy(), event, subject, word=word, args=args)
     if draft is None:
         return None
     waiting = world.hearing.setdefault((event, subject), Hearing())
     await world.inbox.deliver(draft)
     assert isinstance(draft.event, HookStarted)
-    longest = max(hook.timeout for hook in world.policy().hooks if hook.id in draft.event.handlers)
+    hooks = world.policy().hooks
+    longest = max(hook.timeout for hook in hooks if hook.id in draft.event.handlers)
     with anyio.move_on_after(longest + PATIENCE_S):
         await waiting.over.wait()
     world.hearing.pop((event, subject), None)
-    return waiting.verdict
+    return waiting.verdict or unheard(draft.event, "hooks did not answer in time", hooks)
 
 
 async def all_heard(world: World) -> None:

@@ -2,14 +2,12 @@
 
 import re
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-import anyio
 import msgspec
-from anyio.abc import ByteReceiveStream, ByteSendStream
 
+from holdfast.programs import run_program
 from holdfast.tools.files import Refused
 
 PAGES: Final = 20
@@ -21,6 +19,10 @@ SECONDS: Final = 30.0
 TOTAL_CHARS: Final = 120_000
 """Characters that one call shows at most."""
 
+_ESCAPED: Final = 6
+"""Bytes of JSON that a character may take."""
+_BESIDES: Final = 64 * 1024
+"""Bytes of an answer beside the texts."""
 _RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})?\s*)?")
 _START: Final = "import sys; sys.path.append(sys.argv.pop(1)); from holdfast.tools.pdf_reader import main; main()"
 
@@ -29,7 +31,7 @@ class PdfPages(msgspec.Struct, frozen=True):
     """What the reading process says."""
 
     problem: str = ""
-    """Why there is no text: `encrypted`, `broken`, or empty."""
+    """Why there is no text: `encrypted`, `broken`, `slow`, or empty."""
     detail: str = ""
     total: int = 0
     texts: list[str] = []
@@ -39,7 +41,9 @@ class PdfPages(msgspec.Struct, frozen=True):
 async def pdf_text(shown: str, content: bytes, pages: str) -> str:
     """The text of the pages `pages` (`3`, `1-5`, `7-`), each under its number."""
     first, last = _page_range(pages)
-    answer = await _ask(shown, content, first, last)
+    answer = await read_pdf(content, first, last)
+    if answer.problem == "slow":
+        raise Refused("broken", f"The PDF file {shown!r} takes too long to read. Ask for fewer pages.")
     if answer.problem == "encrypted":
         raise Refused("encrypted", f"The PDF file {shown!r} is encrypted. Decrypt it first (`qpdf --decrypt`).")
     if answer.problem:
@@ -71,43 +75,18 @@ def _page_range(pages: str) -> tuple[int, int]:
     return first, last
 
 
-async def _ask(shown: str, content: bytes, first: int, last: int) -> PdfPages:
+async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_CHARS) -> PdfPages:
+    """Have a process of its own read some pages, at most `most` characters of them. Whatever is wrong is in the answer."""
     here = str(Path(__file__).parents[2])  # and not our whole search path: the working folder may be on it
-    command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(TOTAL_CHARS)]
+    command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(most)]
     try:
-        code, out, err = await _run(command, content)
-    except TimeoutError as exc:
-        raise Refused("broken", f"The PDF file {shown!r} takes too long to read. Ask for fewer pages.") from exc
+        ran = await run_program(command, given=content, most=most * _ESCAPED + _BESIDES, deadline_s=SECONDS)
+    except TimeoutError:
+        return PdfPages(problem="slow", detail=f"it takes more than {SECONDS:g} seconds")
     except OSError as exc:
-        raise Refused("os_error", f"The PDF file {shown!r} cannot be read: {exc}.") from exc
+        return PdfPages(problem="broken", detail=f"no reader can be started: {exc}")
     try:
-        return msgspec.json.decode(out, type=PdfPages)
+        return msgspec.json.decode(ran.out, type=PdfPages)
     except msgspec.DecodeError:
-        said = err.decode("utf-8", "replace").strip().splitlines()
-        return PdfPages(problem="broken", detail=(said[-1] if said else f"the reader ended with {code}")[:200])
-
-
-async def _run(command: list[str], content: bytes) -> tuple[int, bytes, bytes]:
-    with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
-        process = await anyio.open_process(command)
-    out, err = bytearray(), bytearray()
-    async with process:
-        with anyio.fail_after(SECONDS):
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_drain, process.stdout, out)
-                tasks.start_soon(_drain, process.stderr, err)
-                tasks.start_soon(_feed, process.stdin, content)
-            return await process.wait(), bytes(out), bytes(err)
-
-
-async def _drain(stream: ByteReceiveStream | None, into: bytearray) -> None:
-    if stream is not None:
-        async for piece in stream:
-            into += piece
-
-
-async def _feed(stream: ByteSendStream | None, content: bytes) -> None:
-    if stream is not None:
-        with suppress(anyio.BrokenResourceError):  # it gave up on what it has read
-            await stream.send(content)
-        await stream.aclose()
+        said = ran.err.decode("utf-8", "replace").strip().splitlines()
+        return PdfPages(problem="broken", detail=(said[-1] if said else f"the reader ended with {ran.code}")[:200])

@@ -18,11 +18,10 @@ import anyio
 import httpx
 from msgspec import Struct, field
 
+from holdfast.logic.permissions.networks import Address, Host, judge_address, plain, read_host, table, why_local
 from holdfast.vocab.errors import EgressRefused, UserError
 from holdfast.workspaces.egress_body import EgressLimits
-from holdfast.workspaces.egress_hosts import METADATA_NAMES, Host, Opening, matches, read_host, why_local
-from holdfast.workspaces.egress_ranges import Address, judge_address, plain
-from holdfast.workspaces.egress_ranges import why_refused as why_refused  # noqa: PLC0414
+from holdfast.workspaces.egress_hosts import Opening, matches
 from holdfast.workspaces.egress_transport import GuardedClient, GuardedTransport, is_this_machine
 
 DEFAULT_PORTS: Final = frozenset((80, 443))
@@ -113,7 +112,7 @@ class Egress(Struct, frozen=True, kw_only=True, dict=True):
         listed = any(opening.names(host) for opening in self._openings)
         if self.allow_hosts is not None and not listed and not any(matches(known, host) for known in self.allow_hosts):
             raise EgressRefused("host", host=text, why="it is not among the hosts that are allowed.")
-        if isinstance(host, str) and (why := why_local(host)) and (not listed or host in METADATA_NAMES):
+        if isinstance(host, str) and (why := why_local(host)) and (not listed or host in table().names.metadata):
             raise EgressRefused("host", host=text, why=why)
         named = {opening.port for opening in self._openings if opening.names(host)}
         if port not in DEFAULT_PORTS.union(self.allow_ports, named):

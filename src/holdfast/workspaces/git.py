@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from holdfast.programs import run_program
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import without_keys
 from holdfast.workspaces.project import project_root
@@ -59,38 +59,14 @@ async def run_git(args: Sequence[str], cwd: str | os.PathLike[str], *, deadline_
     environment = await anyio.to_thread.run_sync(git_environment, str(root))
     place = (f"--git-dir={root / '.git'}", f"--work-tree={root}")
     command = [program, "--no-pager", "--no-replace-objects", *place, *_with_flags(args)]
-    out = bytearray()
+    env = _own(os.environ) | environment
     try:
-        with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
-            started = await anyio.open_process(
-                command,
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                env=_own(os.environ) | environment,
-                start_new_session=True,
-            )
-        async with started as process:
-            with anyio.fail_after(deadline_s):
-                return await _collect(process, out)
+        ran = await run_program(command, cwd=folder, env=env, most=MOST_BYTES, deadline_s=deadline_s)
     except TimeoutError:
         raise UserError(f"git {args[0] if args else ''!s} took longer than {deadline_s:g} s in {folder!r}.") from None
     except OSError as exc:
         raise UserError(f"git cannot be started in {folder!r}: {exc}.") from exc
-
-
-async def _collect(process: "anyio.abc.Process", out: bytearray) -> GitOutput:
-    err = bytearray()
-
-    async def read(stream: "anyio.abc.ByteReceiveStream | None", into: bytearray) -> None:
-        if stream is not None:
-            async for piece in stream:
-                into += piece[: max(0, MOST_BYTES - len(into))]
-
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read, process.stdout, out)
-        tasks.start_soon(read, process.stderr, err)
-        code = await process.wait()
-    return GitOutput(code, bytes(out), err.decode("utf-8", "replace"), cut=len(out) >= MOST_BYTES)
+    return GitOutput(ran.code, ran.out, ran.err.decode("utf-8", "replace"), cut=ran.cut)
 
 
 # --- what has a fixed name -------------------------------------------------------------------------------------------------------

@@ -5,7 +5,10 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.hooks.events import EVENTS
+from holdfast.logic.hooks.spec import HookSpec
 from holdfast.vocab.event import Decision
+from holdfast.vocab.event_tools import HookFinished, HookStarted
 
 _STRICTNESS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
 
@@ -68,6 +71,28 @@ def together(answers: Sequence[HookAnswer]) -> HookVerdict:
         output=_first(answers, lambda answer: answer.output, "another output", notes),
         notes=tuple(dict.fromkeys(notes)),
         stops=stops,
+    )
+
+
+def unheard(started: HookStarted, why: str, specs: Iterable[HookSpec] = ()) -> HookFinished:
+    """Return the verdict of a round of handlers that could not be run, or did not answer: the one of `EVENTS`.
+
+    The step is refused when the event's row says so, or when `specs` (the hooks of the session) has a handler of this round whose
+    settings say so. Settings that let a step pass do not count here: what was not run did not fail in the way they speak of.
+    """
+    facts = EVENTS.get(started.event)
+    named = any(spec.id in started.handlers and spec.on_failure == "block" for spec in specs)
+    refuses = facts is not None and bool(facts.decides) and (named or facts.on_failure == "block")
+    decides = facts.decides if facts is not None else ""
+    return HookFinished(
+        event=started.event,
+        subject=started.subject,
+        decision="deny" if refuses and decides == "call" else None,
+        blocked=refuses,
+        reason=why if refuses else "",
+        context=why if refuses and decides == "result" else "",
+        notes=(why,),
+        agent=started.agent,
     )
 
 

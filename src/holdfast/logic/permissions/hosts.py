@@ -8,28 +8,16 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from holdfast.logic.permissions.networks import NUMBER, judge_address, read_host, table, why_local
 from holdfast.logic.permissions.texts import matches_text
 from holdfast.logic.permissions.wildcards import star_match
+from holdfast.vocab.errors import EgressRefused
 from holdfast.vocab.rules import Rule
 
 _STRICT: Final = re.compile(r"(?i:https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9_.-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?")
 _SCHEME: Final = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):")
 _UNSEEN: Final = frozenset(("\u034f", "\u180b", "\u180c", "\u180d", *map(chr, range(0xFE00, 0xFE10))))
 """Characters that are left out of names, beside those that only format."""
-_NUMBER: Final = re.compile(r"0[xX][0-9A-Fa-f]*|\d+")
-_METADATA: Final = frozenset(
-    (
-        "169.254.169.254",
-        "169.254.170.2",
-        "fd00:ec2::254",
-        "100.100.100.200",
-        "192.0.0.192",
-        "metadata.google.internal",
-        "metadata",
-    )
-)
-_LOCAL_NAMES: Final = ("localhost", "local", "internal", "lan", "home", "corp", "intranet", "home.arpa", "localdomain")
-
 Standing = Literal["public", "private", "metadata"]
 
 
@@ -56,7 +44,7 @@ def read_url(url: str) -> Target:
     strict = _STRICT.fullmatch(url)
     if strict is None:
         host = readings[0] if readings else ""
-        return Target(host, _worst(url, host), "it is not written as a plain address", scheme, False, readings)
+        return Target(host, _worst(url), "it is not written as a plain address", scheme, False, readings)
     written = strict[1].lower()
     host = _canonical(written)
     odd, encoded = "", False
@@ -66,7 +54,7 @@ def read_url(url: str) -> Target:
         odd = "its host is a number in disguise"
     elif any(label.startswith("xn--") for label in host.split(".")):
         odd, encoded = "its host is written in another script", True
-    return Target(host, _standing(host), odd, scheme, encoded, tuple(dict.fromkeys((host, *readings))))
+    return Target(host, _standing(written), odd, scheme, encoded, tuple(dict.fromkeys((host, *readings))))
 
 
 def allows_host(rule: Rule, target: Target) -> Literal["no", "name", "any"]:
@@ -125,10 +113,9 @@ def _readings(url: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_canonical(name) for name in names if name))
 
 
-def _worst(url: str, host: str) -> Standing:
+def _worst(url: str) -> Standing:
     """The standing of an address that is not plain: that of the least public host which it may go to."""
-    goals = [_canonical(each) for text in (url, _cleaned(url)) for each in _loose_hosts(text, users=False)]
-    found = {_standing(each.strip(".")) for each in (host, *goals)}
+    found = {_standing(each) for text in (url, _cleaned(url)) for each in _loose_hosts(text, users=False)}
     return next((each for each in _BY_CARE if each in found), "private")
 
 
@@ -174,23 +161,17 @@ def _canonical(host: str) -> str:
     if name.startswith("["):
         return _address(name.strip("[]"))
     parts = name.split(".")
-    if 1 <= len(parts) <= 4 and all(_NUMBER.fullmatch(part) for part in parts):
-        return _dotted(parts) or name
+    if 1 <= len(parts) <= 4 and all(NUMBER.fullmatch(part) for part in parts):
+        return _read(name)
     return name
 
 
-def _dotted(parts: list[str]) -> str:
-    """What the old ways to write an IPv4 address mean: hexadecimal, octal, fewer than four numbers."""
+def _read(name: str) -> str:
+    """A name as a resolver reads it: the old ways to write an IPv4 address are that address."""
     try:
-        numbers = [
-            int(p, 16) if p[:2] in ("0x", "0X") else int(p, 8) if p[:1] == "0" and len(p) > 1 else int(p) for p in parts
-        ]
-        *heads, last = numbers
-        if any(number > 255 for number in heads) or last >= 256 ** (4 - len(heads)):
-            return ""
-        return str(ipaddress.IPv4Address(sum(n << (24 - 8 * i) for i, n in enumerate(heads)) + last))
-    except ValueError:
-        return ""
+        return str(read_host(name))
+    except EgressRefused:
+        return name
 
 
 def _address(text: str) -> str:
@@ -208,17 +189,18 @@ def _is_number(host: str) -> bool:
     try:
         ipaddress.ip_address(host)
     except ValueError:
-        return all(_NUMBER.fullmatch(part) for part in host.split(".")) if host else False
+        return all(NUMBER.fullmatch(part) for part in host.split(".")) if host else False
     return True
 
 
 def _standing(host: str) -> Standing:
-    if host in _METADATA:
-        return "metadata"
+    """Where a host stands that is written as `host`: as the guard of what goes out sees it."""
     try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        last_two = ".".join(host.split(".")[-2:])
-        local = "." not in host or host.rpartition(".")[2] in _LOCAL_NAMES or last_two in _LOCAL_NAMES
-        return "private" if local or _is_number(host) else "public"
-    return "public" if address.is_global and not address.is_multicast else "private"
+        found = read_host(host)
+    except EgressRefused:
+        return "private"
+    if isinstance(found, str):
+        local = why_local(found)
+        return "metadata" if found in table().names.metadata else "private" if local else "public"
+    judged = judge_address(found)
+    return "metadata" if judged.metadata else "private" if judged.why else "public"

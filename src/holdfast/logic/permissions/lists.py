@@ -35,15 +35,17 @@ class PlaceList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @cache
 def read_places(name: Literal["protected", "sensitive"]) -> PlaceList:
     """Read a list of places."""
-    return msgspec.convert(_load(name), PlaceList)
+    return msgspec.convert(read_table(name), PlaceList)
 
 
 def read_lists(name: str) -> dict[str, list[str]]:
     """Read the lists of words of the file called `name`."""
-    return _load(name)
+    found: dict[str, list[str]] = read_table(name)
+    return found
 
 
-def _load(name: str) -> dict[str, Any]:  # what a file holds is checked by whoever reads it
+def read_table(name: str) -> dict[str, Any]:  # Any: the caller knows what stands in it
+    """Read the file called `name`."""
     import tomllib  # noqa: PLC0415 - these load when a call is first judged, not with the package
     from importlib import resources  # noqa: PLC0415 - likewise
 

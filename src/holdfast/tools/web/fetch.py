@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from holdfast.logic.text.framing import frame
+from holdfast.logic.text.invisible import visible
 from holdfast.ports import Tool, ToolOutput
 from holdfast.tools.define import tool
-from holdfast.tools.web.framing import framed, visible
 from holdfast.tools.web.ports import Clients, Page, Summarise, Unfetched
 from holdfast.vocab.errors import ProviderError
 from holdfast.vocab.specs import Taint
@@ -55,7 +56,7 @@ def make_web_fetch(
                 return ToolOutput(text=page, code="redirect")
             return await _shown(page, offset, prompt, summarise)
         except Unfetched as exc:
-            said = f" {WARNING}\n{framed('web_page', exc.said)}" if exc.said else ""
+            said = f" {WARNING}\n{frame('web_page', exc.said)}" if exc.said else ""
             return ToolOutput(text=f"{exc}{said}", failed=True, code=exc.code)
 
     return web_fetch
@@ -111,7 +112,7 @@ async def _shown(page: Page, offset: int, prompt: str, summarise: Summarise | No
         hint = " It may be put together by scripts, which are not run." if page.kind == "HTML" else ""
         return ToolOutput(text=f"{page.url} ({page.kind}) has no text.{hint}")
     end = _end(page.text, offset)
-    material = framed("web_page", f"{_heading(page) if not offset else ''}{page.text[offset:end]}")
+    material = frame("web_page", f"{_heading(page) if not offset else ''}{page.text[offset:end]}")
     more = f"\n(The page goes on: read it with offset={end}.)" if end < len(page.text) else ""
     if summarise is not None and prompt.strip():
         try:
@@ -119,7 +120,7 @@ async def _shown(page: Page, offset: int, prompt: str, summarise: Summarise | No
         except ProviderError as exc:
             return ToolOutput(text=f"Nobody could read the page for you: {exc}\n{_whole(page, material, more)}")
         said = f"What a reader of {page.url} answers, from that page alone. {WARNING}"
-        return ToolOutput(text=f"{said}\n{framed('web_page', answer[:SHOWN])}{more}")
+        return ToolOutput(text=f"{said}\n{frame('web_page', answer[:SHOWN])}{more}")
     return ToolOutput(text=_whole(page, material, more))
 
 

@@ -12,7 +12,7 @@ import anyio.to_thread
 import httpx
 from msgspec import Struct
 
-from holdfast.tools.web.pages import EXPLANATION, explanation, read_page
+from holdfast.tools.web.pages import EXPLANATION, explanation, is_pdf, read_page, read_pdf_page
 from holdfast.tools.web.ports import Clients, Page, Unfetched
 from holdfast.version import VERSION
 from holdfast.vocab.errors import EgressRefused
@@ -61,6 +61,8 @@ async def fetch(clients: Clients, url: str) -> Page | Elsewhere:
         raise named(exc, url) from exc
     if isinstance(came, Elsewhere):
         return came
+    if is_pdf(came[2]):
+        return await read_pdf_page(came[0], came[2])
     left = threading.Event()
     try:
         with anyio.move_on_after(READING_S):

@@ -1,35 +1,34 @@
 """What a page's bytes say: HTML as Markdown, JSON in order, PDF as text, pictures as pictures."""
 
 import codecs
-import io
-import itertools
 import re
 from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from holdfast.tools.web.framing import visible
+from holdfast.logic.text.invisible import visible
+from holdfast.tools.pdf import read_pdf
 from holdfast.tools.web.markdown import to_markdown
 from holdfast.tools.web.ports import Page, Unfetched
 from holdfast.vocab.messages import InlineMedia
 
 PDF_PAGES: Final = 100
 """Pages of a PDF that are read."""
+PDF_CHARS: Final = 1_000_000
+"""Characters of them together."""
 EXPLANATION: Final = 2000
 """Characters of what a server says about a failure."""
 
 
 def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bool] = lambda: False) -> Page:
-    """Read what came. Raise `Unfetched("not_text")` for what nobody here can read. May take seconds: not for the event loop.
+    """Read what came, when it is no PDF. Raise `Unfetched("not_text")` for what nobody here can read. May take seconds: not for the loop.
 
     It ends soon when `stopped` says that nobody waits for it any more.
     """
     said = content_type.partition(";")[0].strip().lower()
     if picture := _picture(body):
         return Page(url, picture, media=(InlineMedia(media_type=picture, content=body, name=url[-200:]),))
-    if body[:1024].lstrip().startswith(b"%PDF-"):
-        return Page(url, "PDF", text=visible(_pdf_text(url, body, stopped)))
     if not _is_text(said, body):
         raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
     html = said in _HTML or (said in _UNSAID and _looks_like_html(body))
@@ -42,6 +41,22 @@ def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bo
     if said.endswith(("/json", "+json")):
         return Page(url, "JSON", text=_in_order(text))
     return Page(url, "Markdown" if said == "text/markdown" else "text", text=text.strip("\n"))
+
+
+def is_pdf(body: bytes) -> bool:
+    """Whether what came is a PDF, whatever it is said to be."""
+    return body[:1024].lstrip().startswith(b"%PDF-")
+
+
+async def read_pdf_page(url: str, body: bytes) -> Page:
+    """Read a PDF in a process of its own, as files are. Raise `Unfetched("not_text")` when its text cannot be had."""
+    answer = await read_pdf(body, 1, PDF_PAGES, most=PDF_CHARS)
+    if answer.problem:
+        why = answer.detail or f"it is {answer.problem}"
+        raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {visible(why)}")
+    text = "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(answer.texts, 1))
+    more = answer.total - len(answer.texts)
+    return Page(url, "PDF", text=visible(text + (f"\n\n[{more} more pages are not shown]" if more else "")))
 
 
 def explanation(content_type: str, body: bytes) -> str:
@@ -91,19 +106,6 @@ _KNOWN: Final = re.compile(
 """Encodings that the web knows. Python knows more, some of which change what is text and what is markup."""
 
 
-_PDF_FAULTS: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    OSError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-"""What the reader of PDF files raises for broken ones, besides its own errors."""
-
-
 def _charset(text: str) -> str:
     found = _CHARSET.search(text)
     name = found[1].lower().removeprefix("x-") if found else ""
@@ -150,18 +152,3 @@ def _in_order(text: str) -> str:
         return msgspec.json.format(text, indent=2)
     except (msgspec.DecodeError, RecursionError):
         return text
-
-
-def _pdf_text(url: str, body: bytes, stopped: Callable[[], bool]) -> str:
-    import pypdf  # noqa: PLC0415 - few pages are PDF
-    from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
-
-    try:
-        reader = pypdf.PdfReader(io.BytesIO(body))
-        shown = min(PDF_PAGES, len(reader.pages))
-        wanted = itertools.takewhile(lambda _: not stopped(), range(shown))
-        pages = [f"[page {at + 1}]\n{reader.pages[at].extract_text()}" for at in wanted]
-        more = len(reader.pages) - shown
-    except (PyPdfError, DependencyError, *_PDF_FAULTS) as exc:
-        raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {type(exc).__name__}: {exc}") from exc
-    return "\n\n".join(pages) + (f"\n\n[{more} more pages are not shown]" if more else "")

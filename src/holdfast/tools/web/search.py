@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 import anyio
 from msgspec import Meta
 
+from holdfast.logic.text.framing import frame
+from holdfast.logic.text.invisible import visible
 from holdfast.ports import Tool, ToolOutput
 from holdfast.tools.define import tool
 from holdfast.tools.web.fetch import STRANGERS, WARNING
-from holdfast.tools.web.framing import framed, visible
 from holdfast.tools.web.ports import Found, SearchEngine, Unfetched
 
 RESULTS: Final = 10
@@ -92,7 +93,7 @@ def _told(engine: str, query: str, found: Sequence[Found]) -> str:
         f"{place}. {_line(each.title, 300) or '(no title)'}\n   {_line(each.url, 2000)}{_told_of(each)}"
         for place, each in enumerate(found, 1)
     )
-    return f"{engine} found for {query!r}. {WARNING}\n{framed('search_results', rows)}"
+    return f"{engine} found for {query!r}. {WARNING}\n{frame('search_results', rows)}"
 
 
 def _told_of(each: Found) -> str:

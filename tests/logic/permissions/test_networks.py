@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.workspaces.egress_ranges import METADATA, SPECIAL, judge_address, plain, why_refused
+from holdfast.logic.permissions.networks import judge_address, plain, table, why_refused
 
 IPV4_REGISTRY = {
     "0.0.0.0/8": "This network",
@@ -109,7 +109,7 @@ PUBLIC = [
 
 
 def test_the_table_has_every_row_of_both_registries_and_nothing_that_has_no_reason() -> None:
-    assert {network for network, _ in SPECIAL} == {*IPV4_REGISTRY, *IPV6_REGISTRY, *BESIDES}
+    assert set(table().networks) == {*IPV4_REGISTRY, *IPV6_REGISTRY, *BESIDES}
 
 
 @pytest.mark.contract("RV-31", "RV-B16")
@@ -169,7 +169,7 @@ def test_a_bad_address_inside_is_named() -> None:
     assert why_refused("2002:7f00:1::") == "2002:7f00:1:: is a 6to4 tunnel to 127.0.0.1"
 
 
-@pytest.mark.parametrize("address", METADATA)
+@pytest.mark.parametrize("address", table().metadata_addresses)
 def test_addresses_that_give_credentials_away_say_so(address: str) -> None:
     assert str(ip_address(address)) == address
     assert judge_address(ip_address(address)).metadata

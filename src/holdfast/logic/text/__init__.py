@@ -1,0 +1,1 @@
+"""Texts of strangers on their way to a model or to a person."""

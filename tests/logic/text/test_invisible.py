@@ -1,0 +1,116 @@
+"""Characters that nobody sees: two classes of them, and everybody who cleans or shows text knows the same ones."""
+
+import sys
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.cli.telling import harmless
+from holdfast.config.unseen import seen as seen_in_files
+from holdfast.export import seen_text
+from holdfast.headless import check_name
+from holdfast.logic.permissions.hidden_text import hidden_in
+from holdfast.logic.text.invisible import HIDDEN, OBEYED, shown, visible
+from holdfast.mcp import words as mcp_words
+from holdfast.memory.window import window
+from holdfast.view.words import plain
+from holdfast.vocab.errors import BadId
+
+DRAWN = {chr(each) for each in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)}
+"""Format characters that have a picture: signs of numbers in Arabic, Syriac and Kaithi."""
+HIDING = (
+    "\u202e\u2066\u061c\u200b\u2060\u2800\u034f\u180b\ufeff\xad\u3164\U000e0041\U000e0101\U0001d173\ufff9\x1b\x9b\x07"
+)
+AT_HOME = [
+    "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+    "\u2764\ufe0f\u200d\U0001f525",
+    "\U0001f3f3\ufe0f\u200d\U0001f308",
+    "\U0001f9d1\U0001f3fd\u200d\U0001f4bb",
+    "1\ufe0f\u20e3 #\ufe0f\u20e3",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "\u0928\u200c\u092e",
+    "\u0d28\u0d4d\u200d",
+    "\u845b\ufe00",
+]
+ASTRAY = [
+    "r\u200dm",
+    "\u200dx",
+    "a\u200c\u200d",
+    "\U0001f468\u200d\u200d\U0001f469",
+    "a\ufe0f",
+    "\U0001f600\ufe0f\ufe0e",
+]
+
+
+@pytest.mark.parametrize("text", AT_HOME)
+def test_joiners_and_selectors_stay_where_scripts_and_emoji_need_them(text: str) -> None:
+    assert visible(text) == shown(text) == text
+    assert hidden_in({"command": f"ls '{text}.txt'", "file_path": text}) == ""
+
+
+@pytest.mark.parametrize("text", ASTRAY)
+def test_joiners_and_selectors_are_hidden_where_they_can_have_no_sense(text: str) -> None:
+    assert visible(text) != text
+    assert "<U+" in shown(text)
+    assert hidden_in({"command": text})
+
+
+def test_every_control_and_format_character_is_hidden_unless_it_has_a_picture() -> None:
+    unseen = [
+        chr(each)
+        for each in range(sys.maxunicode + 1)
+        if unicodedata.category(chr(each)) in ("Cc", "Cf", "Zl", "Zp", "Cs")
+    ]
+
+    assert {each for each in unseen if not HIDDEN.search(each)} == DRAWN | {"\t", "\n"}
+
+
+def test_what_a_terminal_obeys_is_hidden_too_except_tabs_and_line_ends() -> None:
+    obeyed = [chr(each) for each in range(0x10000) if OBEYED.search(chr(each))]
+
+    assert {each for each in obeyed if not HIDDEN.search(each)} == {"\t", "\n"}
+    assert all(chr(each) in obeyed for each in (*range(32), *range(0x7F, 0xA0)))
+
+
+def test_signs_are_pictures_of_controls_and_numbers_of_the_rest() -> None:
+    assert shown("a\x1b\x00\r\x7f\tb\n\x9b\u202e\u200b\U000e0041") == "a␛␀␍␡\tb\n<U+009B><U+202E><U+200B><U+E0041>"
+
+
+CLEANING: dict[str, Callable[[str], str]] = {
+    "the web": visible,
+    "files of the project": lambda text: seen_in_files(text).text,
+    "servers": mcp_words.seen,
+    "memory": lambda text: window(text.encode("utf-8", "replace")).text,
+}
+SHOWING: dict[str, Callable[[str], str]] = {
+    "a run": plain,
+    "the command line": harmless,
+    "an export": seen_text.seen,
+}
+
+
+@pytest.mark.parametrize("who", CLEANING)
+@pytest.mark.parametrize("character", HIDING)
+def test_house_4_1_everybody_leaves_the_same_characters_out(who: str, character: str) -> None:
+    assert CLEANING[who](f"a{character}b") == "ab"
+
+
+@pytest.mark.parametrize("who", CLEANING)
+@pytest.mark.parametrize("text", AT_HOME)
+def test_house_4_1_everybody_keeps_the_same_joiners(who: str, text: str) -> None:
+    assert CLEANING[who](text) == text
+
+
+@pytest.mark.parametrize("who", SHOWING)
+@pytest.mark.parametrize("character", HIDING)
+def test_house_4_1_everybody_shows_the_same_sign(who: str, character: str) -> None:
+    assert SHOWING[who](f"a{character}b") == shown(f"a{character}b")
+    assert character not in SHOWING[who](f"a{character}b")
+
+
+@pytest.mark.parametrize("character", HIDING)
+def test_house_4_1_no_name_of_a_session_has_them_and_every_command_with_them_asks(character: str) -> None:
+    assert hidden_in({"command": f"a{character}b"})
+    with pytest.raises(BadId):
+        check_name(f"a{character}b")
