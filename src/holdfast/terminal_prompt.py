@@ -10,6 +10,7 @@ from typing import Final, TextIO, cast
 
 import anyio.to_thread
 
+from holdfast.logic.visible import visible
 from holdfast.ports import Answer, Question
 
 _TERMINAL: Final = "/dev/tty"
@@ -47,17 +48,12 @@ def ask_on(question: Question, source: TextIO, target: TextIO) -> Answer:
         print("Type one of the letters; after n you may say why.", file=target)
 
 
-def shown(text: str) -> str:
-    """`text` as a terminal may show it: what moves the cursor, hides or turns text around is written out."""
-    return "".join(each if each in "\n\t" or each.isprintable() else f"\\u{{{ord(each):x}}}" for each in text)
-
-
 def _show(question: Question, target: TextIO) -> None:
-    print(f"\n{shown(question.tool)} wants to run: {shown(question.reason)}", file=target)
+    print(f"\n{visible(question.tool)} wants to run: {visible(question.reason)}", file=target)
     for name, value in question.args.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         cut = f"\n    [{len(text) - _LONGEST} characters more]" if len(text) > _LONGEST else ""
-        print(f"  {shown(name)}: {shown(text[:_LONGEST])}{cut}", file=target)
+        print(f"  {visible(name)}: {visible(text[:_LONGEST])}{cut}", file=target)
 
 
 def _choices(offers: Sequence[str]) -> str:
@@ -67,7 +63,7 @@ def _choices(offers: Sequence[str]) -> str:
 
 
 def _listed(offers: Iterable[str]) -> str:
-    return " and ".join(map(shown, offers))
+    return " and ".join(map(visible, offers))
 
 
 def _read(line: str, offers: Sequence[str]) -> Answer | None:
@@ -94,9 +90,9 @@ def _answers(question: Question, asked: Sequence[object], source: TextIO, target
         if not isinstance(each, Mapping):
             continue
         words, options = str(each.get("question", "")), _labels(each.get("options"))
-        print(f"\n{shown(words)}", file=target)
+        print(f"\n{visible(words)}", file=target)
         for number, label in enumerate(options, start=1):
-            print(f"  {number}. {shown(label)}", file=target)
+            print(f"  {number}. {visible(label)}", file=target)
         print("Number or your own words > ", end="", file=target, flush=True)
         line = source.readline()
         if not line:

@@ -121,7 +121,7 @@ def test_the_terminal_prompt_hides_nothing() -> None:
     said = io.StringIO()
     ask_on(question(args={"command": "ls \x1b[2K\u202e; rm x"}), io.StringIO("n\n"), said)
     assert "\x1b" not in said.getvalue()
-    assert r"\u{202e}" in said.getvalue()
+    assert "<U+202E>" in said.getvalue()
 
 
 @pytest.mark.contract("RB-52")

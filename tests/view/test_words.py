@@ -1,17 +1,18 @@
 """Strangers' words on their way to a person."""
 
-from holdfast.view.words import LONGEST, note, plain, told
+from holdfast.logic.visible import visible
+from holdfast.view.words import LONGEST, note, told
 
 
 def test_a_note_is_one_short_line_without_secrets() -> None:
     secret = "ghp_" + "A1b2C3d4E5f6" * 3
 
-    assert note(f"a\n\x1b[31mb\t{secret}") == "a \N{REPLACEMENT CHARACTER}[31mb [REDACTED]"
+    assert note(f"a\n\x1b[31mb\t{secret}") == "a ␛[31mb [REDACTED]"
     assert len(note("x" * 1000)) == LONGEST
 
 
 def test_lines_stay_lines() -> None:
-    assert plain("a\tb\nc\x07\u202e") == "a\tb\nc\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}"
+    assert visible("a\tb\nc\x07\u202e\x7f") == "a\tb\nc␇<U+202E>␡"
 
 
 def test_ten_notes_are_told_and_none_twice() -> None:

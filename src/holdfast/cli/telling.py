@@ -1,10 +1,11 @@
 """What the command line says to people: plain where it is read by programs, with rich on a terminal."""
 
 import contextlib
-import re
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from holdfast.logic.visible import visible
 
 if TYPE_CHECKING:
     from holdfast.vocab.errors import HoldfastError
@@ -13,18 +14,18 @@ DONE = 0
 COULD_NOT = 1
 USAGE = 2
 INTERRUPTED = 130
-_UNSEEN: Final = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""What a terminal obeys instead of showing it."""
 
 
 def complain(message: str) -> None:
-    """Say something on standard error, where it disturbs no format."""
+    """Say something on standard error, where it disturbs no format. What it quotes of others is made visible."""
     with contextlib.suppress(OSError):  # nobody listens: then there is nobody to tell
-        print(f"holdfast: {message}", file=sys.stderr, flush=True)
+        print(f"holdfast: {visible(message)}", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
-    """Print a line."""
+    """Print a line: on a terminal with nothing in it that a terminal obeys, elsewhere as it is."""
+    if sys.stdout.isatty():
+        text = harmless(text, keep="\n\t")
     sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
     sys.stdout.write("\n")
 
@@ -59,8 +60,8 @@ def printed(work: Callable[[], int]) -> int:
 
 
 def harmless(text: str, *, keep: str = "") -> str:
-    """`text` with a mark in place of everything that a terminal would obey, except the characters of `keep`."""
-    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else "\N{REPLACEMENT CHARACTER}", text)
+    """Return `text` as `visible` makes it; on one line unless `keep` says otherwise."""
+    return visible(text, keep=keep)
 
 
 def say_json(content: object) -> None:

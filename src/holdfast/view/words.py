@@ -5,23 +5,18 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.logic.redact import Redactor
+from holdfast.logic.visible import visible
 
 MOST_NOTES: Final = 10
 """Notes that a person is told at the beginning of a run."""
 LONGEST: Final = 240
 """Characters of a note."""
 _WAITS: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
-_OBEYED: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-
-
-def plain(text: str) -> str:
-    """`text` with a mark in place of everything that a terminal would obey; lines stay lines."""
-    return _OBEYED.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def note(text: str) -> str:
     """`text` as one short line without secrets."""
-    whole = " ".join(plain(Redactor().text(text)).split())
+    whole = " ".join(visible(Redactor().text(text)).split())
     return whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
 
 
