@@ -47,6 +47,7 @@ LAYERS: dict[str, int] = {
     "holding": 6,
     "moving": 6,
     "pruning": 6,
+    "pages": 6,
     "replay": 6,
     "view": 7,
     "export": 7,

@@ -9,10 +9,12 @@ from msgspec.structs import replace
 
 from holdfast.holding import check_unneeded, folded, forget_trace, held, nonce_of, whole_log
 from holdfast.logic.forking import fork_records, node_of
+from holdfast.logic.outline import project
 from holdfast.logic.parts import storable
 from holdfast.logic.record import SessionRecord, record_of
 from holdfast.logic.step import stamp
 from holdfast.moving import move as move  # noqa: PLC0414  # a part of the shelf
+from holdfast.pages import pages
 from holdfast.ports import Clock, EventStore, SessionQuery
 from holdfast.pruning import prune as prune  # noqa: PLC0414  # a part of the shelf
 from holdfast.version import VERSION
@@ -127,14 +129,16 @@ async def delete(store: EventStore, session: str) -> None:
 
 
 async def verify(store: EventStore, session: str) -> tuple[str, ...]:
-    """Read everything of a session back and fold it; say what is wrong. It may be in use meanwhile."""
+    """Read everything of a session back, a page at a time; say what is wrong. It may be in use meanwhile."""
     wrong = list(await store.verify(session))
     meta = await store.meta(session)  # first: what is appended after it is not compared
-    part = await store.read(session)
-    trouble = part.trouble if part.trouble is not None and part.trouble.kind != "torn" else None
+    trouble, told = None, SessionMeta(id=session)
+    async for part in pages(store, session):
+        told = project(told, [record for record in part.records if record.seq <= meta.seq])
+        trouble = part.trouble if part.trouble is not None and part.trouble.kind != "torn" else None
     if trouble is not None and not any(trouble.detail in words for words in wrong):
         wrong.append(f"{trouble.kind}: {trouble.detail}")
-    if trouble is None and (await folded(session, part.records[: meta.seq])).meta != meta:
+    if trouble is None and told != meta:
         wrong.append("the metadata is not what the log says")
     if meta.store and meta.store != store.identity:
         wrong.append(f"another store wrote it: {meta.store!r}")
@@ -143,9 +147,11 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
 
 async def notes(store: EventStore, session: str) -> tuple[str, ...]:
     """What lies beside the log of a session and does not count: reported, and nothing is wrong with it."""
-    part = await store.read(session)
+    notes: tuple[str, ...] = ()
+    async for part in pages(store, session):
+        notes += part.notes
     torn = part.trouble is not None and part.trouble.kind == "torn"
-    return part.notes or ((part.trouble.detail,) if part.trouble is not None and torn else ())
+    return notes or ((part.trouble.detail,) if part.trouble is not None and torn else ())
 
 
 async def record(store: EventStore, session: str) -> SessionRecord:

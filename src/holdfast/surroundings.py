@@ -12,6 +12,7 @@ from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of
 from holdfast.options import Options
 from holdfast.ports import Confinement, Tool
+from holdfast.runtime.offload import in_worker, offloaded
 from holdfast.runtime.world import Look, Tools
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event_tools import CallFacts
@@ -41,10 +42,13 @@ def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
         tool: Tool | None = tools.get(name)
         if tool is None:
             return None
-        paths, globs = paths_of(Call(tool=tool.spec, args=dict(args)), ground, rules)
-        if not paths and not globs:
+        call = Call(tool=tool.spec, args=dict(args))
+        if tool.spec.touches == "runs":  # a command may be long, and reading the first one loads the readers
+            return await in_worker(lambda: _facts(call, ground, rules))
+        found = await offloaded(lambda: paths_of(call, ground, rules), len(repr(args)))
+        if not any(found):
             return None
-        return await anyio.to_thread.run_sync(_facts, paths, globs)
+        return await anyio.to_thread.run_sync(_look_at, *found)
 
     return look_at
 
@@ -87,7 +91,12 @@ async def check_walls(options: Options, recorded: FsScope) -> str:
     return f"Programs are not confined here: {report.why} `holdfast doctor` says more."
 
 
-def _facts(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
+def _facts(call: Call, ground: Ground, rules: Sequence[Rule]) -> CallFacts | None:
+    paths, globs = paths_of(call, ground, rules)
+    return _look_at(paths, globs) if paths or globs else None
+
+
+def _look_at(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
     return CallFacts(links=look(paths), globs=match(globs))
 
 

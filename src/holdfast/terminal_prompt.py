@@ -10,7 +10,7 @@ from typing import Final, TextIO, cast
 
 import anyio.to_thread
 
-from holdfast.logic.text.invisible import sign_of
+from holdfast.logic.text.invisible import shown
 from holdfast.ports import Answer, Question
 
 _TERMINAL: Final = "/dev/tty"
@@ -46,11 +46,6 @@ def ask_on(question: Question, source: TextIO, target: TextIO) -> Answer:
         if answer is not None:
             return answer
         print("Type one of the letters; after n you may say why.", file=target)
-
-
-def shown(text: str) -> str:
-    """`text` as a terminal may show it: what moves the cursor, hides or turns text around is written out."""
-    return "".join(each if each in "\n\t" or each.isprintable() else sign_of(each) for each in text)
 
 
 def _show(question: Question, target: TextIO) -> None:

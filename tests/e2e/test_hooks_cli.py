@@ -183,3 +183,20 @@ def test_a_file_that_cannot_be_read_exits_1(door: Door) -> None:
 
     assert (ran.code, ran.out) == (1, "")
     assert "missing.json" in ran.err
+
+
+@pytest.mark.parametrize("command", ["hooks list", "hooks test PreToolUse", "doctor"])
+def test_sec_l6_a_matcher_that_could_take_for_ever_is_named_with_its_file(door: Door, command: str) -> None:
+    person(door, hooks=call("exit 0", "^(a+)+$"))
+
+    ran = door.run(*command.split())
+
+    assert "settings.json: hooks.PreToolUse[0].matcher: '^(a+)+$' cannot be read" in ran.out + ran.err
+
+
+def test_sec_l6_hooks_are_tried_at_once_whatever_their_matcher(door: Door) -> None:
+    person(door, hooks=call("echo no >&2; exit 2", "^(a+)+$"))
+
+    ran = door.run("hooks", "test", "PreToolUse", json.dumps({"tool_name": "a" * 60 + "!"}))
+
+    assert "deny; reason: no" in ran.out

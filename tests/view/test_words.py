@@ -1,6 +1,7 @@
 """Strangers' words on their way to a person."""
 
-from holdfast.view.words import LONGEST, note, plain, told
+from holdfast.logic.text.invisible import shown
+from holdfast.view.words import LONGEST, note, told
 
 
 def test_a_note_is_one_short_line_without_secrets() -> None:
@@ -11,7 +12,7 @@ def test_a_note_is_one_short_line_without_secrets() -> None:
 
 
 def test_lines_stay_lines() -> None:
-    assert plain("a\tb\nc\x07\u202e") == "a\tb\nc␇<U+202E>"
+    assert shown("a\tb\nc\x07\u202e\x7f") == "a\tb\nc␇<U+202E>␡"
 
 
 def test_ten_notes_are_told_and_none_twice() -> None:

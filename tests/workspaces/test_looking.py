@@ -1,6 +1,7 @@
 """Where paths lead, and what patterns match."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,26 @@ def test_patterns_that_take_too_long_are_left_out(tree: Path, monkeypatch: pytes
     monkeypatch.setattr(looking, "SECONDS", -1.0)
 
     assert match([f"{tree}/w/*"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("a*b*c", ["abc", "axbxc"]),
+        ("*a?", ["ab", "xaab"]),
+        ("x*a*", ["xa", "xaab"]),
+        ("*", ["ab", "abc", "axbxc", "xa", "xaab"]),
+    ],
+)
+def test_stars_match_as_the_shell_has_it(tmp_path: Path, pattern: str, names: list[str]) -> None:
+    for name in ("abc", "axbxc", "ab", "xaab", "xa"):
+        (tmp_path / name).touch()
+    found = match([f"{tmp_path}/{pattern}"])[f"{tmp_path}/{pattern}"]
+    assert sorted(found) == [f"{tmp_path}/{name}" for name in names]
+
+
+def test_a_pattern_with_many_stars_is_matched_without_trying_all_ways(tmp_path: Path) -> None:
+    (tmp_path / ("a" * 250)).touch()
+    began = time.process_time()
+    match([f"{tmp_path}/{'a*' * 5}b"])
+    assert time.process_time() - began < 3

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from holdfast.cli.place import Place, placed
+from holdfast.logic.text.invisible import shown
 
 if TYPE_CHECKING:
     from holdfast.export.files import Format
@@ -70,7 +71,7 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
         meta = await find(store, session, complain)
         text = await export_text(store, meta.id, chosen)
         if str(output) == "-":
-            sys.stdout.buffer.write(text.encode())
+            sys.stdout.buffer.write((shown(text) if sys.stdout.isatty() else text).encode())
             sys.stdout.buffer.flush()
         else:
             await anyio.to_thread.run_sync(replace_file, output, text)

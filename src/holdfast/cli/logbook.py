@@ -13,14 +13,14 @@ from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json
 from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
 from holdfast.export.diagnostic_check import check, in_words
-from holdfast.export.diagnostic_lines import lines_of
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
+from holdfast.export.session_check import check_session
 from holdfast.headless import find, find_one
 from holdfast.logic.words import counted
+from holdfast.pages import pages
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
-from holdfast.view.validity import problems
 from holdfast.vocab.specs import Trouble
 from holdfast.wire.stream import Item, line
 
@@ -29,8 +29,12 @@ async def show(place: Place, *, session: str, after: int, limit: int | None, as_
     """Print the events of a session."""
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
-        part = await store.read(meta.id, after, limit)
-    _print(meta.id, part.records, as_json=as_json)
+        if limit is not None:
+            part = await store.read(meta.id, after, limit)
+            _print(meta.id, part.records, as_json=as_json)
+            return _told(part.trouble)
+        async for part in pages(store, meta.id, after):
+            _print(meta.id, part.records, as_json=as_json)
     return _told(part.trouble)
 
 
@@ -67,18 +71,11 @@ async def validate(place: Place, *, session: str, as_json: bool) -> int:
         return await anyio.to_thread.run_sync(_validate_file, file, as_json)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
-        material = await gather(store, meta.id)
-        wrong = (*await shelf.verify(store, meta.id), *problems(material.records))
-        left = await shelf.notes(store, meta.id)
-    found = await anyio.to_thread.run_sync(lambda: check(list(lines_of(material))))
-    lost = material.trace.lost if material.trace is not None else 0
-    notes = [f"Lost from the trace: {counted(lost, 'line')}; the log does not need them."] if lost else []
-    notes += [*left, *(note for note in found.notes if not note.startswith("Lost from the trace"))]
-    wrong = (*wrong, *in_words(found.issues))
+        found = await check_session(store, meta.id)
     if as_json:
         issues = {"issues": found.issues} if found.issues else {}
-        return _verdict_json({"session": meta.id, "events": len(material.records), **issues}, wrong, notes)
-    return _verdict(f"{meta.id}: {counted(len(material.records), 'event')}", wrong, notes)
+        return _verdict_json({"session": meta.id, "events": found.events, **issues}, found.wrong, found.notes)
+    return _verdict(f"{meta.id}: {counted(found.events, 'event')}", found.wrong, found.notes)
 
 
 async def export(place: Place, *, session: str, kind: str, output: Path | None) -> int:

@@ -17,13 +17,15 @@ INTERRUPTED = 130
 
 
 def complain(message: str) -> None:
-    """Say something on standard error, where it disturbs no format."""
+    """Say something on standard error, where it disturbs no format. What it quotes of others is made visible."""
     with contextlib.suppress(OSError):  # nobody listens: then there is nobody to tell
-        print(f"holdfast: {message}", file=sys.stderr, flush=True)
+        print(f"holdfast: {shown(message)}", file=sys.stderr, flush=True)
 
 
 def say(text: str) -> None:
-    """Print a line."""
+    """Print a line: on a terminal with nothing in it that a terminal obeys, elsewhere as it is."""
+    if sys.stdout.isatty():
+        text = harmless(text, keep="\n\t")
     sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
     sys.stdout.write("\n")
 
@@ -58,7 +60,7 @@ def printed(work: Callable[[], int]) -> int:
 
 
 def harmless(text: str, *, keep: str = "") -> str:
-    """`text` with a sign in place of everything that nobody would see or a terminal would obey, except the characters of `keep`."""
+    """Return `text` as `shown` makes it; on one line unless `keep` says otherwise."""
     return shown(text, keep=keep)
 
 

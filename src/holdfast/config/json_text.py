@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.config.json_outline import outline
+from holdfast.stores.disk import open_regular
 from holdfast.vocab.errors import UserError
 
 LARGEST: Final = 1024 * 1024
@@ -84,11 +85,8 @@ def read_regular(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
 
     Raise `OSError` when it cannot be read, is anything else, or has more than `largest` bytes.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with open(handle, "rb", buffering=0) as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise OSError(errno.EINVAL, "It is not a regular file", str(path))
+    with open_regular(path) as file:
+        found = os.fstat(file.fileno())
         content = bytearray()
         while len(content) <= largest and (piece := file.read(min(_PIECE, largest + 1 - len(content)))):
             content += piece

@@ -44,7 +44,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def check(lines: Sequence[Fields], resolver: Resolver | None = None) -> Report:
     """Look at the lines of a diagnostic log, and at their payloads when there is a resolver."""
-    seen = _Seen()
+    seen = Seen()
     issues: list[Issue] = []
     for index, line in enumerate(lines):
         bad = _bad_payload(line, index, resolver) if resolver is not None else None
@@ -55,10 +55,14 @@ def check(lines: Sequence[Fields], resolver: Resolver | None = None) -> Report:
     return Report(ok=not issues, issues=tuple(issues), notes=tuple(seen.notes()))
 
 
-class _Seen:
+class Seen:
     """What was seen of model calls and tools."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, in_order: bool = False) -> None:
+        """With `in_order`, all lines of a turn stand before the end of the turn after it: what was in order is forgotten then."""
+        self._in_order = in_order
+        self._before = ""
+        """The turn that ended last."""
         self._requests: dict[Key, list[int]] = {}
         self._native: Counter[Key] = Counter()
         self._raw: Counter[Key] = Counter()
@@ -73,7 +77,8 @@ class _Seen:
         self._last_end = -1
         self._lost_lines = 0
 
-    def take(self, index: int, line: Fields, *, is_whole: bool) -> None:
+    def take(self, index: int, line: Fields, *, is_whole: bool = True) -> None:
+        """Look at the next line."""
         key, event = _key(line), line.get("event")
         if event in _ENDS and line.get("code") != LOST:
             self._last_end = index
@@ -92,7 +97,7 @@ class _Seen:
                 calls = self._calls if event == "tool_execution_request" else self._results
                 calls.setdefault((key[0], str(line.get("toolCallId"))), index)
             case "assistant":
-                self._ended.add(key[0])
+                self._end(key[0])
             case "error":
                 self._error(key, line)
             case _:
@@ -110,11 +115,32 @@ class _Seen:
             if code == LOST_CALL:
                 self._given_up.add(key[0])
         else:
-            self._ended.add(key[0])
             if line.get("outcome") == "abandoned":
                 self._given_up.add(key[0])
+            self._end(key[0])
+
+    def _end(self, turn: str) -> None:
+        self._ended.add(turn)
+        if self._in_order and turn != self._before:
+            self._forget(self._before)
+            self._before = turn
+
+    def _forget(self, turn: str) -> None:
+        """Drop what is in order of a turn that is over."""
+        for key in [key for key in self._requests if key[0] == turn]:
+            if not any(self._request(key, self._requests[key])):
+                del self._requests[key]
+                for counts in (self._native, self._raw, self._normalized, self._failed):
+                    del counts[key]
+                self._excused.discard(key)
+        for call in [call for call in self._calls if call[0] == turn and call in self._results]:
+            del self._calls[call], self._results[call]
+        if not any(call[0] == turn for call in (*self._calls, *self._results)):
+            self._ended.discard(turn)
+            self._given_up.discard(turn)
 
     def issues(self) -> Iterator[Issue]:
+        """What is wrong with what was seen."""
         for key, indexes in self._requests.items():
             yield from self._request(key, indexes)
         for call, index in self._calls.items():
@@ -144,6 +170,7 @@ class _Seen:
         return not self._normalized[key] and indexes[-1] >= self._last_end
 
     def notes(self) -> Iterator[str]:
+        """What is not wrong, and worth a word."""
         if self._lost_lines:
             yield f"Lost from the trace: {self._lost_lines} lines."
         for why, count in Counter(self._lost.values()).items():

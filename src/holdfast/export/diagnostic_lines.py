@@ -5,6 +5,7 @@ is `{"timestamp", "sessionId", "event", ...}`; lines about a model call or a too
 session), `round`, and `requestId` (the intent in the log, of which a retried round has several).
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -30,6 +31,7 @@ from holdfast.vocab.events import (
     ModelReplied,
     Opened,
     Started,
+    StoreChanged,
     ToolFinished,
     TurnCompleted,
     TurnStarted,
@@ -37,6 +39,8 @@ from holdfast.vocab.events import (
 )
 from holdfast.vocab.messages import ServerBlock, SessionMessage, TextRef, ToolResult, iso
 
+LANDMARKS: Final = (Started, Opened, Closed, StoreChanged)
+"""Events that tell why something is not in a trace."""
 LOST_CALL: Final = "process_ended"
 """The code of an `error` line for a model call that died with its process."""
 
@@ -54,7 +58,7 @@ class Material(Struct, frozen=True, kw_only=True):
 
 def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]:
     """The lines of a diagnostic log, in order, with `History` values for conversations. Not redacted but for those."""
-    return _Teller(material, redactor).tell()
+    return _Teller(material, redactor).tell(material.records, material.trace.lines if material.trace else ())
 
 
 class _Teller:
@@ -73,9 +77,8 @@ class _Teller:
         self._first_ask = asks[0] if asks else None
         self._first_of = {ask.turn: ask for ask in reversed(asks)}
 
-    def tell(self) -> Iterator[Fields]:
-        trace = self._material.trace
-        for at, what in _merged(self._material.records, trace.lines if trace else ()):
+    def tell(self, records: Sequence[Recorded], lines: Sequence[TraceLine]) -> Iterator[Fields]:
+        for at, what in _merged(records, lines):
             told = self._event(what) if isinstance(what, Recorded) else self._traced.tell(what)
             for event, fields in told:
                 yield {"timestamp": iso(at), "sessionId": self._material.session, "event": event, **fields}
@@ -259,6 +262,46 @@ class _Teller:
                     self._calls.about(id) | {"code": LOST_CALL, "message": "The process ended before the answer."},
                 )
         self._calls.open.clear()
+
+
+class Outline(_Teller):
+    """Tells the lines of a long log a page at a time, without what was said: enough to check that everything has its answer.
+
+    Its `material` needs no texts, and of the records only `LANDMARKS` and the last one.
+    """
+
+    def __init__(self, material: Material) -> None:
+        super().__init__(material, GIVEN)
+        self._transcript = _NoConversation()
+        lines = sorted(material.trace.lines, key=lambda line: line.after) if material.trace else []
+        self._lines: deque[TraceLine] = deque(lines)
+        self._before = ""
+        """The turn before the one that is going on."""
+
+    def take(self, records: Sequence[Recorded]) -> Iterator[Fields]:
+        """The lines about the next events, and what was traced until then."""
+        last = records[-1].seq if records else 0
+        traced: list[TraceLine] = []
+        while self._lines and self._lines[0].after <= last:
+            traced.append(self._lines.popleft())
+        yield from self.tell(records, traced)
+
+    def rest(self) -> Iterator[Fields]:
+        """The lines about what was traced after the last event."""
+        return self.tell((), self._lines)
+
+    def _event(self, record: Recorded) -> Told:
+        if isinstance(record.event, TurnStarted):
+            kept = {self._before, self._calls.turn}
+            self._calls.forget(kept)
+            self._batches.forget(kept)
+            self._before = self._calls.turn
+        return super()._event(record)
+
+
+class _NoConversation(Transcript):
+    def apply(self, record: Recorded) -> None:
+        """Keep nothing."""
 
 
 def cited_texts(records: Iterable[Recorded]) -> Iterator[str]:

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.stores.disk import read_regular
 from holdfast.vocab.errors import UserError
 
 INLINE: Final = 32 * 1024
@@ -189,7 +190,7 @@ class Resolver:
                 raise PayloadError(
                     "BYTE_LENGTH_MISMATCH", f"The payload {name!r} is not {reference.byte_length} bytes."
                 )
-            content = path.read_bytes()
+            content = read_regular(path)
         except FileNotFoundError:
             raise PayloadError("PAYLOAD_NOT_FOUND", f"The payload {name!r} is not there.") from None
         except OSError as exc:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from holdfast.export.diagnostic_messages import Fields
 from holdfast.export.diagnostic_payloads import PayloadError, Resolver
+from holdfast.stores.disk import read_regular
 from holdfast.vocab.errors import UserError
 
 
@@ -33,7 +34,7 @@ class Replayed(Struct, frozen=True, kw_only=True):
 def read_diagnostic(path: Path) -> DiagnosticLog:
     """The lines of the file at `path`. Raise `UserError` only when there is no such file."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
     except OSError as exc:
         raise UserError(f"Cannot read {str(path)!r}: {exc.strerror or exc}.") from exc
     return parse_diagnostic(content)

@@ -1,6 +1,6 @@
 """Tool calls in the diagnostic log: the calls of one reply are a batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -48,6 +48,10 @@ class Batches:
         if child:
             fields["childSessionId"] = event.child if isinstance(event, ChildFinished) else ""
         yield "tool_execution_result", self.about(event.call) | fields
+
+    def forget(self, kept: Collection[str]) -> None:
+        """Drop the calls of all turns but those `kept`."""
+        self._calls = {id: one for id, one in self._calls.items() if one.about.get("executionId") in kept}
 
     def about(self, call: str) -> Fields:
         """What every line about `call` says."""

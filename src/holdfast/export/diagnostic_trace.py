@@ -1,7 +1,7 @@
 """What the trace adds to the diagnostic log: fragments, payloads as they travelled, and what is known of those that are lost."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -48,6 +48,10 @@ class Calls:
         """A call is open from here on."""
         self.asks[id] = ask
         self.open[id] = None
+
+    def forget(self, kept: Collection[str]) -> None:
+        """Drop the calls that are over, but for those of the turns `kept`."""
+        self.asks = {id: ask for id, ask in self.asks.items() if id in self.open or ask.turn in kept}
 
     def execution(self) -> Fields:
         """What lines say that belong to a turn."""

@@ -1,8 +1,10 @@
 """Performs `CallProposed`: finds out what the policy needs to know about a call."""
 
+from functools import partial
 from typing import Final
 
 from holdfast.runtime.barrier import Fault
+from holdfast.runtime.offload import offloaded
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import CallInspected, CallProposed
@@ -42,7 +44,8 @@ async def inspected(world: World, call: ToolCall, *, cause: str) -> Draft:
     if int(call.id.rpartition("-")[2] or 0) >= MOST_CALLS:
         problem = f"too_many_calls: One reply may have {MOST_CALLS} calls. Make the rest in the next one."
         return Draft(event=CallInspected(call=call.id, problem=problem), cause=cause)
-    code, message, args = world.tools.inspect(call.name, call.args)
+    inspect = partial(world.tools.inspect, call.name, call.args)
+    code, message, args = await offloaded(inspect, len(call.args))
     if code:
         return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}"), cause=cause)
     return Draft(event=CallInspected(call=call.id, facts=await world.look(call.name, args)), cause=cause)

@@ -1,6 +1,7 @@
 """Performs `ToolStarted`: runs a tool, once, and brings its result home."""
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -9,6 +10,7 @@ from holdfast.logic.parts import clean, make_durable
 from holdfast.ports import Confinement, Tool, ToolOutput
 from holdfast.runtime.admission import written
 from holdfast.runtime.barrier import Fault, guarded
+from holdfast.runtime.offload import offloaded
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.deltas import ToolOutputDelta
 from holdfast.vocab.event import Draft, Event, Recorded, ToolOutcome
@@ -105,7 +107,8 @@ class RunTool:
             return self._finish(
                 "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
             )
-        _, _, args = self._world.tools.inspect(self._open.name, self._open.args)
+        inspect = partial(self._world.tools.inspect, self._open.name, self._open.args)
+        _, _, args = await offloaded(inspect, len(self._open.args))
         if self._world.files is not None:
             await self._world.files.before(tool.spec, self.call, await self._places(args), self._id)
         if tool.spec.touches == "runs" and self._world.raise_walls is not None:

@@ -6,6 +6,7 @@ session is open; it sleeps while there is nothing to do.
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from holdfast.logic.hooking import SESSION
 from holdfast.logic.lifecycle import Lifecycle, move
 from holdfast.logic.policy import Policy
+from holdfast.logic.progress import Progress
 from holdfast.logic.step import Step, settle
 from holdfast.ports import Trace
 from holdfast.runtime.admission import admit, written
@@ -22,6 +24,7 @@ from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Bus, Item
 from holdfast.runtime.hearing import all_heard, heard
 from holdfast.runtime.inbox import Post
+from holdfast.runtime.offload import offloaded
 from holdfast.runtime.performers import PERFORMERS
 from holdfast.runtime.world import Outcome, Performer, World
 from holdfast.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
@@ -46,6 +49,7 @@ from holdfast.vocab.events import (
     StopDeadlinePassed,
     ToolFinished,
     TurnCompleted,
+    calls_of,
 )
 from holdfast.vocab.specs import Lease, ModelFacts
 
@@ -194,7 +198,7 @@ class Runner:
 
     async def _step(self, tasks: TaskGroup) -> None:
         posts = self._taken = admit(self.world.inbox.drain(), self.world.state, opening=bool(self.opening))
-        step = await self._ended_well(posts, self._settle(posts))
+        step = await self._ended_well(posts, await self._settle(posts))
         if step.records:
             try:
                 await self._write(step, self._blobs(posts, step), patience_s=self._patience(posts))
@@ -216,15 +220,17 @@ class Runner:
         put_away = self.world.put_away
         if put_away is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
             return step
-        return self._settle(posts, tuple(map(written, await put_away())))
+        return await self._settle(posts, tuple(map(written, await put_away())))
 
-    def _settle(self, posts: list[Post], more: Sequence[Draft] = ()) -> Step:
+    async def _settle(self, posts: list[Post], more: Sequence[Draft] = ()) -> Step:
         drafts = [*(draft for post in posts for draft in post.drafts), *more]
         goes_on = not self.opening or any(post.goes_on for post in posts)
         if goes_on and (drafts or self.opening):
             drafts = [*self.opening, *self.riders, *drafts]
         policy = self.policy if goes_on else None
-        return settle(self.world.state.progress, drafts, policy, nonce=self.nonce, now=self.world.clock.now())
+        progress, now = self.world.state.progress, self.world.clock.now()
+        work = partial(settle, progress, drafts, policy, nonce=self.nonce, now=now)
+        return await offloaded(work, _arguments(progress, drafts))
 
     async def _write(self, step: Step, blobs: Mapping[str, bytes], *, patience_s: float) -> None:
         """Make a step durable. Only the store can say that it is: what can be read back may still be lost with the power."""
@@ -354,6 +360,14 @@ async def _brought(performer: Performer) -> Outcome:
     """What a performer brings home, when it can be written down; else that is its fault."""
     outcome = await performer.run()
     return replace(outcome, drafts=tuple(map(written, outcome.drafts)))
+
+
+def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
+    """The characters of the arguments of the calls that a step may judge."""
+    proposed = (
+        call.args for draft in drafts if isinstance(draft.event, ModelReplied) for call in calls_of(draft.event)
+    )
+    return sum(map(len, (*proposed, *(call.args for call in progress.calls))))
 
 
 def _in_hand(posts: list[Post]) -> list[Draft]:

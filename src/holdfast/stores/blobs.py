@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.logic.parts import digest
+from holdfast.stores.disk import read_regular
 from holdfast.stores.jsonl_files import make_folder, replace_file, sync_folder
 from holdfast.vocab.errors import BlobMissing, UserError
 
@@ -103,7 +104,7 @@ class BlobFolder:
     @staticmethod
     def _read(path: Path) -> bytes | None:
         try:
-            return path.read_bytes()
+            return read_regular(path)
         except FileNotFoundError:
             return None
 

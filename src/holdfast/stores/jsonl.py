@@ -41,7 +41,7 @@ from msgspec.structs import replace
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from holdfast.stores import owners
 from holdfast.stores.blobs import BlobFolder
-from holdfast.stores.disk import explain_os
+from holdfast.stores.disk import explain_os, read_regular
 from holdfast.stores.jsonl_append import Pen
 from holdfast.stores.jsonl_claims import Claims, IsDead, Owners
 from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
@@ -275,7 +275,7 @@ def _identified(folder: Path, identity: str) -> tuple[Path, str]:
         if identity and not path.exists():
             make_folder(root)
             create_file(path, msgspec.json.encode(_StoreFile(format=FORMAT, identity=identity)) + b"\n")
-        found = msgspec.json.decode(path.read_bytes(), type=_StoreFile)
+        found = msgspec.json.decode(read_regular(path), type=_StoreFile)
     except FileNotFoundError as exc:
         raise StoreUnavailable(f"There is no store in {str(root)!r}. Check the path, or let it be created.") from exc
     except (msgspec.DecodeError, UnicodeDecodeError) as exc:
@@ -291,11 +291,11 @@ def _identified(folder: Path, identity: str) -> tuple[Path, str]:
 
 def _read_snapshot(path: Path) -> FoldSnapshot | None:
     try:
-        content = path.read_bytes()
+        content = read_regular(path)
         if zlib.crc32(content[4:]).to_bytes(4) != content[:4]:
             return None
         return msgspec.msgpack.decode(content[4:], type=FoldSnapshot)
-    except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 

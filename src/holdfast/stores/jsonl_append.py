@@ -144,7 +144,7 @@ def begin(folder: Path, claim: Claim, *, at: Place | None = None, known: Known |
             newest = files.tokens[-1]
             at = Place(segment=newest, offset=max(files.size(newest), files.accepted(newest)), seq=at.seq)
     line = seal_struct(Beginning(prev=at.segment, length=at.offset, after=at.seq, sound=sound))
-    handle = os.open(folder / name_of(claim.segment), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+    handle = os.open(folder / name_of(claim.segment), os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if os.write(handle, line) < len(line):
             raise StoreFull(f"No space for session {claim.session!r}. Free some space; what was acknowledged is safe.")
@@ -161,7 +161,7 @@ def _opened(path: Path, lease: Lease) -> Iterator[int]:
     Never waits: the lock belongs to holders of this very lease.
     """
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError as exc:
         raise LeaseLost(
             f"Session {lease.session!r} was deleted while it was open here. Nothing more is written."

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.stores.disk import open_regular, read_regular
 from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
 from holdfast.stores.jsonl_lines import Claim, Flaw, read_head, seal_struct
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
@@ -70,7 +71,7 @@ def holds(folder: Path, lease: Lease) -> bool:
 def claim_of(folder: Path, token: int) -> Claim | None:
     """The claim of a token; None when there is none that can be read."""
     try:
-        with open(folder / name_of(token), "rb", buffering=0) as file:
+        with open_regular(folder / name_of(token)) as file:
             head = read_head(file.read(HEAD_ROOM))
     except FileNotFoundError:
         return None
@@ -102,7 +103,7 @@ class Owners:
     @staticmethod
     def _read(path: Path) -> int | None:
         try:
-            until = msgspec.json.decode(path.read_bytes(), type=dict[str, object]).get("until")
+            until = msgspec.json.decode(read_regular(path), type=dict[str, object]).get("until")
         except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
             return None
         return until if isinstance(until, int) else None
@@ -167,7 +168,9 @@ def release(folder: Path, lease: Lease, length: int = 0) -> None:
 
 def mark_released(folder: Path, token: int, length: int = 0) -> None:
     """Leave a file that says that a lease was given back, and how long its segment was, where that is known."""
-    handle = os.open(folder / f"{token:08}.released", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    handle = os.open(
+        folder / f"{token:08}.released", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC, 0o600
+    )
     try:
         if length:
             os.write(handle, b"%d\n" % length)
@@ -178,7 +181,7 @@ def mark_released(folder: Path, token: int, length: int = 0) -> None:
 def accepted(folder: Path, token: int) -> int:
     """How many bytes of a segment counted when its lease was given back; 0 when nobody says."""
     try:
-        said = (folder / f"{token:08}.released").read_bytes()
+        said = read_regular(folder / f"{token:08}.released")
     except FileNotFoundError:
         return 0
     return int(said) if said.endswith(b"\n") and said.strip().isdigit() else 0

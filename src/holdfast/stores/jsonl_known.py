@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from holdfast.logic.outline import project
 from holdfast.ports import Trouble
+from holdfast.stores.disk import open_regular, read_regular
 from holdfast.stores.jsonl_claims import Names, accepted, names_in
 from holdfast.stores.jsonl_files import make_folder, replace_file
 from holdfast.stores.jsonl_log import Place, Reading, name_of, read_log
@@ -66,7 +67,7 @@ class FileSegments(Struct, frozen=True):
 
     def content(self, token: int, start: int, end: int) -> bytes:
         """A stretch of a segment's bytes."""
-        with open(self.folder / name_of(token), "rb") as file:
+        with open_regular(self.folder / name_of(token)) as file:
             file.seek(start)
             return file.read(max(0, end - start))
 
@@ -173,7 +174,7 @@ class Knowledge:
     def load(self) -> None:
         """Read the cache; whatever is wrong with it, there is none then."""
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            self._known = msgspec.msgpack.decode(self._cache.read_bytes(), type=dict[str, Known])
+            self._known = msgspec.msgpack.decode(read_regular(self._cache), type=dict[str, Known])
 
     def save(self) -> None:
         """Write the cache if something changed. It is only a cache: where it cannot be written, there is none."""

@@ -3,6 +3,7 @@
 from itertools import islice
 
 from holdfast.ports import SearchHit
+from holdfast.stores.disk import read_regular
 from holdfast.stores.jsonl_claims import names_in
 from holdfast.stores.jsonl_known import Knowledge
 from holdfast.stores.jsonl_log import name_of
@@ -35,7 +36,7 @@ def _may_hold(knowledge: Knowledge, session: str, words: tuple[str, ...]) -> boo
     missing = {word.encode() for word in words}
     try:
         for token in names_in(folder).segments:
-            content = (folder / name_of(token)).read_bytes()
+            content = read_regular(folder / name_of(token))
             if not content.isascii():
                 return True
             small = content.lower()

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from holdfast.logic.parts import cited_blobs
 from holdfast.stores.blobs import BlobFolder
+from holdfast.stores.disk import open_regular
 from holdfast.stores.jsonl_append import begin
 from holdfast.stores.jsonl_claims import Claims, claim_of, names_in
 from holdfast.stores.jsonl_files import make_folder, sync_folder
@@ -127,7 +128,7 @@ def _orphans(folder: Path, look: Look) -> Iterator[int]:
     for token in reversed(look.names.segments):
         if token in look.reading.chain or token > newest or is_aside(folder, token):
             continue
-        with suppress(FileNotFoundError), open(folder / name_of(token), "rb") as file:
+        with suppress(FileNotFoundError), open_regular(folder / name_of(token)) as file:
             head = read_head(file.read(HEAD_ROOM))
             if isinstance(head, Head) and head.claim.gone:
                 return  # what is below a deletion is no log's any more

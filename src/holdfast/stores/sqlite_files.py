@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.stores.disk import explain_os, is_read_only
+from holdfast.stores.disk import explain_os, is_read_only, open_regular, read_regular
 from holdfast.vocab.errors import StoreError, StoreUnavailable
 
 BLOB_IN_TABLE: Final = 1024 * 1024
@@ -118,7 +118,7 @@ class BlobFiles:
     def read(self, sha: str) -> bytes | None:
         """The bytes of a blob; None when there is no file of it."""
         try:
-            return self._path(sha).read_bytes()
+            return read_regular(self._path(sha))
         except FileNotFoundError:
             return None
         except OSError as exc:
@@ -143,7 +143,7 @@ class BlobFiles:
     def _is_sound(self, sha: str) -> bool:
         """Whether the file of a blob is there and holds what its name says."""
         try:
-            with open(self._path(sha), "rb") as file:
+            with open_regular(self._path(sha)) as file:
                 return hashlib.file_digest(file, "sha256").hexdigest() == sha
         except OSError:
             return False
@@ -164,7 +164,7 @@ class BlobFiles:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Add `content` to a file that only this user may read, and wait for the disk."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     with open(handle, "wb") as file:
         file.write(content)
         file.flush()

@@ -60,6 +60,10 @@ def prepare(
     check_local(path)
     if not path.exists() and (read_only or not new):
         raise StoreUnavailable(f"There is no store at {str(path)!r}. Check the path, or let it be created.")
+    if path.exists() and not path.is_file() and not path.is_dir():  # SQLite says what is wrong with a folder
+        raise StoreUnavailable(
+            f"{str(path)!r} is not a regular file, so it is no store. Move it away, or name another one."
+        )
     cipher = Cipher(lambda: fetch_key(key, path, create=bool(new) and not read_only)) if key else None
     connect = cipher.connect if cipher else connect
     check_fits(path, connect, cipher)

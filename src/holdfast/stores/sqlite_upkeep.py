@@ -6,6 +6,7 @@ from typing import Final
 
 from holdfast.logic.outline import project
 from holdfast.logic.parts import cited_blobs
+from holdfast.logic.seen_ids import SeenIds
 from holdfast.stores import sqlite_search as search
 from holdfast.stores.sqlite_db import Db, Row
 from holdfast.stores.sqlite_files import BlobFiles, forget_aside, set_aside
@@ -41,14 +42,13 @@ def _verified(db: Db, session: str, files: BlobFiles) -> tuple[str, ...]:
     num, last = number_of(db, session)
     stored = meta_of(db.execute(f"SELECT {META} FROM sessions WHERE num = ?", (num,))[0])
     wrong: list[str] = []
-    meta, seen, cited, at = SessionMeta(id=session), set[str](), set[str](), 0
+    meta, seen, cited, at = SessionMeta(id=session), SeenIds(), set[str](), 0
     for rows in _pages(db, num, last):
         found = decode_lines(rows, at)
         meta = project(meta, found.records)
         for record in found.records:
-            if record.id in seen:
+            if not seen.add(record.id):
                 wrong.append(f"Event {record.seq} has the id {record.id!r} of an earlier one.")
-            seen.add(record.id)
             cited |= cited_blobs(record.event)
         at += len(found.records)
         if found.trouble is not None:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from holdfast.stores.disk import check_regular, read_regular
 from holdfast.vocab.errors import StoreUnavailable
 from holdfast.vocab.ids import check_session_id
 
@@ -93,13 +94,14 @@ def delete_trace(folder: str | os.PathLike[str], session: str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[int]:
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
+    flags = os.O_NONBLOCK | os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     try:
         file = os.open(path, flags, 0o600)
     except FileNotFoundError:
         _make_private(path.parent)
         file = os.open(path, flags, 0o600)
     try:
+        check_regular(file, path)
         yield file
     finally:
         os.close(file)
@@ -132,7 +134,7 @@ def _identity(path: Path) -> int | None:
 
 def _content(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         return b""
     except OSError as exc:

@@ -14,6 +14,7 @@ import anyio.to_thread
 import msgspec
 
 from holdfast.ports import EventStore
+from holdfast.stores.disk import open_regular
 from holdfast.stores.trace import TraceLine
 from holdfast.stores.trace_files import trace_folder, trace_path
 from holdfast.vocab.deltas import DELTAS, Delta
@@ -78,7 +79,7 @@ class TraceTail:
     def read(self) -> Sequence[Delta]:
         """The fragments that were added since the last time."""
         try:
-            with self._path.open("rb") as file:
+            with open_regular(self._path) as file:
                 identity = os.fstat(file.fileno()).st_ino
                 self._at = self._at if identity == self._file else 0
                 self._file = identity

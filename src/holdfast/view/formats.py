@@ -2,9 +2,9 @@
 
 from typing import Protocol
 
+from holdfast.logic.text.invisible import shown
 from holdfast.view.account import About, Answered, Ended
 from holdfast.view.result_object import command_object, result_object
-from holdfast.view.words import plain
 from holdfast.vocab.deltas import CommandResult
 from holdfast.wire.stream import Item, line
 from holdfast.wire.unbroken import json_line
@@ -62,7 +62,7 @@ class PlainText(_Silent):
 
     def command(self, answered: Answered) -> list[bytes]:
         """Its message, with nothing in it that a terminal obeys: much of it is strangers' words. What went wrong is a complaint."""
-        text = plain(answered.message)
+        text = shown(answered.message)
         return [text.encode("utf-8", "replace")] if text and answered.success else []
 
 

@@ -9,6 +9,7 @@ from typing import IO, Any, BinaryIO, Final
 import anyio
 import anyio.to_thread
 
+from holdfast.logic.text.invisible import shown
 from holdfast.vocab.errors import UserError
 
 WAITING: Final = 1024 * 1024
@@ -17,10 +18,11 @@ LONGEST_LINE: Final = 64 * 1024 * 1024
 
 
 class Outlet:
-    """Lines on their way to a reader who may be slow, or gone."""
+    """Lines on their way to a reader who may be slow, or gone. A terminal gets nothing that it would obey, a pipe every byte."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._terminal = file.isatty()
         self._waiting: list[bytes] = []
         self._size = 0
         self._busy = False
@@ -46,7 +48,8 @@ class Outlet:
 
     async def put(self, lines: Iterable[bytes]) -> None:
         """Take lines; wait only when very much waits already."""
-        for line in lines:
+        for each in lines:
+            line = shown(each.decode("utf-8", "replace")).encode() if self._terminal else each
             self._waiting.append(line + b"\n")
             self._size += len(line) + 1
         if self._waiting:

@@ -7,6 +7,7 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from holdfast.logic.results import TurnResult
+from holdfast.logic.text.invisible import shown
 from holdfast.runtime.bus import Item
 from holdfast.runtime.following import follow
 from holdfast.runtime.texts import whole_text
@@ -26,7 +27,7 @@ from holdfast.view.slash import Ran, answers_itself
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
 from holdfast.view.taking import Order, Taken, is_command, take_unless, text_of
-from holdfast.view.words import note, plain, told
+from holdfast.view.words import note, told
 from holdfast.vocab.deltas import Lagged
 from holdfast.vocab.errors import HoldfastError, InputConflict, TurnError, TurnPaused, UserError
 from holdfast.vocab.event import Recorded, TurnOutcome
@@ -227,7 +228,7 @@ class Talk:
         )
         await self._outlet.put(self._format.command(answered))
         if not answered.success:
-            self._complain(plain(answered.message))
+            self._complain(shown(answered.message))
         if ran.leaves:
             self._input.cancel()
 

@@ -1,7 +1,8 @@
 """Is a log what a log must be? Looks at events alone, so it holds for every store."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
+from holdfast.logic.seen_ids import SeenIds
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, WaitEnded, WaitStarted
 from holdfast.vocab.events import (
@@ -19,28 +20,50 @@ from holdfast.vocab.events import (
 )
 
 
-def problems(log: Sequence[Recorded]) -> tuple[str, ...]:
+def problems(log: Iterable[Recorded]) -> tuple[str, ...]:
     """Everything that is wrong with a log, in words; empty when nothing is."""
-    return (*_places(log), *_Pairs().check(log))
+    return Validity().take(log).problems
 
 
-def _places(log: Sequence[Recorded]) -> Iterator[str]:
-    """Numbers without gaps, ids used once, time that never goes back, a beginning."""
-    if log and not isinstance(log[0].event, Started):
-        yield f"The log begins with {_name(log[0].event)}, not with its start."
-    seen: set[str] = set()
-    at = 0
-    for position, record in enumerate(log, start=1):
-        if record.seq != position:
-            yield f"Event {record.seq} stands at position {position}."
-        if record.id in seen:
+class Validity:
+    """Looks at a log, some events at a time."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        """How many were looked at."""
+        self._wrong_places: list[str] = []
+        self._wrong_pairs: list[str] = []
+        self._ids = SeenIds()
+        self._at = 0
+        self._pairs = _Pairs()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong so far, in words."""
+        return (*self._wrong_places, *self._wrong_pairs)
+
+    def take(self, records: Iterable[Recorded]) -> "Validity":
+        """Look at the next events."""
+        for record in records:
+            self.events += 1
+            self._wrong_places += self._place(record)
+            self._wrong_pairs += self._pairs.take(record)
+        return self
+
+    def _place(self, record: Recorded) -> Iterator[str]:
+        """Numbers without gaps, ids used once, time that never goes back, a beginning."""
+        is_start = isinstance(record.event, Started)
+        if self.events == 1 and not is_start:
+            yield f"The log begins with {_name(record.event)}, not with its start."
+        if record.seq != self.events:
+            yield f"Event {record.seq} stands at position {self.events}."
+        if not self._ids.add(record.id):
             yield f"Event {record.seq} has the id {record.id!r} of an earlier one."
-        if record.at < at:
+        if record.at < self._at:
             yield f"Event {record.seq} is older than the one before it."
-        if position > 1 and isinstance(record.event, Started):
+        if self.events > 1 and is_start:
             yield f"Event {record.seq} starts the session again."
-        seen.add(record.id)
-        at = record.at
+        self._at = record.at
 
 
 class _Pairs:
@@ -56,12 +79,8 @@ class _Pairs:
         self._forked = False
         """A fork copies what came of a compaction and not its beginning."""
 
-    def check(self, log: Sequence[Recorded]) -> Iterator[str]:
+    def take(self, record: Recorded) -> Iterator[str]:
         """Say every pair that does not match. What is open at the end may still be answered."""
-        for record in log:
-            yield from self._take(record)
-
-    def _take(self, record: Recorded) -> Iterator[str]:
         event, seq = record.event, record.seq
         match event:
             case Started():

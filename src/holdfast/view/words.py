@@ -14,14 +14,9 @@ LONGEST: Final = 240
 _WAITS: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
 
 
-def plain(text: str) -> str:
-    """`text` with a sign in place of everything that nobody would see or a terminal would obey; lines stay lines."""
-    return shown(text)
-
-
 def note(text: str) -> str:
     """`text` as one short line without secrets."""
-    whole = " ".join(plain(Redactor().text(text)).split())
+    whole = " ".join(shown(Redactor().text(text)).split())
     return whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
 
 

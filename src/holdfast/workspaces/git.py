@@ -128,6 +128,7 @@ _TOO_MANY: Final = 2_000
 
 def _invented(folder: str) -> dict[str, str]:
     """A harmless value for each setting of the repository at `folder` that names a program."""
+    _check_files(Path(folder))
     names = [*_listed(folder), *_listed(folder, "--file", os.path.join(folder, ".gitmodules"))]
     found: dict[str, str] = {}
     for name in names:
@@ -147,6 +148,14 @@ def _invented(folder: str) -> dict[str, str]:
                 f"The git configuration in {folder!r} names more programs than can be turned off one by one."
             )
     return found
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a repository with a pipe or a device among the files that git reads first: git would wait for it."""
+    git = project_root(folder.absolute()) / ".git"
+    for path in (git, *(git / name for name in ("HEAD", "config", "config.worktree", "commondir"))):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"{str(path)!r} is a pipe or a device, and git would wait for it. Move it away.")
 
 
 def _listed(folder: str, *where: str) -> Iterator[str]:

@@ -190,9 +190,17 @@ def _unless_late(names: Iterator[str], until: float) -> list[str]:
 
 
 def _as_regex(part: str) -> str:
+    """The expression of one part of a pattern. What stands between two stars is taken where it is found first, and never tried anew."""
     ends = 0
-    regex: list[str] = []
+    pieces = [""]
     for magic in MAGIC.finditer(part):
-        regex += re.escape(part[ends : magic.start()]), ".*" if magic[0] == "*" else "."
+        pieces[-1] += re.escape(part[ends : magic.start()])
+        if magic[0] == "*":
+            pieces.append("")
+        else:
+            pieces[-1] += "."
         ends = magic.end()
-    return "".join(regex) + re.escape(part[ends:])
+    pieces[-1] += re.escape(part[ends:])
+    first, *others = pieces
+    middle = "".join(f"(?>.*?{piece})" for piece in others[:-1])
+    return f"{first}{middle}.*{others[-1]}" if others else first

@@ -116,7 +116,7 @@ def _raise(report: ProbeReport, walls: Walls) -> "bubblewrap.Bubblewrap | landlo
 def _in_process(scope: FsScope, circumstances: str, fresh: bool) -> ProbeReport:
     kept = data_dir() / "confinement.json"
     known: dict[str, ProbeReport] = {}
-    if not fresh:
+    if not fresh and kept.is_file():
         with contextlib.suppress(OSError, msgspec.DecodeError):
             known = msgspec.json.decode(kept.read_bytes(), type=dict[str, ProbeReport])
     key = f"{scope} {circumstances}"

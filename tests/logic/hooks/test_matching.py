@@ -1,11 +1,12 @@
 """Matchers in their three forms, and `if`."""
 
+import time
 from collections.abc import Mapping
 
 import pytest
 
 from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.js_regex import compiled
+from holdfast.logic.hooks.js_regex import LONGEST_TEXT, compiled
 from holdfast.logic.hooks.matching import fits, matcher_warning, matches, near_misses, select
 from holdfast.logic.hooks.spec import CommandHook, HookSpec, make_spec
 from tests.logic.hooks.kit import command, one
@@ -60,19 +61,13 @@ def test_events_without_a_word_ignore_matchers(event: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "yes", "no"),
     [
-        (r"^(?<kind>a|b)\k<kind>$", "aa", "ab"),
+        (r"^(?<kind>a|b)x$", "ax", "a"),
         (r"a\/b", "a/b", "ab"),
-        (r"[^]x", "\nx", "x"),
-        (r"a[]b", "", "ab"),
+        (r"^mcp__(?:files|notes)__(?:read|list)_.{1,20}$", "mcp__notes__read_x", "mcp__notes__read_"),
+        (r".*(Edit|Write)?.*Tool", "xEditTool", "Edit"),
+        (r"[^\w\]]$", "-", "]"),
         (r"x$", "x", "x\n"),
-        (r"\Ax", "Ax", "x"),
-        (r"\x41\u0042", "AB", "ab"),
         (r"[\w.-]+@", "a.b-c@", "@"),
-        (r"[a&&b|~]", "|", "x"),
-        (r"[[]", "[", "]"),
-        (r"x{,2}", "x{,2}", "xx"),
-        (r"\cJ", "\n", "J"),
-        (r"[\b]", "\b", "b"),
         (r"\d", "1", "\N{ARABIC-INDIC DIGIT ONE}"),
         (r"(?:a|b)(?=c)(?<!x)", "ac", "ad"),
     ],
@@ -99,11 +94,56 @@ def test_patterns_mean_what_they_mean_in_javascript(pattern: str, yes: str, no: 
         "[a--b]",
         "a" * 1001,
         "(?#x)",
+        "a)",
+        r"^(?<kind>a|b)\k<kind>$",
+        r"(a)\1",
+        "[^]x",
+        "a[]b",
+        r"\Ax",
+        r"\x41\u0042",
+        "[a&&b]",
+        "[[]",
+        "x{,2}",
+        r"\cJ",
+        r"[\b]",
     ],
 )
-def test_what_javascript_would_not_read_is_said(pattern: str) -> None:
+def test_what_is_not_read_alike_everywhere_is_said(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         compiled(pattern)
+
+
+CATASTROPHES = (
+    "^(a+)+$",
+    "(a*)*b",
+    "(a|a)*b",
+    "(a|ab)*c",
+    "(?:a?){40}b",
+    "a*a*a*a*a*b",
+    ".*a.*a.*a.*a.*x",
+    "a?" * 30 + "a" * 30,
+    "(a|a)" * 30 + "b",
+    "(?:(?:(?:a{900}){900}){900}){900}",
+    "(?=(a+)+b)a",
+    "((a{1,9}){1,9}){1,9}b",
+)
+
+
+@pytest.mark.parametrize("matcher", CATASTROPHES)
+def test_sec_l6_a_matcher_that_could_take_for_ever_is_refused(matcher: str) -> None:
+    with pytest.raises(ValueError, match=r"for ever|too many ways"):
+        compiled(matcher)
+    assert fits("PreToolUse", matcher, "a" * 200 + "!")
+    assert not fits("PostToolUse", matcher, "a" * 200 + "!")
+
+
+@pytest.mark.parametrize(
+    "matcher", ["a.*a.*b", "^a*a*a*b", "(a|b)?a*a*c", "[ab]{2,200}a+c$", "a+.{200}b", "(?:a|a)(?:a|a)a*b$"]
+)
+def test_sec_l6_the_slowest_matchers_that_are_taken_end_soon(matcher: str) -> None:
+    began = time.process_time()
+    assert not compiled(matcher).search("a" * LONGEST_TEXT)
+    assert time.process_time() - began < 10
 
 
 def test_a_matcher_that_cannot_be_read_is_about_everything_where_hooks_stand_guard() -> None:

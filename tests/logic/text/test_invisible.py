@@ -14,7 +14,6 @@ from holdfast.logic.permissions.hidden_text import hidden_in
 from holdfast.logic.text.invisible import HIDDEN, OBEYED, shown, visible
 from holdfast.mcp import words as mcp_words
 from holdfast.memory.window import window
-from holdfast.view.words import plain
 from holdfast.vocab.errors import BadId
 
 DRAWN = {chr(each) for each in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)}
@@ -84,7 +83,6 @@ CLEANING: dict[str, Callable[[str], str]] = {
     "memory": lambda text: window(text.encode("utf-8", "replace")).text,
 }
 SHOWING: dict[str, Callable[[str], str]] = {
-    "a run": plain,
     "the command line": harmless,
     "an export": seen_text.seen,
 }

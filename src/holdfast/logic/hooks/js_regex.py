@@ -1,115 +1,124 @@
-"""Patterns written for JavaScript, read by Python."""
+"""Patterns of matchers: the part of JavaScript's language that Python reads too, without those that could take for ever.
+
+A matcher is names, `|` and `.*`, seldom more. What is translated is `$` and the name of a group; everything that the two languages read
+differently is refused, and so is a pattern that a text of `LONGEST_TEXT` characters could be tried against in too many ways.
+"""
 
 import functools
-import itertools
 import re
 from typing import Final
 
+from msgspec import Struct
+
+LONGEST_TEXT: Final = 256
+"""Characters of a text that a pattern is tried against."""
+MOST_WAYS: Final = 4 * LONGEST_TEXT**3
+"""Ways to try a pattern on such a text: those of a search for two wildcards between three words, and a little more."""
 _LONGEST: Final = 1_000
-_KEPT: Final = "dDwWsSbBfnrtv"
-"""Escapes that mean the same in both."""
-_GROUPS: Final = ("(?:", "(?=", "(?!", "(?<=", "(?<!")
-_NAME: Final = re.compile(r"\(\?<([A-Za-z_$][\w$]*)>")
-_BACK: Final = re.compile(r"\\k<([A-Za-z_$][\w$]*)>")
-_HEX: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})")
-_CONTROL: Final = re.compile(r"\\c([A-Za-z])")
-_CLASS: Final = re.compile(r"\[(?:\\.|[^\]\\])*\]", re.DOTALL)
-_CLASS_PIECE: Final = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|c[A-Za-z]|.)|.", re.DOTALL)
+_TOKEN: Final = re.compile(
+    r"""(?P<open>\((?!\?)|\(\?(?::|<?[=!]|<(?P<name>[A-Za-z_]\w*)>))|(?P<close>\))|(?P<either>\|)|(?P<end>\$)
+    |(?P<repeat>[*+?]|\{(?P<least>\d{1,3})(?P<comma>,(?P<most>\d{0,3}))?\})\??
+    |(?P<atom>\\[dDwWsSbBfnrtv]|\\[^\w]|\[\^?(?:\\[dDwWsSfnrtv]|\\[^\w]|(?![-&|~]{2})[^]\\[])+\]|[^]\\[(){}*+?|$])""",
+    re.VERBOSE | re.ASCII,
+)
 
 
 @functools.lru_cache(maxsize=512)
 def compiled(pattern: str) -> "re.Pattern[str]":
-    """The pattern, ready. Raise `ValueError` with the reason when it cannot be read."""
+    """Return the pattern, ready to search a text of `LONGEST_TEXT` characters. Raise `ValueError` with the reason when it is refused."""
     if len(pattern) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST} characters")
+    tokens = _tokens(pattern)
+    while _is_wildcard(tokens[:2]):  # a search finds the same without it
+        del tokens[:2]
+    while _is_wildcard(tokens[-2:]):
+        del tokens[-2:]
+    if _ways(tokens) > MOST_WAYS:
+        raise ValueError("it could be tried in too many ways. Use fewer wildcards, or list the names")
     try:
-        return re.compile(_translated(pattern), re.ASCII)
+        return re.compile("".join(map(_in_python, tokens)), re.ASCII)
     except (re.error, OverflowError, RecursionError) as exc:
         raise ValueError(str(exc)) from None
 
 
-def _translated(pattern: str) -> str:
-    pieces: list[str] = []
-    at, repeats = 0, False
+def _tokens(pattern: str) -> "list[re.Match[str]]":
+    tokens, at = [], 0
     while at < len(pattern):
-        taken, piece = _next(pattern, at)
-        if repeats and piece == "+":
-            raise ValueError("nothing to repeat")  # to Python, `a++` is a quantifier of its own
-        repeats = piece in ("*", "+", "?")
-        pieces.append(piece)
-        at += taken
-    return "".join(pieces)
+        found = _TOKEN.match(pattern, at)
+        if found is None:
+            raise ValueError(f"{pattern[at : at + 3]!r} at character {at + 1} is not supported here")
+        tokens.append(found)
+        at = found.end()
+    return tokens
 
 
-def _next(pattern: str, at: int) -> tuple[int, str]:
-    """How many characters the next piece has, and what Python calls it."""
-    match pattern[at]:
-        case "\\":
-            return _escape(pattern, at)
-        case "$":
-            return 1, r"\Z"
-        case "[":
-            return _class(pattern, at)
-        case "(" if pattern.startswith("(?", at):
-            return _group(pattern, at)
-        case "{" if pattern.startswith("{,", at):
-            return 1, r"\{"
-        case other:
-            return 1, other
+def _is_wildcard(tokens: "list[re.Match[str]]") -> bool:
+    return [token[0] for token in tokens] == [".", "*"]
 
 
-def _escape(pattern: str, at: int) -> tuple[int, str]:
-    if at + 1 == len(pattern):
-        raise ValueError("it ends with a backslash")
-    letter = pattern[at + 1]
-    if found := _BACK.match(pattern, at):
-        return len(found[0]), f"(?P={found[1]})"
-    if found := _HEX.match(pattern, at):
-        return len(found[0]), found[0]
-    if found := _CONTROL.match(pattern, at):
-        return len(found[0]), f"\\x{ord(found[1]) % 32:02x}"
-    if letter in "pPu":
-        raise ValueError(f"\\{letter} is not supported")
-    if letter == "0":
-        return 2, r"\x00"
-    return 2, f"\\{letter}" if letter in _KEPT or letter.isdigit() else re.escape(letter)
+def _in_python(token: "re.Match[str]") -> str:
+    return r"\Z" if token["end"] else f"(?P<{token['name']}>" if token["name"] else token[0]
 
 
-def _group(pattern: str, at: int) -> tuple[int, str]:
-    for opening in _GROUPS:
-        if pattern.startswith(opening, at):
-            return len(opening), opening
-    if found := _NAME.match(pattern, at):
-        return len(found[0]), f"(?P<{found[1]}>"
-    raise ValueError(f"{pattern[at : at + 3]!r} is no group")
+class _Group(Struct):
+    """What was read of a group, or of the whole pattern."""
+
+    others: int = 0
+    """Ways of the alternatives before this one."""
+    before: int = 1
+    """Ways of what stands before the newest piece of this alternative."""
+    piece: int = 1
+    """Ways of the newest piece."""
+    repeats: bool = False
+    """Whether something is repeated inside."""
+    inner: bool = False
+    """Whether something is repeated inside the newest piece."""
+    repeatable: bool = False
+    """Whether the newest piece may be repeated."""
+
+    @property
+    def ways(self) -> int:
+        return self.others + self.before * self.piece
+
+    def take(self, ways: int, *, inner: bool) -> None:
+        """Add a piece."""
+        self.before *= self.piece
+        self.piece, self.inner, self.repeatable = ways, inner, True
+        self.repeats |= inner
 
 
-def _class(pattern: str, at: int) -> tuple[int, str]:
-    if pattern.startswith("[^]", at):
-        return 3, r"[\s\S]"
-    if pattern.startswith("[]", at):
-        return 2, "(?!)"
-    found = _CLASS.match(pattern, at)
-    if found is None:
-        raise ValueError("a [ is never closed")
-    inside = found[0][1:-1]
-    negated = inside.startswith("^")
-    pieces = [_member(each) for each in _CLASS_PIECE.findall(inside.removeprefix("^"))]
-    if any(one == two == "-" for one, two in itertools.pairwise(pieces)):
-        raise ValueError("a set with two hyphens in a row is not supported")
-    return len(found[0]), f"[{'^' if negated else ''}{''.join(pieces)}]"
+def _ways(tokens: "list[re.Match[str]]") -> int:
+    """Return in how many ways a text can be tried at most. Raise `ValueError` for a repetition within a repetition."""
+    groups = [_Group()]
+    for token in tokens:
+        group = groups[-1]
+        if token["open"]:
+            groups.append(_Group())
+        elif token["close"] and len(groups) > 1:
+            groups.pop()
+            groups[-1].take(group.ways, inner=group.repeats)
+        elif token["either"]:
+            groups[-1] = _Group(others=group.ways, repeats=group.repeats)
+        elif token["repeat"]:
+            _repeat(group, token)
+        else:
+            group.take(1, inner=False)
+    anchored = tokens and tokens[0][0] == "^" and not groups[0].others
+    return groups[0].ways * (1 if anchored else LONGEST_TEXT)
 
 
-def _member(piece: str) -> str:
-    if len(piece) == 1:
-        return piece if piece in "-^" or piece.isalnum() else re.escape(piece)
-    letter = piece[1]
-    if letter in "pPu" and len(piece) == 2:
-        raise ValueError(f"\\{letter} is not supported")
-    if letter == "c" and len(piece) == 3:
-        return f"\\x{ord(piece[2]) % 32:02x}"
-    if letter == "b":
-        return r"\x08"
-    if letter == "0":
-        return r"\x00"
-    return piece if len(piece) > 2 or letter in "dDwWsSfnrtv" else re.escape(letter)
+def _repeat(group: _Group, token: "re.Match[str]") -> None:
+    if not group.repeatable:
+        raise ValueError("nothing to repeat")
+    group.repeatable = False
+    if token["repeat"] == "?":
+        group.piece += 1
+        return
+    if group.piece > 1 or group.inner:
+        raise ValueError(
+            "it repeats what is repeated or has alternatives, which could take for ever. List the names instead"
+        )
+    least, most = int(token["least"] or 0), int(token["most"] or LONGEST_TEXT)
+    exact = token["least"] and not token["comma"]
+    group.piece = 1 if exact else min(max(1, most - least + 1), LONGEST_TEXT)
+    group.inner = group.repeats = True

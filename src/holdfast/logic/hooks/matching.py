@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.js_regex import compiled
+from holdfast.logic.hooks.js_regex import LONGEST_TEXT, compiled
 from holdfast.logic.hooks.spec import HookSpec
 
 RuleMatches = Callable[[str, str, Mapping[str, object]], bool]
@@ -18,7 +18,6 @@ ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Other names that hooks know a tool by: a guard over `Edit|Write` must not be passed by because a file is changed in a third way."""
 
-_LONGEST_WORD: Final = 512
 _NAMES: Final = re.compile(r"[A-Za-z0-9_\-,| ]*")
 _NARROW_NAMES: Final = re.compile(r"[A-Za-z0-9_|]*")
 _SERVER: Final = re.compile(r"mcp__(?:(?!__).)+")
@@ -58,7 +57,7 @@ def fits(event: str, matcher: str, word: str) -> bool:
     facts = EVENTS[event]
     if not facts.word or matcher in ("", "*"):
         return True
-    if matcher_problem(event, matcher) or len(word) > _LONGEST_WORD:
+    if matcher_problem(event, matcher) or len(word) > LONGEST_TEXT:
         return stands_guard(event)
     words = (word, *ALSO_CALLED.get(word, ())) if facts.tool else (word,)
     names = names_of(event, matcher)
@@ -128,6 +127,8 @@ def _nearly(spec: HookSpec, word: str) -> bool:
     names = names_of(spec.event, matcher)
     if names is not None:
         return any(lower == name or lower.startswith(f"{name}__") for name in names)
+    if matcher_problem(spec.event, spec.matcher) or len(word) > LONGEST_TEXT:
+        return False
     return re.search(compiled(spec.matcher).pattern, word, re.ASCII | re.IGNORECASE) is not None
 
 
