@@ -25,7 +25,7 @@ TABLE: list[tuple[str | ToolSpec, str | Mapping[str, object], str]] = [
     ("Read", ".env", "ask ask ask deny allow"),
     ("Read", "/etc/hosts", "ask ask ask deny allow"),
     ("Bash", "rm -rf /", "deny deny deny deny deny"),
-    ("Bash", "rm -rf $x", "ask ask ask deny ask"),
+    ("Bash", "rm -rf $x", "deny ask ask deny ask"),
     ("WebFetch", "https://a.test", "ask ask ask deny allow"),
     ("WebFetch", "http://127.0.0.1/", "ask ask ask deny ask"),
     ("WebFetch", "http://169.254.169.254/", "ask ask ask deny ask"),
@@ -126,7 +126,7 @@ def test_sec_m6_a_star_allows_every_tool_but_those_of_servers(
 
 
 def test_a_rule_with_a_pattern_allows_only_inside_the_grammar() -> None:
-    given = {"allow": ["Bash(make *)", "Bash(for i in 1; do make a; done)"]}
+    given: dict[str, Any] = {"allow": ["Bash(make *)", "Bash(for i in 1; do make a; done)"]}
 
     assert weighed("Bash", "make a && make b | make c", **given).decision == "allow"
     assert weighed("Bash", "for i in 1 2; do make a; done", **given).decision == "ask"

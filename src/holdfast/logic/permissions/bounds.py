@@ -9,7 +9,7 @@ from holdfast.logic.permissions.calls import Call, Form
 
 LONGEST_COMMAND: Final = 50_000
 LONGEST_PATCH: Final = 500_000
-LONGEST_NAME: Final = 4_096
+LONGEST_NAME: Final = 8_000
 """Characters of a path, a pattern or an address; no system opens a path this long."""
 LONGEST_CALL: Final = 4_000_000
 """Characters of all arguments together."""
