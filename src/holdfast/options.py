@@ -62,6 +62,7 @@ class Options(Struct, frozen=True, kw_only=True):
     agent: str = ""
     """The name of the agent that a new session is; what that means for tools and instructions is for whoever opens it to say."""
     permission_mode: Mode | None = None
+    """The mode of this opening. A looser one than the settings say ends with it, unless a turn stays open: that turn keeps it."""
     rules: Sequence[Rule] = ()
     system_prompt: str | None = None
     append_system_prompt: str = ""
@@ -116,6 +117,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """The hooks of the settings."""
     trust: bool | None = None
     """Whether what the workspace brings along may run: hooks, allowances, programs of its git configuration. None: as it was recorded."""
+    settings_mode: Mode = "default"
+    """The mode that the settings say. A session that was left in a looser one, and is opened again without one, goes on in this."""
     strictest_mode: Mode | None = None
     """The mode that whoever runs the machine settled."""
     bypass_forbidden: str = ""

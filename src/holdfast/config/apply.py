@@ -88,6 +88,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
         rules=(*options.rules, *layers.rules),
         folders=(*options.folders, *layers.folders),
         permission_mode=mode,
+        settings_mode=layers.mode or "default",
         trust=layers.trust.trusted,
         survey=layers.trust.vouched,
         strictest_mode=managed,
