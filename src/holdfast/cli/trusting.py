@@ -67,6 +67,9 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
         _describe(found)
     if found.trust.trusted:
         return _told(found.trust, as_json=as_json)
+    from holdfast.tools.person import require_person
+
+    require_person("trust a workspace")
     if not yes and not sys.stdin.isatty():
         telling.complain("Nobody can be asked here. To trust this workspace as it is: holdfast trust --yes")
         return HALTED

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
 from holdfast.logic.words import counted
+from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft
 
@@ -50,6 +51,7 @@ async def _approve(call: CommandCall, server: str) -> CommandResult:
     if call.kit.servers is None:
         return CommandResult(message="There are no MCP servers.", success=False)
     try:
+        require_person("approve what a server offers")
         held = await call.kit.servers.approve(server)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)

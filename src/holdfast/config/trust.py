@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
 from holdfast.config.survey import Survey
+from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 
 TrustState = Literal["trusted", "untrusted", "changed"]
@@ -115,6 +116,7 @@ class TrustBook:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, "_Entry"]]:
         """The entries, to be changed and then written, while nobody else does that."""
+        require_person("change which workspaces are trusted")
         try:
             with alone(self._path):
                 entries = self._read()

@@ -12,6 +12,7 @@ from holdfast.extensions.install_sources import FolderSource, GitSource, Source
 from holdfast.extensions.marketplace import Marketplace, read_marketplace
 from holdfast.extensions.plugin_names import check_name
 from holdfast.extensions.plugin_tree import remove_tree
+from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 
 DEFAULT: Final = "claude-plugins-official"
@@ -117,6 +118,7 @@ class KnownBook:
     @contextmanager
     def changing(self) -> Iterator["_Book"]:
         """The book, to be changed and then written, while nobody else does that."""
+        require_person("change which marketplaces are known")
         try:
             with alone(self._path):
                 book = self._read()

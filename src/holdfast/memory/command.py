@@ -17,6 +17,7 @@ from holdfast.memory.folder import INDEX
 from holdfast.memory.memory import WHOLE_INDEX, Memory
 from holdfast.memory.used import NOTHING_USED, UsedMemory
 from holdfast.memory.window import Window
+from holdfast.tools.person import who_runs
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import By
 from holdfast.vocab.specs import Mode
@@ -54,7 +55,11 @@ _PLACE: Final = re.compile(rf"[\[(]?({'|'.join(KINDS)})/([^\s/()\[\]]{{1,200}})[
 def memory_command(
     memory: Memory, args: str, by: By, *, turn: str = "", mode: Mode = "default", used: UsedMemory = NOTHING_USED
 ) -> MemoryAnswer:
-    """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log."""
+    """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log.
+
+    Where a session's program runs this, whoever asks counts as that session's model or hook.
+    """
+    by = who_runs() if by == "user" else by
     name, _, rest = args.strip().partition(" ")
     name, rest = name or "list", rest.strip()
     found = SUBCOMMANDS.get(name)

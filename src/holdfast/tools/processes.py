@@ -79,7 +79,7 @@ def die_with_parent() -> Callable[[], None] | None:
 
     The kernel watches the thread that forked, so fork in one that lives as long as the program.
     """
-    prctl = _find_prctl()
+    prctl = find_prctl()
     if prctl is None:
         return None
     parent = os.getpid()
@@ -90,6 +90,15 @@ def die_with_parent() -> Callable[[], None] | None:
             os._exit(1)
 
     return arrange
+
+
+@functools.cache
+def find_prctl() -> Callable[[int, int], int] | None:
+    """The system call that arranges things for the calling process; None where there is none."""
+    if sys.platform != "linux":
+        return None
+    prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
+    return prctl
 
 
 def members(group: int, run: str = "") -> tuple[int, ...]:
@@ -189,14 +198,6 @@ async def stop_calls(calls: Collection[str]) -> bool:
         for group in sorted(groups):
             await end_group(group)
     return bool(stopped)
-
-
-@functools.cache
-def _find_prctl() -> Callable[[int, int], int] | None:
-    if sys.platform != "linux":
-        return None
-    prctl: Callable[[int, int], int] = ctypes.CDLL(None).prctl
-    return prctl
 
 
 async def _press(group: int, run: str, number: int, seconds: float) -> bool:
