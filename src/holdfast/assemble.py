@@ -293,6 +293,7 @@ def _listening(
         project=world.state.meta.project,
         environment=hands.programs,
         survey=options.survey,
+        held=options.held_hooks,
         run_agent=agent_runner(options, hands, world, open_with),
     ).hear
 

@@ -196,9 +196,7 @@ async def _take_over(
     if model != state.progress.model:
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
     ended, finishing = _ended_mode(options, state), state.progress.turn is not None and options.on_crash == "continue"
-    mode = None if ended and finishing else ended or options.permission_mode
-    if mode is not None and mode != state.progress.mode:
-        opening.append(Draft(event=ModeChanged(mode=mode), by="system" if ended else "user"))
+    opening += _mode_change(options, state, ended, finishing=finishing)
     if options.name and options.name != state.meta.name:
         opening.append(Draft(event=Renamed(name=options.name), by="user"))
     if options.fs_scope is not None and options.fs_scope != state.progress.scope:
@@ -220,6 +218,13 @@ async def _take_over(
         mode_after_turn=ended if finishing else None,
         warnings=(_mode_words(state, ended, finishing=finishing),) if ended else (),
     )
+
+
+def _mode_change(options: Options, state: State, ended: Mode | None, *, finishing: bool) -> tuple[Draft, ...]:
+    mode = None if ended and finishing else ended or options.permission_mode
+    if mode is None or mode == state.progress.mode:
+        return ()
+    return (Draft(event=ModeChanged(mode=mode), by="system" if ended else "user"),)
 
 
 def _ended_mode(options: Options, state: State) -> Mode | None:

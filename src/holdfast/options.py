@@ -127,6 +127,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether the settings were applied already."""
     survey: "Survey | None" = None
     """What the workspace brings along, as it was when it was looked at."""
+    held_hooks: Mapping[str, str] = field(default_factory=dict)
+    """The hooks of the workspace that run what cannot be followed, and why: they wait for trust for this run."""
     bare: bool = False
     """Whether settings, grants and extensions are left out."""
     tool_environment: Mapping[str, str] = field(default_factory=dict)

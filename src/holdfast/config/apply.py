@@ -91,6 +91,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
         settings_mode=layers.mode or "default",
         trust=layers.trust.trusted,
         survey=layers.trust.vouched,
+        held_hooks=layers.trust.held_hooks,
         strictest_mode=managed,
         bypass_forbidden=layers.bypass_forbidden,
         hook_specs=(*options.hook_specs, *configured(layers).specs),
