@@ -124,8 +124,8 @@ def path(cwd: Path, as_json: bool) -> int:
 
 
 def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
+    from holdfast.config.person import who_runs
     from holdfast.memory.command import memory_command
-    from holdfast.tools.person import who_runs
 
     by = who_runs()
     answer = memory_command(_memory(cwd, by), args, by)

@@ -67,7 +67,7 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
         _describe(found)
     if found.trust.trusted:
         return _told(found.trust, as_json=as_json)
-    from holdfast.tools.person import require_person
+    from holdfast.config.person import require_person
 
     require_person("trust a workspace")
     if not yes and not sys.stdin.isatty():

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
+from holdfast.config.person import require_person
 from holdfast.logic.words import counted
-from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft
 

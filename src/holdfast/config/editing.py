@@ -12,8 +12,8 @@ from typing import Final
 
 from holdfast.config.json_outline import Node, outline
 from holdfast.config.json_text import LARGEST, JsonText, is_missing
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, write_private
-from holdfast.tools.person import require_person
 from holdfast.vocab.errors import Bug, UserError
 
 _GONE: Final = object()

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
-from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 

@@ -12,9 +12,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
 from holdfast.config.survey import ABSENT, Survey
-from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 
 TrustState = Literal["trusted", "untrusted", "changed"]

@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, write_private
 from holdfast.extensions.install_sources import FolderSource, GitSource, Source
 from holdfast.extensions.marketplace import Marketplace, read_marketplace
 from holdfast.extensions.plugin_names import check_name
 from holdfast.extensions.plugin_tree import remove_tree
-from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 
 DEFAULT: Final = "claude-plugins-official"

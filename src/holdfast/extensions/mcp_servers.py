@@ -20,8 +20,7 @@ from holdfast.runtime.barrier import guarded
 from holdfast.tools.images import image_type
 from holdfast.tools.output import BoundedText
 from holdfast.tools.page import Keep, shown_in_part
-from holdfast.tools.person import prepare_program
-from holdfast.tools.processes import KILL_S, RUN_VARIABLE, end_group, end_run, wait_for
+from holdfast.tools.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
 from holdfast.version import VERSION
 
 if TYPE_CHECKING:

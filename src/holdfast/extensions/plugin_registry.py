@@ -8,10 +8,10 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, write_private
 from holdfast.extensions.install_sources import Source
 from holdfast.extensions.plugin_names import PluginId, check_name, check_version
-from holdfast.tools.person import require_person
 from holdfast.vocab.errors import UserError
 
 Scope = Literal["person", "project"]

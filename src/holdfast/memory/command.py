@@ -11,13 +11,13 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.config.person import who_runs
 from holdfast.memory.answer import MemoryAnswer, refused
 from holdfast.memory.entry import GENERAL, KINDS
 from holdfast.memory.folder import INDEX
 from holdfast.memory.memory import WHOLE_INDEX, Memory
 from holdfast.memory.used import NOTHING_USED, UsedMemory
 from holdfast.memory.window import Window
-from holdfast.tools.person import who_runs
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import By
 from holdfast.vocab.specs import Mode

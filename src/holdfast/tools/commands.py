@@ -11,8 +11,7 @@ from msgspec import Struct
 
 from holdfast.ports import ToolContext
 from holdfast.tools import processes
-from holdfast.tools.person import prepare_program
-from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, started_at
+from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, prepare_program, started_at
 from holdfast.vocab.events import ProcessStarted
 from holdfast.vocab.keys import without_keys
 

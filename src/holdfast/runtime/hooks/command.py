@@ -9,8 +9,7 @@ from holdfast.logic.hooks.spec import CommandHook, HookSpec
 from holdfast.runtime.hooks.means import Means, Told
 from holdfast.runtime.hooks.outcome import Outcome
 from holdfast.runtime.hooks.program import FLOOD, Program
-from holdfast.tools.person import HOOK_VARIABLE
-from holdfast.tools.processes import LOST_CODE, UNSEEN
+from holdfast.tools.processes import HOOK_VARIABLE, LOST_CODE, UNSEEN
 from holdfast.vocab.keys import without_keys
 
 

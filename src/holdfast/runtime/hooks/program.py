@@ -8,8 +8,7 @@ from typing import IO, Final, Literal
 
 import anyio
 
-from holdfast.tools.person import prepare_program
-from holdfast.tools.processes import CALL_VARIABLE, KILL_S, end_group, stop_call, wait_for
+from holdfast.tools.processes import CALL_VARIABLE, KILL_S, end_group, prepare_program, stop_call, wait_for
 
 KEPT: Final = 1_000_000
 """Bytes that are kept of each stream."""
