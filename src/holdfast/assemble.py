@@ -117,7 +117,9 @@ class _Block:
                 fork=fork,
                 opened=prepared.announced,
                 variables=prepared.variables,
-                warnings=tuple(filter(None, (walled, *living.warnings(resumed=prepared.report is not None)))),
+                warnings=tuple(
+                    filter(None, (*prepared.warnings, walled, *living.warnings(resumed=prepared.report is not None)))
+                ),
                 kit=built.kit,
                 forks=built.forks,
             )
@@ -245,6 +247,7 @@ async def _built(
         ground=ground,
         rule_matches=functools.partial(rule_about, ground=ground),
         forks=forking(kit),
+        mode_after_turn=prepared.mode_after_turn,
     )
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions
@@ -290,6 +293,7 @@ def _listening(
         project=world.state.meta.project,
         environment=hands.programs,
         survey=options.survey,
+        held=options.held_hooks,
         run_agent=agent_runner(options, hands, world, open_with),
     ).hear
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 from msgspec import Struct, field
 
+from holdfast.config.following import command_text
 from holdfast.config.survey import Survey, drifted
 from holdfast.logic.hooking import added_by_hook
 from holdfast.logic.hooks.inputs import hook_input
-from holdfast.logic.hooks.spec import AgentHook, HookSpec, PromptHook
+from holdfast.logic.hooks.spec import AgentHook, CommandHook, HookSpec, PromptHook
 from holdfast.logic.hooks.verdict import HookAnswer, together, unheard
 from holdfast.ports import ModelRequest
 from holdfast.runtime.hook_facts import hook_facts
@@ -39,6 +40,8 @@ class Listening(Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str] = field(default_factory=dict)
     survey: Survey | None = None
     """What the workspace brought along when it was trusted."""
+    held: Mapping[str, str] = field(default_factory=dict)
+    """The commands of the workspace's hooks that wait for trust for this run, and why."""
     run_agent: RunAgent | None = None
 
     async def hear(self, started: HookStarted, world: World) -> HookFinished:
@@ -47,6 +50,8 @@ class Listening(Struct, frozen=True, kw_only=True):
         chosen = [known[each] for each in started.handlers if each in known]
         if changed := await self._changed(chosen):
             return unheard(started, f"{changed} is not what it was when the workspace was trusted", self.specs)
+        if held := self._held(chosen):
+            return unheard(started, held, self.specs)
         told = hook_input(started.event, await hook_facts(started, world))
         runs = await run_each(chosen, told, self._means(world, started))
         for run in runs:
@@ -76,6 +81,15 @@ class Listening(Struct, frozen=True, kw_only=True):
             return ""
         changed = await anyio.to_thread.run_sync(drifted, self.survey)
         return changed[0] if changed else ""
+
+    def _held(self, chosen: Sequence[HookSpec]) -> str:
+        """Why a hook of the workspace waits, when one does."""
+        for spec in chosen:
+            if spec.source not in ("project", "local") or not isinstance(spec.handler, CommandHook):
+                continue
+            if why := self.held.get(command_text(spec.handler.command, spec.handler.args)):
+                return f"the hook {spec.label!r} waits for --trust: {why}"
+        return ""
 
     def _means(self, world: World, started: HookStarted) -> Means:
         return Means(

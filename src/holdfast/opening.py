@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from holdfast import replay, shelf
 from holdfast.ceilings import wanted_budget
+from holdfast.config.permissions_section import looser
 from holdfast.listening import mark_of
 from holdfast.logic.lifecycle import move
 from holdfast.logic.parts import clean, storable
@@ -34,7 +35,7 @@ from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.event_tools import ScopeChanged
 from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, SlotWritten, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
-from holdfast.vocab.specs import Lease, Owner, SessionContext
+from holdfast.vocab.specs import Lease, Mode, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
 
 
@@ -53,6 +54,16 @@ class Prepared(Struct, frozen=True, kw_only=True):
     announced: tuple[Item, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict)
     """Those of the session's context, as its first event has them."""
+    mode_after_turn: Mode | None = None
+    """The mode that follows the open turn, which keeps its own."""
+    warnings: tuple[str, ...] = ()
+    """What whoever opens it should know besides the report."""
+
+    @property
+    def mode(self) -> Mode:
+        """The mode that calls are judged in, also when the opening that says so is not written yet."""
+        changes = [draft.event.mode for draft in self.opening if isinstance(draft.event, ModeChanged)]
+        return changes[-1] if changes else self.state.progress.mode
 
 
 MOST_HOOKS: Final = 32
@@ -184,8 +195,8 @@ async def _take_over(
     opening = [Draft(event=opened), *await _spent_by_children(state, store)]
     if model != state.progress.model:
         opening.append(Draft(event=ModelChanged(model=model), by="user"))
-    if options.permission_mode is not None and options.permission_mode != state.progress.mode:
-        opening.append(Draft(event=ModeChanged(mode=options.permission_mode), by="user"))
+    ended, finishing = _ended_mode(options, state), state.progress.turn is not None and options.on_crash == "continue"
+    opening += _mode_change(options, state, ended, finishing=finishing)
     if options.name and options.name != state.meta.name:
         opening.append(Draft(event=Renamed(name=options.name), by="user"))
     if options.fs_scope is not None and options.fs_scope != state.progress.scope:
@@ -204,7 +215,37 @@ async def _take_over(
         report=found,
         announced=notices,
         variables=variables,
+        mode_after_turn=ended if finishing else None,
+        warnings=(_mode_words(state, ended, finishing=finishing),) if ended else (),
     )
+
+
+def _mode_change(options: Options, state: State, ended: Mode | None, *, finishing: bool) -> tuple[Draft, ...]:
+    mode = None if ended and finishing else ended or options.permission_mode
+    if mode is None or mode == state.progress.mode:
+        return ()
+    return (Draft(event=ModeChanged(mode=mode), by="system" if ended else "user"),)
+
+
+def _ended_mode(options: Options, state: State) -> Mode | None:
+    """The mode that takes the place of one that was looser than the settings and was asked for by an earlier opening alone."""
+    loose = options.permission_mode is None and looser(state.progress.mode, options.settings_mode)
+    return options.settings_mode if loose else None
+
+
+def _mode_words(state: State, mode: Mode, *, finishing: bool) -> str:
+    was = state.progress.mode
+    kept = (
+        f"The open turn keeps the mode {was!r}, in which it began. After it"
+        if finishing
+        else f"The mode {was!r} ended when the session was left. From now on"
+    )
+    walls = (
+        " Commands still run without walls, as before; --scope sandboxed puts them up."
+        if state.progress.scope == "full" and was == "bypassPermissions"
+        else ""
+    )
+    return f"{kept} calls are judged in {mode!r}. To loosen it again: --permission-mode {was}.{walls}"
 
 
 async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:

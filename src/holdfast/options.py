@@ -62,6 +62,7 @@ class Options(Struct, frozen=True, kw_only=True):
     agent: str = ""
     """The name of the agent that a new session is; what that means for tools and instructions is for whoever opens it to say."""
     permission_mode: Mode | None = None
+    """The mode of this opening. A looser one than the settings say ends with it, unless a turn stays open: that turn keeps it."""
     rules: Sequence[Rule] = ()
     system_prompt: str | None = None
     append_system_prompt: str = ""
@@ -116,6 +117,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """The hooks of the settings."""
     trust: bool | None = None
     """Whether what the workspace brings along may run: hooks, allowances, programs of its git configuration. None: as it was recorded."""
+    settings_mode: Mode = "default"
+    """The mode that the settings say. A session that was left in a looser one, and is opened again without one, goes on in this."""
     strictest_mode: Mode | None = None
     """The mode that whoever runs the machine settled."""
     bypass_forbidden: str = ""
@@ -124,6 +127,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether the settings were applied already."""
     survey: "Survey | None" = None
     """What the workspace brings along, as it was when it was looked at."""
+    held_hooks: Mapping[str, str] = field(default_factory=dict)
+    """The hooks of the workspace that run what cannot be followed, and why: they wait for trust for this run."""
     bare: bool = False
     """Whether settings, grants and extensions are left out."""
     tool_environment: Mapping[str, str] = field(default_factory=dict)

@@ -5,6 +5,7 @@ It writes to standard error and reads from the terminal, so that it also works i
 
 import json
 import sys
+import termios
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TextIO, cast
 
@@ -26,8 +27,9 @@ async def terminal_prompt(question: Question) -> Answer:
 def _ask(question: Question) -> Answer:
     try:
         with open(_TERMINAL, encoding="utf-8", errors="replace") as source:
+            termios.tcflush(source, termios.TCIFLUSH)  # what was typed before the question is no answer to it
             return ask_on(question, source, sys.stderr)
-    except OSError:
+    except (OSError, termios.error):
         return _NOBODY
 
 

@@ -14,6 +14,9 @@ from holdfast.config.wariness import changed_names, odd_root
 from holdfast.vocab.errors import UserError
 from tests.config.world import World, rules
 
+LOADED = "the settings set LD_PRELOAD for it"
+"""Why nobody can tell what a hook of the hostile repository runs."""
+
 
 def hostile(world: World) -> None:
     """A repository that tries everything."""
@@ -74,7 +77,7 @@ def test_what_a_workspace_wants_is_told_in_its_own_words_with_its_file(world: Wo
     claims = world.read().trust.survey.claims
 
     assert set(claims) == {
-        Claim(kind=kind, text=text, file=file)  # type: ignore[arg-type]  # a kind
+        Claim(kind=kind, text=text, file=file, note=LOADED if kind == "hook" else "")  # type: ignore[arg-type]  # a kind
         for kind, text, file in (
             ("hook", 'SessionStart: bash "$CLAUDE_PROJECT_DIR"/scripts/start.sh', ".claude/settings.json"),
             ("allow", "Bash", ".claude/settings.json"),
@@ -107,7 +110,8 @@ def test_once_trusted_it_all_counts_and_only_there(world: World) -> None:
 
     found = world.read()
 
-    assert (found.trust.state, found.trust.since, found.notice) == ("trusted", 1_000_000, "")
+    assert (found.trust.state, found.trust.since) == ("trusted", 1_000_000)
+    assert f"{LOADED}. It does not run" in found.notice
     assert ("allow", "Bash", "project") in rules(found)
     assert ("allow", "Edit", "local") in rules(found)
     assert [each.source for each in found.hooks] == ["project"]

@@ -29,7 +29,6 @@ SEAM = ("registry", "resolve", "catalog", "address", "format", "recorded", "scri
 """What the library may know of providers: how one is found by its name, and what is in the box. No provider's own format."""
 ALLOWED = {
     ("cli/doctor.py", "holdfast.tools.ripgrep"),  # it says whether the search program is there
-    ("cli/memory.py", "holdfast.tools.processes"),  # the mark that programs of a session carry
 }
 PUBLIC = ("session", "ports", "vocab", "wire")
 """What a transport may know."""

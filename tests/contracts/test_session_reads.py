@@ -210,13 +210,13 @@ async def test_settings_and_instructions_of_the_folder_hold_without_anybody_nami
 async def test_a_session_is_kept_without_saving_resumed_by_id_and_forked_untouched(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     model = scripted("one", "two", "three")
-    async with open_session(model=model, store=url, permission_mode="acceptEdits") as session:
+    async with open_session(model=model, store=url, permission_mode="plan") as session:
         await session.run("a")
         before = session.history
     async with open_session(resume=session.id, model=model, store=url) as again:
         assert again.id == session.id
         assert again.history == before
-        assert again.permission_mode == "acceptEdits"
+        assert again.permission_mode == "plan"
         assert await again.run("b") == "two"
         kept = again.history
     async with open_session(resume=session.id, model=model, store=url, fork=True) as fork:

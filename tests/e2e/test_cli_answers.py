@@ -236,3 +236,71 @@ def test_a_model_cannot_answer_its_own_question(door: Door) -> None:
 
     (told,) = results(ran)
     assert "they are the person's to give" in told
+
+
+# --- one answer a question ---------------------------------------------------------------------------------------------------------
+
+
+def test_b1_a_second_answer_does_not_change_the_first_nor_answer_the_next_question(door: Door) -> None:
+    process, _ = begin(door, runs("touch refused"), runs("touch allowed"), DONE)
+    send(process, {"type": "answer", "allow": False}, {"type": "answer", "allow": True})
+    ran = finish(process)
+
+    assert files(door) == []
+    assert ran.code == 3  # nobody answered the second question
+    assert "it was not used" in ran.complaints
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "there"), [("deny", "allow", []), ("allow", "deny", ["b.txt"])], ids=["deny", "allow"]
+)
+def test_b1_the_first_response_with_an_id_holds_and_another_is_refused(
+    door: Door, first: str, second: str, there: list[str]
+) -> None:
+    process, question = begin(door, runs("touch b.txt"), DONE)
+    send(process, answer(question, behavior=first), answer(question, behavior=second))
+    ran = finish(process)
+
+    word = "refused" if first == "deny" else "allowed"
+    assert (ran.code, files(door)) == (0, there)
+    assert ran.complaints.count(f"was answered before: {word}. That holds") == 1
+
+
+def test_b1_the_same_answer_again_is_the_same_and_nothing_is_said(door: Door) -> None:
+    process, question = begin(door, runs("touch b.txt"), DONE)
+    same = answer(question, behavior="allow", updatedInput=question["request"]["input"])
+    send(process, same, same)
+    ran = finish(process)
+
+    assert (ran.code, files(door), ran.complaints) == (0, ["b.txt"], "")
+
+
+def test_b1_a_late_answer_is_refused_with_the_recorded_one(door: Door) -> None:
+    process, question = begin(door, runs("touch b.txt"), runs("touch c.txt"), DONE)
+    send(process, answer(question, behavior="deny"))
+    following = list(read_until(process, "control_request"))[-1]
+    send(process, answer(question, behavior="allow"), answer(following, behavior="allow"))
+    ran = finish(process)
+
+    assert (ran.code, files(door)) == (0, ["c.txt"])
+    assert ran.complaints.count("was answered before: refused") == 1
+
+
+def test_b1_one_answer_may_be_early_and_a_second_is_refused(door: Door) -> None:
+    process = door.start("--model", door.script(runs("touch b.txt"), DONE), "--input-format", "stream-json")
+    send(process, {"type": "answer", "allow": False}, {"type": "answer", "allow": True})
+    send(process, {"type": "user", "message": {"role": "user", "content": "go"}})
+    ran = finish(process)
+
+    assert files(door) == []
+    assert "it was not used" in ran.complaints
+
+
+def test_b1_an_answer_without_a_call_goes_to_the_next_question_once_that_is_open(door: Door) -> None:
+    process, _ = begin(door, runs("touch b.txt"), runs("touch c.txt"), DONE)
+    send(process, {"type": "answer", "allow": False})
+    list(read_until(process, "control_request"))
+    send(process, {"type": "answer", "allow": True})
+    ran = finish(process)
+
+    assert (ran.code, files(door), ran.complaints) == (0, ["c.txt"], "")

@@ -185,3 +185,24 @@ def test_broken_settings_stop_config_show_with_their_place(door: Door, repositor
 
     assert (ran.code, ran.out) == (1, "")
     assert f"{path}:2: This is not JSON" in ran.err
+
+
+def test_sec_m3_a_hook_that_cannot_be_followed_waits_for_trust_at_each_run(door: Door) -> None:
+    (door.work / ".git").mkdir()
+    guard = [{"matcher": "Bash", "hooks": [{"type": "command", "command": "$GUARD"}]}]
+    write(door.work / ".holdfast/settings.json", {"permissions": {"allow": ["Bash"]}, "hooks": {"PreToolUse": guard}})
+    reply = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "touch b.txt"}}]}
+    flags = ("-p", "go", "--model", door.script(reply, {"text": "Done."}), "--no-persist", "--output-format", "events")
+    shown = door.run("trust", "--yes").out
+    listed = door.run("hooks", "list")
+    waits = door.spawn(*flags, env={"GUARD": "true"})
+    assert not (door.work / "b.txt").exists()
+    runs = door.spawn(*flags, "--trust", env={"GUARD": "true"})
+
+    why = "the name of a program is known only when it runs"
+    assert f"runs what cannot be followed ({why})" in shown
+    assert why in listed.err
+    assert f"'$GUARD', {why}. It does not run, and what it stands guard over is refused." in waits.complaints
+    assert "waits for --trust" in waits.out
+    assert runs.code == 0
+    assert (door.work / "b.txt").exists()

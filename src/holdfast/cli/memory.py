@@ -1,7 +1,7 @@
 """`holdfast memory`: look at what a project remembers, add to it, and decide about what was proposed."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from holdfast.vocab.event import By
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-_HOOK: Final = "HOLDFAST_HOOK_EVENT"
 
 
 @click.group("memory")
@@ -125,9 +124,10 @@ def path(cwd: Path, as_json: bool) -> int:
 
 
 def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
+    from holdfast.config.person import who_runs
     from holdfast.memory.command import memory_command
 
-    by = _who()
+    by = who_runs()
     answer = memory_command(_memory(cwd, by), args, by)
     if as_json:
         telling.say_json({"success": answer.success, "message": answer.message, **answer.data})
@@ -144,14 +144,3 @@ def _memory(cwd: Path, by: "By") -> "Memory":
     from holdfast.workspaces.project import project_root
 
     return Memory(project_root(cwd.absolute()), clock=SystemClock(), trusted=by == "user")
-
-
-def _who() -> "By":
-    """Who types this: a command of a session is a model's, so that nobody approves through the shell what they proposed."""
-    import os
-
-    from holdfast.tools.processes import CALL_VARIABLE
-
-    if CALL_VARIABLE in os.environ:
-        return "model"
-    return "hook" if _HOOK in os.environ else "user"

@@ -260,6 +260,9 @@ def _decide(
     plugins: "Plugins", staged: "Staged", scope: "Scope", *, yes: bool, as_json: bool, switch_on: bool = True
 ) -> int:
     """Show a staged plugin, ask, and install it."""
+    from holdfast.config.person import require_person
+
+    require_person("install plugins")
     about = {
         "id": str(staged.id),
         "version": staged.version,

@@ -67,6 +67,9 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
         _describe(found)
     if found.trust.trusted:
         return _told(found.trust, as_json=as_json)
+    from holdfast.config.person import require_person
+
+    require_person("trust a workspace")
     if not yes and not sys.stdin.isatty():
         telling.complain("Nobody can be asked here. To trust this workspace as it is: holdfast trust --yes")
         return HALTED
@@ -125,7 +128,8 @@ def trust_object(trust: "WorkspaceTrust") -> dict[str, object]:
         "changed": changed_names(trust),
         "problem": trust.survey.problem,
         "claims": [
-            {"kind": claim.kind, "text": shown(claim.text), "file": claim.file} for claim in trust.survey.claims
+            {"kind": claim.kind, "text": shown(claim.text), "file": claim.file, "note": shown(claim.note)}
+            for claim in trust.survey.claims
         ],
     }
 
@@ -177,6 +181,8 @@ def _lines(trust: "WorkspaceTrust") -> Iterator[str]:
             for claim in claims:
                 where = "" if claim.text == claim.file else f"   ({legible(claim.file)})"
                 yield f"  {shown(claim.text)}{where}"
+                if claim.note:
+                    yield f"    runs what cannot be followed ({shown(claim.note)}): it asks for --trust at each run"
     if not trust.survey.claims:
         yield "Nothing in it would run or loosen anything."
     yield ""

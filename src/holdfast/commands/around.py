@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.commands.spec import CommandCall, CommandResult, command, usage
+from holdfast.config.person import require_person
 from holdfast.logic.words import counted
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft
@@ -50,6 +51,7 @@ async def _approve(call: CommandCall, server: str) -> CommandResult:
     if call.kit.servers is None:
         return CommandResult(message="There are no MCP servers.", success=False)
     try:
+        require_person("approve what a server offers")
         held = await call.kit.servers.approve(server)
     except UserError as exc:
         return CommandResult(message=str(exc), success=False)

@@ -12,6 +12,7 @@ from typing import Final
 
 from holdfast.config.json_outline import Node, outline
 from holdfast.config.json_text import LARGEST, JsonText, is_missing
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, write_private
 from holdfast.vocab.errors import Bug, UserError
 
@@ -68,6 +69,7 @@ def removed(text: JsonText, keys: Sequence[str]) -> bytes:
 
 
 def _change(path: Path, keys: tuple[str, ...], value: object, data: Path, root: Path | None) -> bool:
+    require_person("change settings")
     target = Path(os.path.realpath(path))
     if root is not None and not target.is_relative_to(os.path.realpath(root)):
         raise UserError(f"{str(path)!r} is a link that leads to {str(target)!r}. Change that file yourself.")

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
@@ -55,6 +56,7 @@ class GrantBook:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, tuple[str, ...]]]:
+        require_person("change what is allowed for longer than a session")
         try:
             with alone(self._path):
                 book = self._read()

@@ -24,7 +24,7 @@ from holdfast.config.server_layers import ProjectServers, ServerLayer, named_ser
 from holdfast.config.settings import Settings, settings_over
 from holdfast.config.survey import SERVERS, Survey, survey
 from holdfast.config.trust import TrustBook, WorkspaceTrust, changes
-from holdfast.config.wariness import exposed, left_out_words, odd_root
+from holdfast.config.wariness import exposed, held_words, left_out_words, odd_root
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import Mode
@@ -87,8 +87,8 @@ class Layered(Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def notice(self) -> str:
-        """One line about what was left out because the workspace is not trusted; empty when nothing was."""
-        return left_out_words(self.trust)
+        """One line about what was left out because nobody trusts it as it is; empty when nothing was."""
+        return left_out_words(self.trust) or held_words(self.trust)
 
 
 async def load_layers(

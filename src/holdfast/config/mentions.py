@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-_PROJECT: Final = re.compile(r"\$\{?(?:CLAUDE_PROJECT_DIR|HOLDFAST_PROJECT_DIR|PWD)(?:\}|\b)")
+PROJECT_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_PROJECT_DIR|HOLDFAST_PROJECT_DIR|PWD)(?:\}|\b)")
 _HOME: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
 _BETWEEN: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
 _DEEPEST: Final = 4
@@ -20,7 +20,7 @@ def mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Pat
     Those that are in the project as written count, wherever a link leads, and those that a link leads into it.
     """
     root = os.path.realpath(bases[0])
-    for written in sorted(_words(_PROJECT.sub(".", command), _DEEPEST)):
+    for written in sorted(_words(PROJECT_VARIABLE.sub(".", command), _DEEPEST)):
         if not written or len(written) > _LONGEST or "\0" in written:
             continue
         word = _HOME.sub(lambda _: str(home), written)

@@ -1,5 +1,6 @@
 """What a workspace brings along that would run something or loosen something, and the bytes that it hangs on."""
 
+import contextlib
 import hashlib
 import os
 import stat
@@ -11,10 +12,11 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from holdfast.config.claim_words import all_texts, env_words, hook_words, server_words, setting_words, variables
+from holdfast.config.following import NotFollowed, followed, hook_commands
 from holdfast.config.git_keys import Unclear, program_keys
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
-from holdfast.config.layer_file import LayerFile, changes_of, environment_of, servers_of
-from holdfast.config.masking import masked
+from holdfast.config.layer_file import LayerFile, changes_of, servers_of
 from holdfast.config.mentions import mentioned
 from holdfast.config.permissions_section import looser
 from holdfast.config.private_file import writable_name
@@ -26,6 +28,8 @@ FAMILIES: Final = (".holdfast", ".claude", ".agents")
 EXTENSIONS: Final = ("agents", "commands", "hooks", "output-styles", "plugins", "skills", "workflows")
 """Folders of those families whose files shape what runs. A file that is not in the survey must not be loaded."""
 SERVERS: Final = ".mcp.json"
+ABSENT: Final = "absent"
+"""In place of the digest of a file that would run if it were there."""
 MOST_FILES: Final = 5_000
 MOST_BYTES: Final = 64 * 1024 * 1024
 MOST_GIT_KEYS: Final = 200
@@ -43,6 +47,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """In the workspace's own words: not to be shown on a terminal as it is."""
     file: str
     """Below the project's root."""
+    note: str = ""
+    """Why trust in it does not last, when it runs something that cannot be followed."""
 
 
 class Survey(Struct, frozen=True, kw_only=True):
@@ -55,6 +61,8 @@ class Survey(Struct, frozen=True, kw_only=True):
     """Everything that was looked at, as `kind:name`, and the digest of it."""
     problem: str = ""
     """Why not everything could be looked at: then it cannot be trusted for good."""
+    unfollowed: Mapping[str, str] = field(default_factory=dict)
+    """The commands of hooks whose files cannot be told, and why."""
 
     @property
     def digest(self) -> str:
@@ -81,12 +89,19 @@ def survey(
     """
     look = _Look(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
     if not bare:
+        steered = frozenset(name for file in files for name in variables(file))
         for file in files:
-            look.settings(file, mode)
+            look.settings(file, mode, steered)
         look.servers()
         look.extensions()
     look.git()
-    return Survey(root=str(look.root), claims=tuple(dict.fromkeys(look.claims)), seen=look.seen, problem=look.problem)
+    return Survey(
+        root=str(look.root),
+        claims=tuple(dict.fromkeys(look.claims)),
+        seen=look.seen,
+        problem=look.problem,
+        unfollowed=look.unfollowed,
+    )
 
 
 def drifted(before: Survey) -> tuple[str, ...]:
@@ -114,6 +129,7 @@ class _Look:
         self.claims: list[Claim] = []
         self.seen: dict[str, str] = {}
         self.problem = ""
+        self.unfollowed: dict[str, str] = {}
         self._bases = (root,) if cwd == root else (root, cwd)
         self._home = home
         self._files_left = most_files
@@ -121,21 +137,25 @@ class _Look:
 
     # --- settings --------------------------------------------------------------------------------------------------------------------
 
-    def settings(self, file: LayerFile, mode: Mode) -> None:
+    def settings(self, file: LayerFile, mode: Mode, steered: frozenset[str]) -> None:
         name = writable_name(os.path.relpath(file.path, file.place.root))
         self.seen[f"settings:{name}"] = file.text.digest if file.text is not None else _sha(file.broken.encode())
         if file.broken:
             self.problem = self.problem or f"{name} is broken"
-        self._claim("hook", name, () if file.hooks_off else _hook_words(file.hooks))
-        self._claim("server", name, _server_words(servers_of(file)))
+        self._follow(file.hooks, steered)
+        self.claims += (
+            Claim(kind="hook", text=words, file=name, note=self._note(handler))
+            for words, handler in hook_words({} if file.hooks_off else file.hooks)
+        )
+        self._claim("server", name, server_words(servers_of(file)))
         self._claim("allow", name, map(str, file.permissions.decided("allow")))
         self._claim("folder", name, file.permissions.folders)
         wanted = file.permissions.mode
         possible = wanted is not None and wanted != "bypassPermissions" and looser(wanted, mode)
         self._claim("mode", name, (wanted,) if wanted is not None and possible else ())
-        self._claim("env", name, _env_words(file))
-        self._claim("setting", name, _setting_words(changes_of(file)))
-        self._scripts(_texts((file.hooks, servers_of(file))))
+        self._claim("env", name, env_words(file))
+        self._claim("setting", name, setting_words(changes_of(file)))
+        self._scripts(all_texts((file.hooks, servers_of(file))))
 
     def servers(self) -> None:
         path = self.root / SERVERS
@@ -149,13 +169,33 @@ class _Look:
             return
         self.seen[f"servers:{SERVERS}"] = text.digest
         said = _decoded(text)
-        self._claim("server", SERVERS, _server_words(said.get("mcpServers", said)))
-        self._scripts(_texts(said))
+        self._claim("server", SERVERS, server_words(said.get("mcpServers", said)))
+        self._scripts(all_texts(said))
 
     def _scripts(self, texts: Iterable[str]) -> None:
         for text in texts:
             for path in self._mentioned(text):
                 self.seen[f"script:{self._name(path)}"] = self.content(path, follow=True)
+
+    def _follow(self, hooks: Mapping[str, object], steered: frozenset[str]) -> None:
+        for each in hook_commands(hooks, steered):
+            try:
+                paths = each.files(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else ()
+            except NotFollowed as exc:
+                self.unfollowed[each.text] = str(exc)
+                continue
+            for path in paths:
+                self.seen[f"script:{self._name(path)}"] = self.content(path, follow=True)
+
+    def _note(self, handler: object) -> str:
+        return next(
+            (
+                self.unfollowed[each.text]
+                for each in hook_commands(handler, frozenset())
+                if each.text in self.unfollowed
+            ),
+            "",
+        )
 
     def _mentioned(self, text: str) -> Iterator[Path]:
         self._count(0)
@@ -241,8 +281,23 @@ class _Look:
         target = Path(os.path.expanduser(value))
         if key.startswith("include") and (target := folder / target).is_file():
             yield self.content(target, follow=True)
-        if key == "core.hookspath" and (hook := self.root / target / _GIT_HOOK).exists():
-            yield self.content(hook, follow=True)
+        if key == "core.hookspath":
+            yield from self._git_hooks(self.root / target)
+        with contextlib.suppress(NotFollowed):
+            for path in followed(value.removeprefix("!"), None, self._bases, self._home):
+                yield self.content(path, follow=True)
+
+    def _git_hooks(self, folder: Path) -> Iterator[str]:
+        """The names and digests of the hooks in a folder: one that is added runs as well."""
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(islice(listing, self._files_left + 1), key=lambda entry: entry.name)
+        except OSError as exc:
+            yield f"cannot be looked into: {exc.strerror}"
+            return
+        for entry in entries:
+            if not entry.is_dir():
+                yield f"{entry.name}\0{self.content(Path(entry.path), follow=True)}"
 
     def _git_item(self, key: str, text: str, inner: str, path: Path) -> None:
         name = self._name(path)
@@ -262,6 +317,8 @@ class _Look:
             if kind != stat.S_IFREG:
                 return "not a regular file"
             content, found = read_regular(path, self._bytes_left)
+        except (FileNotFoundError, NotADirectoryError):
+            return ABSENT
         except OSError as exc:
             self.problem = self.problem or f"{str(path)!r} cannot be looked at: {exc.strerror}"
             return "cannot be read"
@@ -314,54 +371,3 @@ def _pointed_to(file: Path) -> Iterator[Path]:
     except OSError:
         return
     yield folder / os.fsdecode(shared.replace(b"\0", b"")).strip()
-
-
-# --- words ---------------------------------------------------------------------------------------------------------------------------
-
-
-def _hook_words(hooks: Mapping[str, object]) -> Iterator[str]:
-    for event, groups in hooks.items():
-        for group in groups if isinstance(groups, list) else (groups,):
-            handlers = group.get("hooks", group) if isinstance(group, dict) else group
-            for each in handlers if isinstance(handlers, list) else (handlers,):
-                yield f"{event}: {' '.join(_texts(_said_by(each)))}"
-
-
-def _said_by(handler: object) -> object:
-    """What a handler runs or asks, without the keys that only say when and how."""
-    if not isinstance(handler, dict):
-        return handler
-    quiet = ("type", "timeout", "statusMessage", "matcher", "shell", "async", "asyncRewake", "onFailure", "once")
-    return {key: value for key, value in handler.items() if key not in quiet}
-
-
-def _server_words(servers: object) -> Iterator[str]:
-    for name, server in servers.items() if isinstance(servers, dict) else ():
-        yield f"{name}: {' '.join(_texts(masked(('mcpServers', str(name)), server)))}"
-
-
-def _env_words(file: LayerFile) -> tuple[str, ...]:
-    try:
-        return tuple(f"{name}={value}" for name, value in environment_of(file).items())
-    except UserError:
-        return ("it cannot be read",)
-
-
-def _setting_words(changes: Mapping[str, object]) -> Iterator[str]:
-    for section, value in changes.items():
-        for name, each in value.items() if isinstance(value, dict) else (("", value),):
-            words = " ".join(_texts(masked((section, name) if name else (section,), each)))
-            yield f"{section}.{name}: {words}" if name else f"{section}: {words}"
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a JSON value, in order, names of objects' members left out."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            waiting += reversed(tuple(each.values()))
-        elif isinstance(each, list | tuple):
-            waiting += reversed(each)
-        elif each is not None:
-            yield str(each)

@@ -12,8 +12,9 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
-from holdfast.config.survey import Survey
+from holdfast.config.survey import ABSENT, Survey
 from holdfast.vocab.errors import UserError
 
 TrustState = Literal["trusted", "untrusted", "changed"]
@@ -44,6 +45,11 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
     def vouched(self) -> Survey:
         """What somebody's word was about: whatever runs is compared with this."""
         return self.before or self.survey
+
+    @property
+    def held_hooks(self) -> Mapping[str, str]:
+        """The hooks that run what cannot be followed, and why: a record is no word about them, only trust for this run is."""
+        return self.vouched.unfollowed if self.trusted and self.since else {}
 
     @property
     def root(self) -> str:
@@ -115,6 +121,7 @@ class TrustBook:
     @contextmanager
     def _changing(self) -> Iterator[dict[str, "_Entry"]]:
         """The entries, to be changed and then written, while nobody else does that."""
+        require_person("change which workspaces are trusted")
         try:
             with alone(self._path):
                 entries = self._read()
@@ -126,7 +133,7 @@ class TrustBook:
 
 def changes(before: Mapping[str, str], now: Mapping[str, str], *, bare: bool) -> tuple[str, ...]:
     """The names of what is new, other or gone; with `bare`, what is gone was only not looked for."""
-    other = {name for name, digest in now.items() if before.get(name) != digest}
+    other = {name for name, digest in now.items() if before.get(name, ABSENT) != digest}
     gone = {name for name in before if name not in now and not bare and not name.startswith(_MAY_GO)}
     return tuple(sorted(other | gone))
 

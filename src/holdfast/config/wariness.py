@@ -48,6 +48,18 @@ def odd_root(root: Path, home: Path) -> Iterator[str]:
         yield f"The project's folder {str(root)!r} belongs to another user (number {owner})."
 
 
+def held_words(trust: WorkspaceTrust) -> str:
+    """One line about the hooks that wait for trust for this run; empty when none does."""
+    if not trust.held_hooks:
+        return ""
+    (command, why), *more = sorted(trust.held_hooks.items())
+    others = f" (and {len(more)} more)" if more else ""
+    return (
+        f"A hook of this workspace runs something that cannot be followed, so a recorded trust does not last for it: {command[:80]!r}, "
+        f"{why}{others}. It does not run, and what it stands guard over is refused. For this run alone: --trust."
+    )
+
+
 def left_out_words(trust: WorkspaceTrust) -> str:
     """One line about what an untrusted workspace wants and does not get; empty when that is nothing."""
     if trust.trusted or not (trust.survey.claims or trust.survey.problem):

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, write_private
 from holdfast.extensions.install_sources import FolderSource, GitSource, Source
 from holdfast.extensions.marketplace import Marketplace, read_marketplace
@@ -117,6 +118,7 @@ class KnownBook:
     @contextmanager
     def changing(self) -> Iterator["_Book"]:
         """The book, to be changed and then written, while nobody else does that."""
+        require_person("change which marketplaces are known")
         try:
             with alone(self._path):
                 book = self._read()

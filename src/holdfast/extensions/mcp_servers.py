@@ -20,7 +20,7 @@ from holdfast.runtime.barrier import guarded
 from holdfast.tools.images import image_type
 from holdfast.tools.output import BoundedText
 from holdfast.tools.page import Keep, shown_in_part
-from holdfast.tools.processes import KILL_S, RUN_VARIABLE, die_with_parent, end_group, end_run, wait_for
+from holdfast.tools.processes import KILL_S, RUN_VARIABLE, end_group, end_run, prepare_program, wait_for
 from holdfast.version import VERSION
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ServerPrograms:
             cwd=cwd,
             env={**env, RUN_VARIABLE: run},
             start_new_session=True,
-            preexec_fn=die_with_parent(),  # noqa: PLW1509  # calls nothing but a prctl that was looked up before the fork
+            preexec_fn=prepare_program(),  # noqa: PLW1509  # prepared before the fork; it only makes system calls
         )
         self._runs[process.pid] = run
         return process

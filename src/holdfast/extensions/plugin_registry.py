@@ -8,6 +8,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, write_private
 from holdfast.extensions.install_sources import Source
 from holdfast.extensions.plugin_names import PluginId, check_name, check_version
@@ -93,6 +94,7 @@ class InstalledBook:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, list[Installed]]]:
+        require_person("change which plugins are installed")
         try:
             with alone(self._path):
                 plugins = {str(name): list(records) for name, records in self.read().items()}

@@ -40,7 +40,7 @@ async def find_kit(
         replace(options, append_system_prompt=added),
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
-        mode=options.permission_mode or prepared.state.progress.mode,
+        mode=prepared.mode,
         model=prepared.model,
         window=facts[prepared.model].window if prepared.model in facts else ModelFacts().window,
     )

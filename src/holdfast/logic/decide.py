@@ -15,7 +15,15 @@ from holdfast.logic.progress import OpenTurn, Progress
 from holdfast.logic.words import counted
 from holdfast.vocab.event import Draft
 from holdfast.vocab.event_limits import BudgetAnswered, CompactionFailed, WaitEnded
-from holdfast.vocab.events import InputDropped, InputTaken, MessageInjected, ModelReplied, TurnCompleted, TurnStarted
+from holdfast.vocab.events import (
+    InputDropped,
+    InputTaken,
+    MessageInjected,
+    ModeChanged,
+    ModelReplied,
+    TurnCompleted,
+    TurnStarted,
+)
 from holdfast.vocab.messages import Text
 from holdfast.vocab.specs import Usage
 
@@ -53,6 +61,8 @@ def _decide(p: Progress, policy: Policy) -> Sequence[Draft]:
 
 
 def _begin(p: Progress, policy: Policy) -> Sequence[Draft]:
+    if (mode := policy.lapsed(p.mode)) is not None:
+        return (Draft(event=ModeChanged(mode=mode)),)
     if p.restore is not None:  # no turn begins on files that are being put back
         return () if p.restoring else (Draft(event=p.restore, by="user"),)
     if policy.begins and (waits := _session_start(p, policy)) is not None:

@@ -44,6 +44,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[HookSpec, ...] = ()
     rule_matches: RuleMatches | None = None
     """Tells whether a hook's `if` is about a call."""
+    mode_after_turn: Mode | None = None
+    """The loosest mode in which the next turn may begin: the open turn keeps the looser one of an earlier opening. None for any."""
     strictest_mode: Mode | None = None
     """The mode that whoever runs the machine settled: none that is looser may be taken."""
     bypass_forbidden: str = ""
@@ -89,6 +91,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         if self.strictest_mode is not None and LOOSENESS[mode] > LOOSENESS[self.strictest_mode]:
             return f"the mode {mode!r} is looser than {self.strictest_mode!r}, which is settled for this machine"
         return ""
+
+    def lapsed(self, mode: Mode) -> Mode | None:
+        """The mode that follows `mode` when no turn is open; None when `mode` stays."""
+        after = self.mode_after_turn
+        return after if after is not None and LOOSENESS[mode] > LOOSENESS[after] else None
 
     def facts_of(self, model: str) -> ModelFacts:
         """What is known of `model`; cautious values when nothing is."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.config.person import who_runs
 from holdfast.memory.answer import MemoryAnswer, refused
 from holdfast.memory.entry import GENERAL, KINDS
 from holdfast.memory.folder import INDEX
@@ -54,7 +55,11 @@ _PLACE: Final = re.compile(rf"[\[(]?({'|'.join(KINDS)})/([^\s/()\[\]]{{1,200}})[
 def memory_command(
     memory: Memory, args: str, by: By, *, turn: str = "", mode: Mode = "default", used: UsedMemory = NOTHING_USED
 ) -> MemoryAnswer:
-    """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log."""
+    """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log.
+
+    Where a session's program runs this, whoever asks counts as that session's model or hook.
+    """
+    by = who_runs() if by == "user" else by
     name, _, rest = args.strip().partition(" ")
     name, rest = name or "list", rest.strip()
     found = SUBCOMMANDS.get(name)

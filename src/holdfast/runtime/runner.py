@@ -280,6 +280,8 @@ class Runner:
         for record in step.records:
             items.append(record)
             items.extend(self._announced(record, state.follow(record)))
+            if isinstance(record.event, ModeChanged):
+                self.policy = replace(self.policy, mode_after_turn=None)
             if isinstance(record.event, Opened):
                 self.opening = ()
             elif isinstance(

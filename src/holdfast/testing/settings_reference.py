@@ -231,13 +231,17 @@ holdfast -p "..." --trust   trust it for this run; nothing is recorded
 Trust is for the folder and for the content that was shown. It ends when any of this changes, and `holdfast trust` says what did:
 
 - the project's settings files and `.mcp.json`;
-- files of the project that a hook or a server names, such as `scripts/check.sh` (what such a script runs in turn is not looked at, and
-  neither is `package.json` behind `npm test`);
+- files of the project that a hook or a server names, such as `scripts/check.sh`, and what a hook's command runs: the script after a `cd`,
+  the module behind `python -m`, `package.json` behind `npm`, the Makefile behind `make` (what such a file runs in turn is not looked at);
 - everything in the folders `agents`, `commands`, `hooks`, `output-styles`, `plugins`, `skills` and `workflows` of `.holdfast`, `.claude`
   and `.agents`. Links there are not followed, and what is behind them is not loaded. At most 5,000 files and 64 MiB: more than that cannot
   be trusted for good;
-- programs in the repository's git configuration: `core.fsmonitor`, `core.hooksPath`, `diff.external`, filters, aliases, included files and
-  the like, with the files of the project that they name.
+- programs in the repository's git configuration: `core.fsmonitor`, `core.hooksPath` with every hook in it, `diff.external`, filters,
+  aliases, included files and the like, with the files of the project that they name.
+
+A hook whose files cannot be told from its command, such as `npx prettier`, is not covered by what is recorded: it runs under `--trust`
+only, and what it stands guard over is refused otherwise. `holdfast trust show` and `holdfast hooks list` name it. Only a person can
+trust: a program that a session started cannot, however it is started.
 
 A workspace that has nothing of the kind is as good as trusted, and so is one whose settings only make things stricter. One whose git
 configuration names programs is not: git commands that would otherwise run by themselves need a yes there.

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from holdfast.ports import ToolContext
 from holdfast.tools import processes
-from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, die_with_parent, started_at
+from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, prepare_program, started_at
 from holdfast.vocab.events import ProcessStarted
 from holdfast.vocab.keys import without_keys
 
@@ -105,15 +105,15 @@ def _argv(command: str) -> list[str]:
 
 
 def _confined(argv: list[str], context: ToolContext) -> tuple[list[str], Callable[[], None] | None]:
-    die = die_with_parent()
+    prepare = prepare_program()
     if context.confinement is None:
-        return argv, die
+        return argv, prepare
     argv, confine = context.confinement.command(argv, cwd=context.cwd)
-    if die is None or confine is None:
-        return argv, die or confine
+    if prepare is None or confine is None:
+        return argv, prepare or confine
 
     def arrange() -> None:
-        die()
+        prepare()
         confine()
 
     return argv, arrange

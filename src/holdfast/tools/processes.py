@@ -8,6 +8,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -34,8 +35,17 @@ LOST_CODE: Final = (
     "its exit code was lost: something else in this program waits for its children, or SIGCHLD is ignored"
 )
 
+HOOK_VARIABLE: Final = "HOLDFAST_HOOK_EVENT"
+"""What every program of a hook is told: its moment."""
+
 _PROC: Final = Path("/proc")
 _PR_SET_PDEATHSIG: Final = 1
+_PR_CAPBSET_DROP: Final = 24
+_CAP_SYS_RESOURCE: Final = 24
+"""The capability to raise a hard limit."""
+_RLIMIT_LOCKS: Final = 10
+"""Python has no name for it."""
+_MARK: Final = 0x401D_FA57
 _POLL_S: Final = 0.02
 
 
@@ -90,6 +100,33 @@ def die_with_parent() -> Callable[[], None] | None:
             os._exit(1)
 
     return arrange
+
+
+def prepare_program() -> Callable[[], None] | None:
+    """Give a function for a new child to call before it becomes a program of a session: it dies when we do, and is marked for good.
+
+    The mark is a hard limit on file locks, which Linux keeps for each process and has not applied since version 2.4. Whatever the program
+    starts inherits it. Anybody may lower a hard limit, and nobody raise it without a capability that programs of the superuser lose here.
+    Other variables, a group or session of its own, a parent that ended and the end of the session change nothing. Linux only.
+    """
+    die, prctl = die_with_parent(), _find_prctl()
+    if die is None or prctl is None:
+        return None
+    powerful = os.geteuid() == 0
+
+    def prepare() -> None:
+        die()
+        if powerful:
+            prctl(_PR_CAPBSET_DROP, _CAP_SYS_RESOURCE)
+        with contextlib.suppress(OSError, ValueError):  # it has a lower limit already, or the system has none
+            resource.setrlimit(_RLIMIT_LOCKS, (_MARK, _MARK))
+
+    return prepare
+
+
+def is_marked() -> bool:
+    """Whether a session started this process, directly or through others; False where the system cannot say."""
+    return sys.platform == "linux" and resource.getrlimit(_RLIMIT_LOCKS)[1] != resource.RLIM_INFINITY
 
 
 def members(group: int, run: str = "") -> tuple[int, ...]:

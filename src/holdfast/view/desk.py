@@ -1,6 +1,6 @@
 """Questions that wait for an answer from outside."""
 
-from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import anyio
@@ -12,58 +12,96 @@ from holdfast.ports import Answer, Question
 Input = dict[str, object]
 """The arguments of a call."""
 
+_Given = tuple[Answer, Input | None]
+"""An answer as it was written, with the arguments that it names."""
+
 NOBODY: Final = Answer(allowed=False, nobody=True)
 
 
-class _Waiting(Struct, eq=False):
+class _Asked(Struct, eq=False):
     question: Question
-    answered: anyio.Event = field(default_factory=anyio.Event)
-    answer: Answer = NOBODY
+    opened: int
+    """How much input was written when it was asked: an answer that begins before this place was written for something else."""
+    heard: anyio.Event = field(default_factory=anyio.Event)
+    answer: Answer | None = None
 
 
 class Desk:
-    """Asks whoever writes answer lines. Once the input has ended, nobody is there."""
+    """Asks whoever writes answer lines. A question takes one answer, the first. Once the input has ended, nobody is there."""
 
     def __init__(self) -> None:
-        self._waiting: list[_Waiting] = []
-        self._early: deque[tuple[Answer, Input | None]] = deque()
+        self._open: list[_Asked] = []
+        self._answers: dict[str, _Given] = {}
+        """The answers that were taken, by what they were about: the newest question of each call."""
+        self._early: _Given | None = None
         self._closed = False
-        self._asked = False
+        self._anything_asked = False
         """Whether anything was asked yet. From then on an answer without a question is nobody's: it must not allow the next call."""
+        self._written: Callable[[], int] = int
+
+    def attach(self, written: Callable[[], int]) -> None:
+        """Learn from `written` how many bytes of input there are, read or not, whenever a question is asked."""
+        self._written = written
 
     async def ask(self, question: Question) -> Answer:
         """Wait for the answer to one question."""
-        self._asked = True
-        if self._early:
-            return _about(question, *self._early.popleft())
+        self._anything_asked = True
+        self._answers.pop(question.call, None)
+        if self._early is not None:
+            given, self._early = self._early, None
+            return self._take(question, given)
         if self._closed:
             return NOBODY
-        waiting = _Waiting(question)
-        self._waiting.append(waiting)
+        asked = _Asked(question, self._written())
+        self._open.append(asked)
         try:
-            await waiting.answered.wait()
+            await asked.heard.wait()
         finally:
-            self._waiting.remove(waiting)
-        return waiting.answer
+            self._open.remove(asked)
+        return NOBODY if asked.answer is None else asked.answer
 
-    def answer(self, call: str, answer: Answer, changed: Input | None = None) -> bool:
-        """Answer the question about `call`, or the oldest one; tell whether there is or may come such a question.
+    def answer(self, call: str, answer: Answer, changed: Input | None = None, *, place: int = 0) -> str:
+        """Answer the question about `call`, or the oldest one that has no answer; return why the answer is not used, if it is not.
 
+        `place` says where in the input the answer begins. One answer that names no call may come before the first question.
         An answer that allows `changed` arguments, other than those that were asked about, allows those, if the policy does.
         """
-        found = next((one for one in self._waiting if call in ("", one.question.call)), None)
+        given = (answer, changed)
+        waiting = [each for each in self._open if each.answer is None and call in ("", each.question.call)]
+        found = next((each for each in waiting if each.opened <= place), None)
         if found is not None:
-            found.answer = _about(found.question, answer, changed)
-            found.answered.set()
-        elif not call and not self._asked:
-            self._early.append((answer, changed))
-        return found is not None or (not call and not self._asked)
+            found.answer = self._take(found.question, given)
+            found.heard.set()
+            return ""
+        if not call and not self._anything_asked and self._early is None:
+            self._early = given
+            return ""
+        return self._refusal(call, given, written_before=bool(waiting))
 
     def close(self) -> None:
         """Say that no answer will come any more."""
         self._closed = True
-        for waiting in self._waiting:
-            waiting.answered.set()
+        for asked in self._open:
+            asked.heard.set()
+
+    def _take(self, question: Question, given: _Given) -> Answer:
+        self._answers[question.call] = given
+        return _about(question, *given)
+
+    def _refusal(self, call: str, given: _Given, *, written_before: bool) -> str:
+        """Why an answer is not used; nothing when it says again what was answered."""
+        if written_before:
+            about = f" about {call!r}" if call else ""
+            return f"An answer was written before the open question{about} was asked; it was not used."
+        if not call:
+            return "An answer came when no question was open; it was not used."
+        taken = self._answers.get(call)
+        if taken is None:
+            return f"No question about {call!r} is open; the answer was not used."
+        if given == taken:
+            return ""
+        word = "allowed" if taken[0].allowed else "refused"
+        return f"The question about {call!r} was answered before: {word}. That holds; this answer was not used."
 
 
 def _about(question: Question, answer: Answer, changed: Input | None) -> Answer:

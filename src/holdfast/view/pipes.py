@@ -1,8 +1,11 @@
 """Standard output and input without ever holding up the event loop."""
 
 import contextlib
+import fcntl
 import io
 import os
+import termios
+from array import array
 from collections.abc import AsyncIterator, Iterable
 from typing import IO, Any, BinaryIO, Final
 
@@ -80,17 +83,33 @@ def forget(file: IO[Any]) -> None:  # Any: of texts or of bytes
         os.dup2(os.open(os.devnull, os.O_WRONLY), file.fileno())
 
 
-async def read_lines(descriptor: int) -> AsyncIterator[bytes]:
-    """The lines of a pipe, a terminal or a file, without their ends, until it ends."""
-    rest = b""
-    while piece := await _piece(descriptor):
-        *lines, rest = (rest + piece).split(b"\n")
-        for line in lines:
-            yield line
-        if len(rest) > LONGEST_LINE:
-            raise UserError(f"A line of the input has more than {LONGEST_LINE} bytes. Send it in pieces.")
-    if rest:
-        yield rest
+class InputLines:
+    """The lines of a pipe, a terminal or a file, with the place at which each begins."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._read = 0
+
+    def written(self) -> int:
+        """Count the bytes that were written so far, read or not: a line that begins before this place was written before now."""
+        waiting = array("i", [0])
+        with contextlib.suppress(OSError):  # it cannot say: then what was read counts
+            fcntl.ioctl(self._descriptor, termios.FIONREAD, waiting)
+        return self._read + max(0, waiting[0])
+
+    async def read(self) -> AsyncIterator[tuple[int, bytes]]:
+        """Yield each line without its end, and where it begins, until the input ends."""
+        rest, start = b"", 0
+        while piece := await _piece(self._descriptor):
+            self._read += len(piece)
+            *lines, rest = (rest + piece).split(b"\n")
+            for line in lines:
+                yield start, line
+                start += len(line) + 1
+            if len(rest) > LONGEST_LINE:
+                raise UserError(f"A line of the input has more than {LONGEST_LINE} bytes. Send it in pieces.")
+        if rest:
+            yield start, rest
 
 
 async def _piece(descriptor: int) -> bytes:

@@ -21,7 +21,7 @@ from holdfast.view.hints import with_store
 from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
 from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
-from holdfast.view.pipes import Outlet, read_lines
+from holdfast.view.pipes import InputLines, Outlet
 from holdfast.view.rule_notes import rule_notes
 from holdfast.view.slash import Ran, answers_itself
 from holdfast.view.stopping import Stopping
@@ -117,25 +117,26 @@ class Talk:
                 turns.start_soon(self._say, self._job.prompt, self._job.input_id)
             if self._desk is not None:
                 with stopping.input:
-                    await self._read(descriptor, turns)
+                    await self._read(descriptor, self._desk, turns)
                     self._whole = True
                 self._desk.close()
         if self._spoilt:
             await self._print_result(_unanswered(self._spoilt, "failed"))
 
-    async def _read(self, descriptor: int, turns: TaskGroup) -> None:
-        number = 0
+    async def _read(self, descriptor: int, desk: Desk, turns: TaskGroup) -> None:
+        number, lines = 0, InputLines(descriptor)
+        desk.attach(lines.written)
         try:
-            async for line in read_lines(descriptor):
+            async for place, line in lines.read():
                 number += 1
                 if line.strip():
-                    await self._hear(parse(line), turns)
+                    await self._hear(parse(line), place, desk, turns)
         except HoldfastError as exc:
             self._spoilt = f"Line {number} of the input: {exc} No more of it is read."
             self._complain(self._spoilt)
             self._trouble = codes.USAGE if isinstance(exc, UserError) else codes.FAILED
 
-    async def _hear(self, spoken: Spoken, turns: TaskGroup) -> None:
+    async def _hear(self, spoken: Spoken, place: int, desk: Desk, turns: TaskGroup) -> None:
         match spoken:
             case Say() if self._job.finish:
                 self._complain("--finish takes no prompt; what was said is not used.")
@@ -145,8 +146,8 @@ class Talk:
             case Say():
                 turns.start_soon(self._say, spoken.parts, spoken.input_id)
             case Decide():
-                if self._desk is not None and not self._desk.answer(spoken.call, spoken.answer, spoken.changed):
-                    self._complain(f"No question about {spoken.call!r} is open; the answer was not used.")
+                if problem := desk.answer(spoken.call, spoken.answer, spoken.changed, place=place):
+                    self._complain(problem)
             case Stop():
                 await self._session.abort("interrupted by the input")
                 await self._reply(spoken.request)

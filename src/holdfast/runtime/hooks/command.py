@@ -9,7 +9,7 @@ from holdfast.logic.hooks.spec import CommandHook, HookSpec
 from holdfast.runtime.hooks.means import Means, Told
 from holdfast.runtime.hooks.outcome import Outcome
 from holdfast.runtime.hooks.program import FLOOD, Program
-from holdfast.tools.processes import LOST_CODE, UNSEEN
+from holdfast.tools.processes import HOOK_VARIABLE, LOST_CODE, UNSEEN
 from holdfast.vocab.keys import without_keys
 
 
@@ -109,7 +109,7 @@ def _environment(spec: HookSpec, handler: CommandHook, told: Told, means: Means)
         "HOLDFAST_PROJECT_DIR": folder,
         "CLAUDE_SESSION_ID": told.get("session_id"),
         "HOLDFAST_SESSION_ID": told.get("session_id"),
-        "HOLDFAST_HOOK_EVENT": spec.event,
+        HOOK_VARIABLE: spec.event,
         "HOLDFAST_AGENT_ID": told.get("agent_id"),
         "HOLDFAST_AGENT_TYPE": told.get("agent_type"),
         "CLAUDE_PLUGIN_ROOT": spec.root if spec.source == "plugin" else "",

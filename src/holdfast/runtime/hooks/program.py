@@ -8,7 +8,7 @@ from typing import IO, Final, Literal
 
 import anyio
 
-from holdfast.tools.processes import CALL_VARIABLE, KILL_S, die_with_parent, end_group, stop_call, wait_for
+from holdfast.tools.processes import CALL_VARIABLE, KILL_S, end_group, prepare_program, stop_call, wait_for
 
 KEPT: Final = 1_000_000
 """Bytes that are kept of each stream."""
@@ -54,7 +54,7 @@ class Program:
             cwd=cwd,
             env={**environment, CALL_VARIABLE: mark},
             start_new_session=True,
-            preexec_fn=die_with_parent(),  # noqa: PLW1509  # calls nothing but a prctl that was looked up before the fork
+            preexec_fn=prepare_program(),  # noqa: PLW1509  # prepared before the fork; it only makes system calls
         )
         self._mark = mark
         self._told = memoryview(told)

@@ -1,0 +1,313 @@
+"""Find the files of a project that a hook's command runs, and say when that cannot be told.
+
+A command is followed when each program in it is one whose way to its files is known (`followed.toml`): a script that is named, an
+interpreter with its script or module, a runner with the file that says what it runs. What such a file runs in turn is not looked at.
+"""
+
+import ast
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.config.mentions import PROJECT_VARIABLE
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_HOME: Final = re.compile(r"\$(?:HOME\b|\{HOME\})")
+_TOP: Final = re.compile(r"\$\(git rev-parse --show-toplevel\)")
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\\\\.", re.DOTALL)
+_PATTERN: Final = re.compile(r"[*?\[{]")
+"""What makes several words of one, where it is not quoted."""
+_VERSION: Final = re.compile(r"(?<=[a-z])[0-9.]+$")
+_MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_RUNS: Final = re.compile(r"system|subprocess|popen|spawn|exec|eval|compile|__import__|runpy|importlib")
+_ASIDE: Final = re.compile(r"-.*|[0-9.]+[smhd]?|[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+"""What may stand between a wrapper and its command."""
+_DEEPEST: Final = 4
+_DYNAMIC: Final = (
+    "simple_expansion",
+    "expansion",
+    "command_substitution",
+    "process_substitution",
+    "arithmetic_expansion",
+)
+_UNREADABLE: Final = ("function_definition", "process_substitution", "coproc_statement")
+
+
+class NotFollowed(ValueError):
+    """A command whose files cannot be told, and why."""
+
+
+class _Script(Struct, frozen=True, forbid_unknown_fields=True):
+    flags: str = ""
+    code: str = ""
+    modules: str = ""
+    language: str = ""
+
+
+class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+    plain: frozenset[str]
+    running: Mapping[str, tuple[str, ...]]
+    subcommands: Mapping[str, tuple[str, ...]]
+    wrappers: frozenset[str]
+    variables: frozenset[str]
+    scripts: Mapping[str, _Script]
+    manifests: Mapping[str, tuple[str, ...]]
+
+
+@cache
+def _table() -> _Table:
+    return msgspec.convert(tomllib.loads(Path(__file__).with_name("followed.toml").read_text(encoding="utf-8")), _Table)
+
+
+def followed(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
+    """The files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
+
+    With `args` the command is one program, started as it is; without, a shell reads it. Raise `NotFollowed`.
+    """
+    look = _Look(bases, home)
+    if args is None:
+        look.shell(command, _DEEPEST)
+    else:
+        look.program((command, *args), _DEEPEST)
+    return tuple(dict.fromkeys(look.found))
+
+
+class HookCommand(Struct, frozen=True):
+    """A program that the settings name for a hook."""
+
+    command: str
+    args: tuple[str, ...] | None
+    bash: bool
+    variables: frozenset[str]
+    """Those that are set for it."""
+
+    @property
+    def text(self) -> str:
+        """What tells it from others."""
+        return command_text(self.command, self.args)
+
+    def files(self, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
+        """As `followed`."""
+        if not self.bash:
+            raise NotFollowed("it is written for another shell than bash")
+        if steered := sorted(_table().variables & self.variables):
+            raise NotFollowed(f"the settings set {steered[0]} for it")
+        return followed(self.command, self.args, bases, home)
+
+
+def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:
+    """The programs in a section of hooks, however it is nested. `variables` are set for all of them."""
+    waiting = [hooks]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            waiting += each.values()
+            command, args, own = each.get("command"), each.get("args"), each.get("env")
+            if isinstance(command, str):
+                yield HookCommand(
+                    command=command,
+                    args=tuple(map(str, args)) if isinstance(args, list) else None,
+                    bash=each.get("shell", "bash") == "bash",
+                    variables=variables.union(map(str, own) if isinstance(own, Mapping) else ()),
+                )
+        elif isinstance(each, list | tuple):
+            waiting += each
+
+
+def command_text(command: str, args: Sequence[str] | None) -> str:
+    """What tells a hook's program from others: the words that it is started with."""
+    return " ".join((command, *(args or ())))
+
+
+class _Look:
+    """One look at a command."""
+
+    def __init__(self, bases: tuple[Path, ...], home: Path) -> None:
+        self.found: list[Path] = []
+        self._bases = bases
+        self._home = home
+
+    def shell(self, text: str, depth: int) -> None:
+        if not depth:
+            raise NotFollowed("it is nested too deep")
+        text = _HOME.sub(lambda _: str(self._home), _TOP.sub(".", PROJECT_VARIABLE.sub(".", text)))
+        content = text.encode("utf-8", "replace")
+        root = _parser().parse(content).root_node
+        if root.has_error:
+            raise NotFollowed("it cannot be read with certainty")
+        for node in _below(root):
+            if node.type in _UNREADABLE:
+                raise NotFollowed("it defines functions or runs commands beside it")
+            if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
+                self._assigned(_text(name, content))
+            if node.type == "command":
+                self.program(_words(node, content), depth)
+
+    def program(self, words: Sequence[str | None], depth: int) -> None:
+        """Follow one program with its words; None stands for a word that is known only when it runs."""
+        table, (name, *rest) = _table(), words or (None,)
+        if name is None:
+            raise NotFollowed("the name of a program is known only when it runs")
+        short = os.path.basename(name)
+        script = short if short in table.scripts else _VERSION.sub("", short)
+        if "/" in name:
+            self.found += (path for path in self._at(name) if path.is_relative_to(self._bases[0]))
+        if name == "cd":
+            self._enter(rest)
+        elif short in table.wrappers and (inner := self._unwrapped(rest)):
+            self.program(inner, depth)
+        elif script in table.scripts:
+            self._script(script, rest, depth)
+        elif short in table.manifests:
+            self._manifest(table.manifests[short], rest)
+        elif short == "npx":
+            self._package(rest)
+        elif short in table.subcommands:
+            if not rest or rest[0] not in table.subcommands[short]:
+                raise NotFollowed(f"what {short} runs with these words is not known")
+        elif short in table.plain:
+            if any(piece in (word or "") for piece in table.running.get(short, ()) for word in rest):
+                raise NotFollowed(f"{short} runs other programs")
+        elif "/" in name:
+            self._file(name)
+        else:
+            raise NotFollowed(f"what {name!r} runs here is not known")
+
+    def _unwrapped(self, rest: Sequence[str | None]) -> Sequence[str | None]:
+        for at, word in enumerate(rest):
+            if word is None:
+                raise NotFollowed("the name of a program is known only when it runs")
+            if not _ASIDE.fullmatch(word):
+                return rest[at:]
+            self._assigned(word.partition("=")[0])
+        return ()
+
+    def _assigned(self, name: str) -> None:
+        if name in _table().variables:
+            raise NotFollowed(f"it sets {name}")
+
+    def _enter(self, rest: Sequence[str | None]) -> None:
+        if len(rest) != 1 or rest[0] is None or rest[0].startswith("-"):
+            raise NotFollowed("the folder that it goes to is known only when it runs")
+        into = self._at(rest[0])
+        self._bases = tuple(dict.fromkeys((*self._bases, *into)))
+
+    def _script(self, name: str, rest: Sequence[str | None], depth: int) -> None:
+        kind = _table().scripts[name]
+        for at, word in enumerate(rest):
+            value = rest[at + 1] if at + 1 < len(rest) else None
+            if word is None:
+                break
+            if kind.code and re.fullmatch(kind.code, word):
+                return self._code(kind.language, value, depth)
+            if kind.modules and re.fullmatch(kind.modules, word):
+                return self._module(value)
+            if not word.startswith("-"):
+                return self._file(word)
+            if not re.fullmatch(kind.flags, word):
+                break
+        raise NotFollowed(f"what {name} reads is known only when it runs")
+
+    def _code(self, language: str, text: str | None, depth: int) -> None:
+        if text is None:
+            raise NotFollowed("its text is known only when it runs")
+        if language == "shell":
+            return self.shell(text, depth - 1)
+        if _RUNS.search(text):
+            raise NotFollowed("its Python text runs other programs or text")
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError) as exc:
+            raise NotFollowed("its Python text cannot be read") from exc
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for each in node.names:
+                    self._module(each.name)
+            elif isinstance(node, ast.ImportFrom):
+                self._module(node.module or None)
+
+    def _module(self, name: str | None) -> None:
+        """A module is a file or a folder of each place where Python looks; one that appears earlier would run instead."""
+        if name is None or not _MODULE.fullmatch(name):
+            raise NotFollowed("the module is known only when it runs")
+        parts = name.split(".")
+        for base in self._bases:
+            for count in range(1, len(parts) + 1):
+                place = base.joinpath(*parts[:count])
+                self.found += (place.with_name(f"{place.name}.py"), place / "__init__.py")
+            self.found.append(base.joinpath(*parts) / "__main__.py")
+
+    def _manifest(self, names: Sequence[str], rest: Sequence[str | None]) -> None:
+        if any(word is None for word in rest):
+            raise NotFollowed("a word of it is known only when it runs")
+        places = list(self._bases)
+        for word in rest:
+            for each in (word or "", (word or "").partition("=")[2], (word or "").removeprefix("-C")):
+                places += (place for place in self._at(each) if each and place.is_dir())
+        self.found += (place / name for place in dict.fromkeys(places) for name in names)
+
+    def _package(self, rest: Sequence[str | None]) -> None:
+        """`npx NAME` runs what is installed in the folder; what is not is fetched, and nobody knows what that is."""
+        name = next((word for word in rest if word is None or not word.startswith("-")), None)
+        installed = [] if name is None else [base / "node_modules/.bin" / name for base in self._bases]
+        if not any(each.exists() for each in installed):
+            raise NotFollowed("npx runs what it fetches")
+        self.found += installed
+
+    def _file(self, word: str) -> None:
+        for path in self._at(word):
+            self.found.append(path / "__main__.py" if path.is_dir() else path)
+
+    def _at(self, word: str) -> tuple[Path, ...]:
+        if "\0" in word or len(word) > os.pathconf("/", "PC_PATH_MAX"):
+            raise NotFollowed("a word of it is no path")
+        word = f"{self._home}{word[1:]}" if word.startswith("~/") else word
+        return tuple(dict.fromkeys(Path(os.path.normpath(base / word)) for base in self._bases))
+
+
+def _below(node: "Node") -> Iterator["Node"]:
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting += reversed(each.children)
+
+
+def _words(command: "Node", content: bytes) -> tuple[str | None, ...]:
+    skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
+    parts = [each for each in command.named_children if each.type not in skipped]
+    return tuple(_word(each, content) for each in parts)
+
+
+def _word(node: "Node", content: bytes) -> str | None:
+    """What a word is, when that is known before it runs."""
+    text = _text(node, content)
+    if any(each.type in _DYNAMIC for each in _below(node)) or _PATTERN.search(_QUOTED.sub("", text)):
+        return None
+    try:
+        words = shlex.split(text) if any(quote in text for quote in "\"'\\") else [text]
+    except ValueError:
+        return None
+    return words[0] if len(words) == 1 and not text.startswith(("$'", '$"')) else None
+
+
+def _text(node: "Node", content: bytes) -> str:
+    return content[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+@cache
+def _parser() -> "Parser":
+    import tree_sitter_bash  # noqa: PLC0415  # a project without hooks needs no grammar, and loading one costs 20 ms
+    from tree_sitter import Language, Parser  # noqa: PLC0415
+
+    return Parser(Language(tree_sitter_bash.language()))

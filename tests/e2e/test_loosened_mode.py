@@ -1,0 +1,140 @@
+"""A looser mode than the settings say ends with the opening that asked for it."""
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from holdfast import open_session
+from tests.contracts.kit import scripted
+from tests.e2e.door import WAIT, Door, Line, finish, read_until, write
+
+DONE = {"text": "Done."}
+
+
+def runs(command: str) -> Line:
+    return {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": command}}]}
+
+
+def settings(door: Door, mode: str) -> None:
+    path = write(door.folder / "config" / "settings.json", json.dumps({"permissions": {"defaultMode": mode}}))
+    path.chmod(0o600)
+
+
+def files(door: Door) -> list[str]:
+    return sorted(path.name for path in door.work.iterdir() if path.is_file() and path.suffix == ".txt")
+
+
+@pytest.mark.parametrize("mode", ["acceptEdits", "bypassPermissions"])
+def test_a_resume_without_the_flag_begins_in_the_settings_mode_and_says_so(door: Door, mode: str) -> None:
+    model = door.script(runs("touch b.txt"), DONE, runs("touch c.txt"), DONE, runs("touch d.txt"), DONE)
+    first = door.spawn("-p", "go", "--model", model, "--session-id", "s1", "--permission-mode", mode)
+    again = door.spawn("-r", "s1", "-p", "go")
+    third = door.spawn("-r", "s1", "-p", "go")
+
+    assert (first.code, again.code, third.code) == (0, 3, 3)
+    assert files(door) == ["b.txt"]
+    assert mode not in first.complaints
+    assert f"The mode '{mode}' ended when the session was left." in again.complaints
+    assert "in 'default'" in again.complaints
+    assert mode not in third.complaints
+
+
+def test_the_flag_on_the_resume_loosens_again(door: Door) -> None:
+    model = door.script(DONE, runs("touch c.txt"), DONE, runs("touch d.txt"), DONE)
+    door.spawn("-p", "go", "--model", model, "--session-id", "s1", "--permission-mode", "acceptEdits")
+    again = door.spawn("-r", "s1", "-p", "go", "--permission-mode", "acceptEdits")
+
+    assert (again.code, again.complaints, files(door)) == (0, "", ["c.txt"])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "mode", "then"),
+    [
+        ("acceptEdits", "acceptEdits", "acceptEdits"),
+        ("acceptEdits", "bypassPermissions", "acceptEdits"),
+        ("default", "plan", "plan"),
+        ("acceptEdits", "dontAsk", "dontAsk"),
+    ],
+)
+def test_what_the_settings_say_stays_and_a_stricter_mode_too(door: Door, wanted: str, mode: str, then: str) -> None:
+    settings(door, wanted)
+    model = door.script(DONE, DONE)
+    door.spawn("-p", "go", "--model", model, "--session-id", "s1", "--permission-mode", mode)
+    again = door.spawn("-r", "s1", "-p", "go", "--output-format", "stream-json")
+
+    assert again.lines[0]["permissionMode"] == then
+    assert ("ended when the session was left" in again.complaints) == (mode != then)
+
+
+def test_a_mode_that_was_set_by_a_line_ends_too(door: Door) -> None:
+    lines = [
+        {
+            "type": "control_request",
+            "request_id": "r1",
+            "request": {"subtype": "set_permission_mode", "mode": "acceptEdits"},
+        },
+        {"type": "user", "message": {"role": "user", "content": "go"}},
+    ]
+    model = door.script(runs("touch b.txt"), DONE, runs("touch c.txt"), DONE)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    first = door.spawn("--model", model, "--session-id", "s1", "--input-format", "stream-json", text=text)
+    again = door.spawn("-r", "s1", "-p", "go")
+
+    assert (first.code, again.code, files(door)) == (0, 3, ["b.txt"])
+
+
+def crashed(door: Door) -> None:
+    """A session whose process was killed while a command of its turn ran, in a mode that a flag loosened."""
+    model = door.script(runs(WAIT), runs("touch b.txt"), DONE, runs("touch c.txt"), DONE)
+    flags = ("--session-id", "s1", "--permission-mode", "bypassPermissions", "--output-format", "events")
+    process = door.start("-p", "go", "--model", model, *flags)
+    list(read_until(process, "tool_started"))
+    finish(process, signal.SIGKILL)
+
+
+def test_a_turn_that_a_crash_cut_keeps_its_mode_and_the_next_one_does_not(door: Door) -> None:
+    crashed(door)
+    finished = door.spawn("-r", "s1", "--finish")
+    after = door.spawn("-r", "s1", "-p", "go")
+
+    assert (finished.code, after.code) == (0, 3)
+    assert "The open turn keeps the mode 'bypassPermissions', in which it began. After it" in finished.complaints
+    assert "bypassPermissions" not in after.complaints
+    assert files(door) == ["b.txt"]
+
+
+def test_a_prompt_behind_a_turn_that_a_crash_cut_is_judged_in_the_settings_mode(door: Door) -> None:
+    crashed(door)
+    ran = door.spawn("-r", "s1", "-p", "more", "--output-format", "events")
+
+    changes = [line["data"]["mode"] for line in ran.lines if line["type"] == "session:mode_changed"]
+    assert (ran.code, files(door), changes) == (3, ["b.txt"], ["default"])
+
+
+def test_a_turn_that_is_given_up_keeps_nothing(door: Door) -> None:
+    crashed(door)
+    ran = door.spawn("-r", "s1", "--on-crash", "abandon", "-p", "more", "--output-format", "events")
+
+    changes = [line["data"]["mode"] for line in ran.lines if line["type"] == "session:mode_changed"]
+    assert (ran.code, files(door), changes) == (3, [], ["default"])
+
+
+async def test_python_says_it_in_the_warnings(tmp_path: Path) -> None:
+    store = f"sqlite://{tmp_path / 'sessions.db'}"
+    model = scripted("one", "two", "three")
+    async with open_session(
+        model=model, store=store, session_id="s1", cwd=tmp_path, permission_mode="bypassPermissions"
+    ) as session:
+        await session.run("Go.")
+    async with open_session(model=model, store=store, resume="s1", cwd=tmp_path) as session:
+        assert session.permission_mode == "default"
+        assert "'bypassPermissions' ended when the session was left" in session.warnings[0]
+        await session.run("Go.")
+        await session.set_permission_mode("acceptEdits")
+    async with open_session(model=model, store=store, resume="s1", cwd=tmp_path, permission_mode="plan") as session:
+        assert (session.permission_mode, session.warnings) == ("plan", ())
+        await session.run("Go.")
+    async with open_session(model=model, store=store, resume="s1", cwd=tmp_path) as session:
+        assert (session.permission_mode, session.warnings) == ("plan", ())
