@@ -6,7 +6,7 @@ content is given up instead, and is "not kept" from then on. Opaque state of a p
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -68,6 +68,24 @@ def rewritten(event: E, change: Change, moved: Mapping[str, Moved], given_up: It
     before = msgspec.to_builtins(event)
     after = _walk(before, change, moved)
     return event if after == before else msgspec.convert(after, type(event))
+
+
+def changed_texts(value: dict[str, object], change: Change) -> dict[str, object]:
+    """JSON-like data with every text in it changed."""
+    return {change(key): _walk(inner, change, {}) for key, inner in value.items()}
+
+
+def texts_in(value: object) -> Iterator[str]:
+    """Every text in JSON-like data, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from texts_in(key)
+            yield from texts_in(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from texts_in(inner)
 
 
 def without_contents(content: bytes, given_up: Iterable[str]) -> Moved | None:
