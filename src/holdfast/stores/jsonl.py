@@ -6,6 +6,7 @@
     sessions/<id>/damaged/          what repairs put aside
     blobs/ab/<sha256>               long texts and media
     owners/<id>.json                heartbeats
+    unclean                         secrets were erased, and what was replaced is not removed yet
     cache/                          may be deleted at any time
 
 **Why an acknowledged event is never lost, and a lost lease never writes.** Every lease writes a segment of its own. To
@@ -81,7 +82,7 @@ class JsonlStore:
         self._claims = Claims(Owners(root / "owners"), is_dead, clock.now)
         self._pen = Pen(self._knowledge, self._claims, self._blobs)
         self._upkeep = Upkeep(self._knowledge, self._claims, self._blobs)
-        self._eraser = Eraser(self._knowledge, self._blobs)
+        self._eraser = Eraser(self._knowledge, self._blobs, root / "unclean")
 
     @classmethod
     async def open(
@@ -216,18 +217,12 @@ class JsonlStore:
 
     async def is_clean(self) -> bool:
         """Whether nothing is left of what was replaced."""
-        return await self._run(lambda: self._eraser.is_clean(sorted(self._knowledge.names())))
+        return await self._run(self._eraser.is_clean)
 
     async def scour(self) -> None:
         """Remove from the files whatever is not part of a log any more."""
         self._check_writable()
-        await self._run(self._scour)
-
-    def _scour(self) -> None:
-        for session in sorted(self._knowledge.names()):
-            self._eraser.sweep(session)
-        self._blobs.drop_unused()
-        self._knowledge.relearn()
+        await self._run(self._eraser.scour)
 
     async def close(self) -> None:
         """Finish what was accepted and keep what was learnt."""

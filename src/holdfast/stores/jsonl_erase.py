@@ -16,7 +16,7 @@ from holdfast.logic.parts import cited_blobs
 from holdfast.logic.rewriting import Change
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.jsonl_claims import holds
-from holdfast.stores.jsonl_files import replace_file, sync_folder
+from holdfast.stores.jsonl_files import create_file, replace_file, sync_folder
 from holdfast.stores.jsonl_known import Knowledge
 from holdfast.stores.jsonl_lines import Beginning, Flaw, read_head, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
@@ -33,6 +33,8 @@ class Eraser(Struct, frozen=True):
 
     knowledge: Knowledge
     blobs: BlobFolder
+    unclean: Path
+    """A file that is there from the beginning of a rewrite to the end of the scouring."""
 
     def rewrite(
         self,
@@ -55,6 +57,7 @@ class Eraser(Struct, frozen=True):
             )
         new = {record.seq: record for record in changed}
         records = [*(new.get(record.seq, record) for record in reading.records), added]
+        create_file(self.unclean, b"")
         keeper = folder / f"{lease.token:08}.blobs"
         for sha256, content in blobs.items():
             self.blobs.put(sha256, content, keeper)
@@ -81,9 +84,18 @@ class Eraser(Struct, frozen=True):
                 count += 1
         return count
 
-    def is_clean(self, sessions: Sequence[str]) -> bool:
-        """Whether no session has files that are no part of its log any more."""
-        return not any(True for session in sessions for _ in self._older(session))
+    def is_clean(self) -> bool:
+        """Whether the last erasing came to its end."""
+        return not self.unclean.exists()
+
+    def scour(self) -> None:
+        """Remove what is no part of any log, and learn anew what is known of the sessions."""
+        for session in sorted(self.knowledge.names()):
+            self.sweep(session)
+        self.blobs.drop_unused()
+        self.knowledge.relearn()
+        self.unclean.unlink(missing_ok=True)
+        sync_folder(self.unclean.parent)
 
     def sweep(self, session: str) -> None:
         """Remove the files of a session that are no part of its log any more."""
