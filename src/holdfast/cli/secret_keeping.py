@@ -49,7 +49,7 @@ async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
         except HoldfastError as exc:
             failed = _not_looked_at(place, url, exc)
     if session is not None and not found and not failed:
-        raise NoSession(f"There is no session with the id or name {session!r}. `holdfast sessions list` shows them.")
+        raise _nobody(session)
     if as_json:
         say_json([_plain(each) for each in found])
     else:
@@ -59,31 +59,52 @@ async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
 
 async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as_json: bool) -> int:
     """Replace secrets by marks, in every store that has any."""
-    known, key = await _known(place), secrets.token_bytes(32)
-    done: list[Erased] = []
-    failed = False
+    if place.url.startswith("memory:"):
+        raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
+    erasing = _Erasing(await _known(place), secrets.token_bytes(32), reason, yes)
     for url in _stores(place):
         try:
             async with _opened(url) as store:
-                metas = await _with_secrets(store, session, known)
-                if not metas and await is_clean(store):
-                    continue
-                _ask(metas, url, yes=yes)
-                for meta in metas:
-                    try:
-                        eraser = Eraser(key, known)
-                        done.append(await erase_session(store, meta, eraser, reason=reason, clock=SystemClock()))
-                    except HoldfastError as exc:
-                        failed = True
-                        complain(f"{meta.id} stays as it is: {exc}")
-                await scour(store)
+                await erasing.store(store, session)
         except HoldfastError as exc:
-            failed = _not_looked_at(place, url, exc)
+            erasing.failed = _not_looked_at(place, url, exc)
+    if session is not None and not erasing.met and not erasing.failed:
+        raise _nobody(session)
     if as_json:
-        say_json([msgspec.to_builtins(each) for each in done])
+        say_json([msgspec.to_builtins(each) for each in erasing.done])
     else:
-        _say_erased(done)
-    return COULD_NOT if failed else DONE
+        _say_erased(erasing.done)
+    return COULD_NOT if erasing.failed else DONE
+
+
+class _Erasing(msgspec.Struct):
+    """An erasing under way, over all stores."""
+
+    known: Sequence[str]
+    key: bytes
+    reason: str
+    yes: bool
+    met: int = 0
+    """Sessions that were looked at."""
+    done: list[Erased] = []
+    failed: bool = False
+
+    async def store(self, store: EventStore, session: str | None) -> None:
+        """Erase what one store has, after a yes."""
+        metas = await _metas(store, session)
+        self.met += len(metas)
+        metas = [each for each in metas if (await scan_session(store, each, Eraser(_NO_HASHES, self.known))).spots]
+        if not metas and await is_clean(store):
+            return
+        _ask(metas, store.url, yes=self.yes)
+        for meta in metas:
+            try:
+                eraser = Eraser(self.key, self.known)
+                self.done.append(await erase_session(store, meta, eraser, reason=self.reason, clock=SystemClock()))
+            except HoldfastError as exc:
+                self.failed = True
+                complain(f"{meta.id} stays as it is: {exc}")
+        await scour(store)
 
 
 async def _known(place: Place) -> tuple[str, ...]:
@@ -125,11 +146,6 @@ async def _metas(store: EventStore, session: str | None) -> Sequence[SessionMeta
         return ()
 
 
-async def _with_secrets(store: EventStore, session: str | None, known: Sequence[str]) -> list[SessionMeta]:
-    metas = await _metas(store, session)
-    return [each for each in metas if (await scan_session(store, each, Eraser(_NO_HASHES, known))).spots]
-
-
 def _not_looked_at(place: Place, url: str, error: HoldfastError) -> bool:
     """Say that a store could not be opened. One that was named is the whole of what was asked for."""
     if place.store is not None:
@@ -138,9 +154,11 @@ def _not_looked_at(place: Place, url: str, error: HoldfastError) -> bool:
     return True
 
 
+def _nobody(session: str) -> NoSession:
+    return NoSession(f"There is no session with the id or name {session!r}. `holdfast sessions list` shows them.")
+
+
 def _ask(metas: Sequence[SessionMeta], url: str, *, yes: bool) -> None:
-    if url.startswith("memory:"):
-        raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
     if yes:
         return
     if not sys.stdin.isatty():
