@@ -73,6 +73,35 @@ def test_a_value_that_a_variable_names_is_found_wherever_it_stands(door: Door, m
     assert _in_files(door, "correct horse") == []
 
 
+@pytest.mark.parametrize("rule", [None, "Bash(echo *)"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo $DATABASE_URL",
+        'echo "${DATABASE_URL}"',
+        "echo $STRIPE_SK",
+        "echo ${STRIPE_SK:-x}",
+        "echo $EXTRA_HDR",
+        "printenv DATABASE_URL",
+        "printenv",
+        "env",
+        "set",
+        "export -p",
+        "cat /proc/self/environ",
+    ],
+)
+def test_sec_l4_names_of_secrets_ask(command: str, rule: str | None, door: Door) -> None:
+    rules = ("--allow", rule) if rule else ()
+    done = door.run("permissions", "check", "Bash", json.dumps({"command": command}), *rules)
+    assert done.json["decision"] == "ask"
+
+
+@pytest.mark.parametrize("command", ["echo $HOME", "printenv PATH", "printenv USER"])
+def test_sec_l4_what_every_program_knows_does_not_ask(command: str, door: Door) -> None:
+    done = door.run("permissions", "check", "Bash", json.dumps({"command": command}))
+    assert done.json["decision"] == "allow"
+
+
 def test_every_store_is_looked_through_unless_one_is_named(talked: Door) -> None:
     other = f"jsonl://{talked.folder}/data/beside"
     model = talked.script({"text": "Hm."})

@@ -9,6 +9,7 @@ from holdfast import open_session
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import read_layers
 from holdfast.extensions.mcp_files import ServersPlace, read_servers
+from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import Keys
 from tests.contracts.kit import call, scripted
 
@@ -133,3 +134,10 @@ def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:
     assert "plain-text-key" not in repr(keys)
     assert keys.values(environment) == ("value-of-house", "plain-text-key")
     assert keys.without(environment) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "STRIPE_SK", "GITLAB_PAT", "SENTRY_DSN", "DB_PASS"])
+async def test_sec_l4_a_variable_that_is_called_a_secret_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=name):
+        async with open_session(model=scripted("Hm."), store=None, variables={name: "value"}):
+            pass

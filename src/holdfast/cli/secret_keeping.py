@@ -17,7 +17,7 @@ from holdfast.cli.telling import COULD_NOT, DONE, complain, harmless, say, say_j
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import load_layers
 from holdfast.logic.erasing import LEAST, Eraser
-from holdfast.logic.redact import is_secret_key
+from holdfast.logic.variables import is_secret_variable
 from holdfast.logic.words import counted
 from holdfast.options import default_store_url
 from holdfast.ports import EventStore, SessionQuery
@@ -111,7 +111,7 @@ async def _known(place: Place) -> tuple[str, ...]:
     """The values that are secret wherever they stand: keys that settings and stores name, and variables that are called secrets."""
     layered = await load_layers(Path(place.cwd or "."))
     keys = known_keys(layered.settings, layered, place.url)
-    named = (value.strip() for name, value in os.environ.items() if is_secret_key(name))
+    named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
     values = (*keys.values(os.environ), *(each for each in named if not each.startswith("/")))
     return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))
 
