@@ -57,7 +57,13 @@ PLACES: Final[Mapping[int, str]] = {
     14: "a blob that is a file of its own",
     15: "the word before the end of what an event shows of a blob",
 }
-SECRETS: Final = (*(token(place) for place in PLACES), bare(5), bare(12), PEM.split("\n")[2])
+SECRETS: Final = (
+    *(token(place) for place in PLACES),
+    *(bare(5), bare(5)[:9], bare(5)[9:]),
+    *(bare(12), bare(12)[:13], bare(12)[13:], token(12)[:20], token(12)[20:]),
+    PEM.split("\n")[2],
+)
+"""What must be nowhere: whole, and cut where it was cut."""
 
 
 async def plant(store: EventStore, folder: Path) -> None:

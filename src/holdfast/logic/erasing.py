@@ -5,7 +5,7 @@ secret, and nobody can try out values, be they as few as the digits of a PIN: wi
 
 A secret is often told by what stands beside it (`api_key: ...`), and then stands alone elsewhere, escaped, or cut in two by the border
 of two texts. So all texts are looked through first (`learn`): what is found and looks like nothing else is from then on looked for
-everywhere, and so is each half of it.
+everywhere, so is each half of it, and a smaller part where a text begins or ends.
 """
 
 import hashlib
@@ -23,6 +23,8 @@ LEAST: Final = 8
 """Characters of a value that is looked for wherever it stands. A shorter one would blot out ordinary words."""
 PLAIN_LEAST: Final = 20
 """The same for a value that does not look random."""
+AT_BORDER: Final = 6
+"""Characters of a part of a known value that is found where a text begins or ends; elsewhere it is half of the value."""
 DIGITS: Final = 12
 """Of the hash in a mark."""
 _MARK: Final = re.compile(rf"\[ERASED [0-9a-f]{{{DIGITS}}}: [^\[\]]{{1,80}}\]")
@@ -97,11 +99,26 @@ class Eraser:
                 while size + start < len(value) and at > start and text[at - start - 1] == value[-size - start - 1]:
                     start += 1
                 yield Found(at - start, at + size, _HALF)
+            yield from _at_borders(text, value)
 
 
 def kind_of(why: str) -> str:
     """What was found, in letters that stand in JSON and in Markdown alike."""
     return _UNFIT.sub(" ", why).strip()[:60] or "a secret"
+
+
+def _at_borders(text: str, value: str) -> Iterator[Found]:
+    """A smaller part of a value where a text begins or ends: the other part may be in the text before or after it."""
+    if len(text) >= AT_BORDER and text[-AT_BORDER:] in value:
+        for size in range(min(len(value), len(text)), AT_BORDER - 1, -1):
+            if text.endswith(value[:size]):
+                yield Found(len(text) - size, len(text), _HALF)
+                break
+    if len(text) >= AT_BORDER and text[:AT_BORDER] in value:
+        for size in range(min(len(value), len(text)), AT_BORDER - 1, -1):
+            if text.startswith(value[-size:]):
+                yield Found(0, size, _HALF)
+                break
 
 
 def _places(text: str, word: str) -> Iterator[int]:

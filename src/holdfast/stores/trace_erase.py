@@ -41,8 +41,8 @@ def change_trace(folder: str | os.PathLike[str], session: str, change: Change, e
     newer = trace_path(folder, session)
     paths = [path for path in (older_path(newer), newer) if path.exists()]
     before = {path: path.read_bytes().split(b"\n") for path in paths}
-    lines = [_changed(line, change) for path in paths for line in before[path]]
-    lines = _joined(lines, exact())
+    lines = _joined([line for path in paths for line in before[path]], exact())
+    lines = [_changed(line, change) for line in lines]
     count = 0
     for path in paths:
         after, lines = lines[: len(before[path])], lines[len(before[path]) :]
