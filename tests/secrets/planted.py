@@ -10,7 +10,7 @@ from holdfast.holding import held, nonce_of
 from holdfast.logic.parts import digest, shorten
 from holdfast.logic.state import state_of
 from holdfast.logic.step import stamp
-from holdfast.ports import EventStore
+from holdfast.ports import EventStore, FoldSnapshot
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.trace import FileTrace
 from holdfast.stores.trace_files import trace_folder
@@ -64,6 +64,8 @@ SECRETS: Final = (
     PEM.split("\n")[2],
 )
 """What must be nowhere: whole, and cut where it was cut."""
+FOLDED: Final = _BODY[4:30].lower()
+"""What a search index makes of them."""
 
 
 async def plant(store: EventStore, folder: Path) -> None:
@@ -82,6 +84,9 @@ async def plant(store: EventStore, folder: Path) -> None:
         await session.run(f"Use {token(1)} please.")
     await _add(store)
     _trace(store)
+    await store.search("please")  # the index knows words of it
+    words = FoldSnapshot(tip="x", seq=1, digest="d", content=f"folded {token(1)}".encode())
+    await store.keep_snapshot(SESSION, words)
 
 
 async def talk_on(store: EventStore, folder: Path) -> tuple[str, Session]:
@@ -142,6 +147,7 @@ def left_in(folder: Path) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     for path in sorted(each for each in folder.rglob("*") if each.is_file()):
         content = path.read_bytes()
+        found += [(path.name, FOLDED)] if FOLDED.encode() in content else []
         found += [(path.name, secret) for secret in SECRETS if any(form in content for form in _forms(secret))]
     return found
 

@@ -66,7 +66,6 @@ class Eraser(Struct, frozen=True):
         batches = b"".join(seal_batch((record,)) for record in records)
         replace_file(segment, _claim_line(segment) + seal_struct(_BEGINNING) + batches)
         self.knowledge.forget(lease.session)
-        self.sweep(lease.session)
 
     def aside(self, session: str) -> tuple[str, ...]:
         """What repairs put aside of a session."""
@@ -91,13 +90,13 @@ class Eraser(Struct, frozen=True):
     def scour(self) -> None:
         """Remove what is no part of any log, and learn anew what is known of the sessions."""
         for session in sorted(self.knowledge.names()):
-            self.sweep(session)
+            self._sweep(session)
         self.blobs.drop_unused()
         self.knowledge.relearn()
         self.unclean.unlink(missing_ok=True)
         sync_folder(self.unclean.parent)
 
-    def sweep(self, session: str) -> None:
+    def _sweep(self, session: str) -> None:
         """Remove the files of a session that are no part of its log any more."""
         folder = self.knowledge.folder(session)
         for path in self._older(session):

@@ -60,9 +60,7 @@ class Rewrite:
         self._replace_blobs(db, num)
         put_meta(db, num, _meta_of_log(db, num, self._lease.session))
         db.execute("DELETE FROM snapshots WHERE session = ?", (num,))
-        db.execute("DROP TABLE IF EXISTS words")
-        set_value(db, "words", 0)
-        set_value(db, "indexed", 0)
+        _drop_index(db)
         set_value(db, UNCLEAN, 1)
 
     def landed(self, db: Db, _: None) -> bool:
@@ -118,7 +116,12 @@ def is_clean(db: Db) -> bool:
 
 
 def drop_strays(db: Db, files: BlobFiles) -> None:
-    """Remove the files of blobs that no session cites. Under the write lock: an append that cites one looks for its file under it too."""
+    """Remove the search index, which has words of deleted events too, and the files of blobs that no session cites.
+
+    Under the write lock: an append that cites a blob looks for its file under it too.
+    """
+    db.execute("PRAGMA secure_delete=ON")
+    _drop_index(db)
     for sha in files.names():
         if not is_cited(db, sha):
             files.remove(sha)
@@ -142,6 +145,12 @@ def write_anew(place: Place) -> None:
 def cleaned(db: Db) -> None:
     """Say that nothing is left."""
     set_value(db, UNCLEAN, 0)
+
+
+def _drop_index(db: Db) -> None:
+    db.execute("DROP TABLE IF EXISTS words")
+    set_value(db, "words", 0)
+    set_value(db, "indexed", 0)
 
 
 def _meta_of_log(db: Db, num: int, session: str) -> SessionMeta:
