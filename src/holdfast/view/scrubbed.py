@@ -5,7 +5,7 @@ queues, so it loses what looks like a secret. The question whether a call may ru
 and gives the arguments back.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -16,7 +16,7 @@ from holdfast.logic.redact import PLAIN, Redactor, StreamRedactor
 from holdfast.logic.rewriting import changed_texts, rewritten
 from holdfast.view.account import About, Answered, Ended
 from holdfast.view.formats import Format
-from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
+from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import Interrupted, ModelFailed, ModelReplied, ToolFinished, TurnCompleted
 from holdfast.wire.stream import Item
@@ -108,7 +108,10 @@ class Pieces:
         yield item
 
     def _piece(self, piece: Piece) -> Iterator[Piece]:
-        stream = self._streams.setdefault(_key(piece), _Stream(StreamRedactor(self._redactor)))
+        key = _key(piece)
+        if key[0] != _TOOL:  # a model says one thing after the other
+            yield from self._rest([other for other in self._streams if other[0] != _TOOL and other != key])
+        stream = self._streams.setdefault(key, _Stream(StreamRedactor(self._redactor)))
         told = stream.redactor.feed(piece.text)
         if stream.late is not None and stream.late.text:
             yield stream.late
@@ -120,10 +123,13 @@ class Pieces:
         else:
             stream.late = replace(piece, text=told)
 
-    def _over(self, record: Recorded) -> Iterator[Delta]:
+    def _over(self, record: Recorded) -> Iterator[Piece]:
         """The rest of the streams that an event ends."""
         ends = _ended_by(record)
-        for key in [key for key in self._streams if ends is not None and ends(key)]:
+        yield from self._rest([key for key in self._streams if ends is not None and ends(key)])
+
+    def _rest(self, keys: Iterable[Key]) -> Iterator[Piece]:
+        for key in keys:
             stream = self._streams.pop(key)
             rest = stream.redactor.flush()
             if stream.late is not None and stream.late.text + rest:
