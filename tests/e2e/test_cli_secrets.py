@@ -62,7 +62,14 @@ def test_erase_leaves_nothing_and_the_session_goes_on(talked: Door) -> None:
     assert shown[-1]["data"]["reason"] == "typed by mistake"
     assert talked.run("-r", "s1", "-p", "More.", "--model", talked.script(*[{"text": "Yes."}] * 9)).out == "Yes.\n"
     again = talked.run("secrets", "erase", "--yes")
-    assert (again.code, again.out) == (0, "There is nothing to erase.\n")
+    assert (again.code, again.out) == (0, "No session has a secret.\n")
+
+
+def test_what_a_deleted_session_left_goes_too(talked: Door) -> None:
+    assert talked.run("sessions", "delete", "s1", "--yes").code == 0
+    assert talked.run("secrets", "scan").code == 0
+    assert talked.run("secrets", "erase", "--yes").code == 0
+    assert _in_files(talked, TOKEN, OTHER) == []
 
 
 def test_a_value_that_a_variable_names_is_found_wherever_it_stands(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

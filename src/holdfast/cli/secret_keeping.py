@@ -94,7 +94,7 @@ class _Erasing(msgspec.Struct):
         metas = await _metas(store, session)
         self.met += len(metas)
         metas = [each for each in metas if (await scan_session(store, each, Eraser(_NO_HASHES, self.known))).spots]
-        if not metas and await is_clean(store):
+        if not metas and session is not None and await is_clean(store):
             return
         _ask(metas, store.url, yes=self.yes)
         for meta in metas:
@@ -163,7 +163,7 @@ def _ask(metas: Sequence[SessionMeta], url: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("Nobody is there to be asked. Look with `holdfast secrets scan`, then give --yes.")
-    what = f"secrets of {counted(len(metas), 'session')}" if metas else "what an erasing that was cut off left"
+    what = f"secrets of {counted(len(metas), 'session')}" if metas else "what deleted sessions left"
     if not click.confirm(f"Erase {what} in {url}? It cannot be undone.", err=True):
         raise click.Abort
 
@@ -197,7 +197,7 @@ def _say_erased(done: Sequence[Erased]) -> None:
         words = f"; {counted(each.contents, 'content')} of files kept no longer" if each.contents else ""
         say(f"{each.session}: {counted(each.count, 'mark')} ({_kinds(each.kinds)}){words}")
     if not done:
-        say("There is nothing to erase.")
+        say("No session has a secret.")
     else:
         say("Replace the keys that were written down: copies and backups of the store still have them.")
 

@@ -45,6 +45,7 @@ def erase(place: Place, **given: Any) -> int:  # Any: as above
     A mark holds a hash and the kind: [ERASED 3f9a1c2b40d1: a private key]. The same hash, in one run, is the same secret.
     The log goes on to work, the files hold nothing of the secrets any more, and an event says what was done.
     What a file held is not given a mark: it is kept no longer, and /rewind cannot put it back.
+    Without --session the files are written anew in any case, so that nothing is left of deleted sessions.
     It cannot be undone. Copies and backups of a store are not changed; a key that was written down should be replaced.
     """
     return _run("erase", place, **given)
