@@ -42,6 +42,7 @@ LAYERS: dict[str, int] = {
     "transports": 6,
     "assemble": 6,
     "selfhosting": 6,
+    "secrets": 6,
     "shelf": 6,
     "storing": 6,
     "holding": 6,

@@ -1,6 +1,7 @@
 """Puts a session together: store, model, tools, policy, loop."""
 
 import functools
+import os
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -33,6 +34,7 @@ from holdfast.logic.acts import Ground
 from holdfast.logic.hooks.spec import HookSpec
 from holdfast.logic.parts import clean, digest
 from holdfast.logic.permissions import rule_about
+from holdfast.logic.redact import Redactor
 from holdfast.logic.variables import filled_in
 from holdfast.models import Models
 from holdfast.offspring import agent_runner, child_opener
@@ -45,6 +47,7 @@ from holdfast.runtime.bus import Bus
 from holdfast.runtime.hooks.means import PythonFunction
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.lease import beat
+from holdfast.runtime.masking import Mask
 from holdfast.runtime.runner import Runner
 from holdfast.runtime.world import FindModel, HearHooks, KeepRules, World
 from holdfast.session import Fork, Session
@@ -179,7 +182,8 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     if options.trace is not None:
         return options.trace
     folder = trace_folder(store.url)
-    trace: Trace = NoTrace() if folder is None else FileTrace(folder)
+    known = Redactor(exact=options.keys.values(os.environ))
+    trace: Trace = NoTrace() if folder is None else FileTrace(folder, redactor=known)
     stack.push_async_callback(_shielded, trace.close)
     return trace
 
@@ -235,7 +239,7 @@ async def _built(
     outputs = StoredOutputs(store, inbox, prepared.state)
     kit = await find_kit(options, prepared, facts, ground, outputs, stack)
     options = with_kit(options, kit)
-    hands = Hands(ground, options.rules, outputs, options.tool_environment)
+    hands = Hands(ground, options.rules, outputs, options.tool_environment, options.keys)
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
     instructions = kit.instructions.text if kit is not None else _told(options, prepared)
@@ -251,6 +255,7 @@ async def _built(
     )
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions
+    world.mask = Mask(options.keys.values(os.environ))
     world.raise_walls = walls = WallsAround(scope, ground)
     stack.callback(walls.close)
     forks = Forks(prepared.state, kit)
@@ -292,6 +297,7 @@ def _listening(
         functions=functions,
         project=world.state.meta.project,
         environment=hands.programs,
+        keys=hands.keys,
         survey=options.survey,
         held=options.held_hooks,
         run_agent=agent_runner(options, hands, world, open_with),

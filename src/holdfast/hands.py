@@ -28,6 +28,7 @@ from holdfast.tools.web.search import make_web_search
 from holdfast.tools.write import write_file
 from holdfast.vocab.event import Draft
 from holdfast.vocab.event_tools import OutputKept
+from holdfast.vocab.keys import BUILT_IN, Keys
 from holdfast.vocab.rules import Rule
 from holdfast.workspaces.git import git_environment
 
@@ -64,6 +65,7 @@ class Hands:
         rules: Sequence[Rule],
         outputs: StoredOutputs,
         environment: Mapping[str, str] | None = None,
+        keys: Keys = BUILT_IN,
     ) -> None:
         self.ground = ground
         self.rules = rules
@@ -71,7 +73,9 @@ class Hands:
         guard = {} if ground.trusted else git_environment(ground.cwd)
         self.programs = {**(environment or {}), **guard}
         """The variables of every program that is started, by tools and by hooks."""
-        self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep)
+        self.keys = keys
+        """What no program gets."""
+        self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep, keys=self.keys)
 
     def tools(self) -> tuple[Tool, ...]:
         """The tools, in the order in which the model is told of them."""

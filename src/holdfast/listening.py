@@ -23,6 +23,7 @@ from holdfast.runtime.world import World
 from holdfast.vocab.event import Draft
 from holdfast.vocab.event_tools import HookFinished, HookStarted
 from holdfast.vocab.events import InputReceived
+from holdfast.vocab.keys import Keys
 from holdfast.vocab.messages import Message, Text, text_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     functions: Mapping[str, PythonFunction]
     project: str
     environment: Mapping[str, str] = field(default_factory=dict)
+    keys: Keys = field(default_factory=Keys)
     survey: Survey | None = None
     """What the workspace brought along when it was trusted."""
     held: Mapping[str, str] = field(default_factory=dict)
@@ -94,7 +96,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     def _means(self, world: World, started: HookStarted) -> Means:
         return Means(
             cwd=world.cwd,
-            environment={**os.environ, **self.environment},
+            environment={**self.keys.without(os.environ), **self.environment},
             project=self.project,
             run_prompt=lambda prompt, hook: _ask_once(prompt, hook, world),
             run_agent=self.run_agent,

@@ -15,6 +15,7 @@ from holdfast.ports import Asker, Clock, EventStore, Machine, Model, Tool, Trace
 from holdfast.runtime.clock import SystemClock
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import OnExceed
+from holdfast.vocab.keys import Keys
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import MODES, FsScope, Mode, OnCrash, Owner, SessionContext, Taint
 from holdfast.workspaces.project import data_dir
@@ -133,6 +134,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Whether settings, grants and extensions are left out."""
     tool_environment: Mapping[str, str] = field(default_factory=dict)
     """Variables for the programs that tools and hooks start."""
+    keys: Keys = field(default_factory=Keys)
+    """The keys that the settings and the store name: no program gets them, and nothing that is written has their values."""
     layered: "Layered | None" = None
     """What the settings files came to, once they were read."""
     extensions: Sequence[object] = ()

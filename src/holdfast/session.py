@@ -18,6 +18,7 @@ from holdfast.kit.kit import Kit
 from holdfast.logic.execution import ExecutionResult
 from holdfast.logic.parts import clean
 from holdfast.logic.pricing import dollars
+from holdfast.logic.redact import Redactor
 from holdfast.logic.report import ResumeReport
 from holdfast.logic.results import TurnResult
 from holdfast.logic.usage_snapshot import usage_snapshot
@@ -79,6 +80,11 @@ class Session(Commanding):
         """What opening it again found; None for a new session."""
         self.opened: tuple[Item, ...] = opened
         """What happened while it was opened, before anybody could subscribe."""
+
+    @property
+    def redactor(self) -> Redactor:
+        """Takes secrets out of what is shown to others: what looks like one, and the keys that the session knows of."""
+        return self._world.mask.redactor
 
     # --- talking -----------------------------------------------------------------------------------------------------------------
 

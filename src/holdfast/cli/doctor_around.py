@@ -199,6 +199,7 @@ def _how(entry: dict[str, object]) -> str:
 
 
 def _servers(here: Here) -> "ServersFound":
+    from holdfast.config.known_keys import known_keys
     from holdfast.extensions.mcp_files import PluginServers, ServersPlace, read_servers
 
     plugins = [
@@ -206,7 +207,8 @@ def _servers(here: Here) -> "ServersFound":
         for each in here.around.plugins.plugins
         if each.mcp_servers_raw
     ]
-    return read_servers(ServersPlace(layered=here.layered, plugins=plugins))
+    keys = known_keys(here.layered.settings, here.layered)
+    return read_servers(ServersPlace(layered=here.layered, plugins=plugins, keys=keys))
 
 
 def _started(here: Here, found: "ServersFound") -> "dict[str, ServerStatus]":

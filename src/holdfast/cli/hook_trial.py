@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from holdfast.cli import telling
 from holdfast.cli.place import Place
+from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import Layered, load_layers
 from holdfast.hooks import configured
 from holdfast.logic.hooks.events import EVENTS
@@ -62,7 +63,7 @@ async def try_hooks(
     args = said.get("tool_input")
     due = select(found.specs, event, word, args=args if isinstance(args, dict) else {}, rule_matches=_rule_matches)
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
-    environment = {**os.environ, **layered.env}
+    environment = {**known_keys(layered.settings, layered).without(os.environ), **layered.env}
     means = Means(cwd=str(cwd), environment=environment, project=str(project_root(cwd)), http_client=guarded_client)
     runs = await run_each([spec for spec in due if spec not in asked], said, means)
     trial = _Trial(event, word, said, runs, asked, near_misses(found.specs, event, word), _warnings(layered, found))

@@ -17,10 +17,12 @@ from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
 from holdfast.export.session_check import check_session
 from holdfast.headless import find, find_one
+from holdfast.logic.redact import redact
 from holdfast.logic.words import counted
 from holdfast.pages import pages
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
+from holdfast.view.scrubbed import clean_item, clean_line
 from holdfast.vocab.specs import Trouble
 from holdfast.wire.stream import Item, line
 
@@ -60,7 +62,7 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
             raise click.UsageError(f"--at {at} is past the end: the last event of {meta.id} is {meta.seq}.")
         state = await replaying.replay(store, meta.id, at)
         trouble = (await store.read(meta.id, 0, at)).trouble if at != 0 else None
-    say_json(state)
+    say_json(redact(state))
     return _told(trouble)
 
 
@@ -155,6 +157,6 @@ def _verdict_json(about: Mapping[str, object], wrong: Sequence[str], notes: Sequ
 def _print(session: str, items: Iterable[Item], *, as_json: bool) -> None:
     for item in items:
         if as_json:
-            say(line(session, item).decode())
-        elif words := one_line(item):
+            say(clean_line(line(session, item)).decode())
+        elif words := one_line(clean_item(item)):
             say(harmless(words))

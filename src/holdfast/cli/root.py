@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "models": "models",
     "permissions": "permissions",
     "plugins": "plugins",
+    "secrets": "secrets",
     "sessions": "sessions",
     "skills": "skills",
     "trust": "trusting",

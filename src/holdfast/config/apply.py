@@ -11,6 +11,7 @@ from holdfast import shelf
 from holdfast.config.choosing import choose
 from holdfast.config.finding import Finder
 from holdfast.config.granting import GrantBook
+from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import Layered, read_layers
 from holdfast.config.permissions_section import looser
 from holdfast.config.profiles import IDLE_TIMEOUT_S
@@ -33,6 +34,8 @@ async def settled(options: Options, store: EventStore) -> Options:
     wanted = options.resume or options.session_id
     meta = await store.meta(wanted) if wanted and await shelf.exists(store, wanted) else None
     options = replace(await anyio.to_thread.run_sync(with_files, options, meta), settled=True)
+    said = options.settings if isinstance(options.settings, Settings) else None
+    options = replace(options, keys=options.keys.joined((known_keys(said, options.layered, store.url),)))
     if options.find is not None:
         return options
     new = meta is None
@@ -145,11 +148,13 @@ def _read(options: Options, new: bool, recorded: str) -> Options:
     settings = load_settings(given) if isinstance(given, str | Path) else given
     filled = applied(options, settings, new=new) if settings is not None else options
     finder = Finder(settings, options.clock)
+    idle_timeout_s = _idle_timeout(filled, finder, recorded)  # reads the settings that a profile stands in
     return replace(
         filled,
         settings=None,
         find=finder.find,
-        idle_timeout_s=_idle_timeout(filled, finder, recorded),
+        keys=filled.keys.joined((known_keys(finder.settings),)),
+        idle_timeout_s=idle_timeout_s,
         model=_completed(finder, filled.model),
         fallback_models=tuple(filter(None, (_completed(finder, each) for each in filled.fallback_models))),
     )
@@ -161,10 +166,10 @@ def _completed(finder: Finder, model: str | Model | None) -> str | Model | None:
 
 def _idle_timeout(options: Options, finder: Finder, recorded: str) -> float | None:
     """How long models may be silent: what was asked for, else the longest that a profile of one of them says."""
-    if options.idle_timeout_s != IDLE_TIMEOUT_S:
-        return options.idle_timeout_s
     names = [each for each in (options.model or recorded, *options.fallback_models) if isinstance(each, str)]
     said = [found for each in names if (found := finder.idle_timeout_s(each)) is not None]
+    if options.idle_timeout_s != IDLE_TIMEOUT_S:
+        return options.idle_timeout_s
     usual = [IDLE_TIMEOUT_S] if len(said) < len(names) and len(names) > 1 else []
     return max((*said, *usual), default=IDLE_TIMEOUT_S)
 

@@ -35,6 +35,11 @@ class Finder:
         self._clock = clock
         self._environment = environment
 
+    @property
+    def settings(self) -> Settings | None:
+        """The settings, as far as they were needed yet."""
+        return self._settings
+
     def find(self, name: str) -> Model:
         """The model called `name`. Raise `UserError` when there is none, or no key for it."""
         provider, _, rest = name.partition(":")

@@ -35,6 +35,11 @@ class Secret:
         return not self._text.startswith("$")
 
     @property
+    def variable(self) -> str:
+        """The environment variable that holds it; empty when none does."""
+        return variable_of(self._text)
+
+    @property
     def is_in_keyring(self) -> bool:
         """Whether the keyring is asked, which may take a while."""
         return _KEYRING.fullmatch(self._text) is not None
@@ -64,6 +69,12 @@ class Secret:
 def is_reference(text: str) -> bool:
     """Whether a text says where a secret is, and is none itself."""
     return bool(_VARIABLE.fullmatch(text) or _KEYRING.fullmatch(text))
+
+
+def variable_of(text: str) -> str:
+    """The variable that `$ENV:NAME` names; empty for any other text."""
+    found = _VARIABLE.fullmatch(text)
+    return found[1] if found else ""
 
 
 def _from_keyring(service: str, user: str, name: str) -> str:

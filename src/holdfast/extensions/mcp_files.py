@@ -21,7 +21,7 @@ from holdfast.config.survey import SERVERS
 from holdfast.extensions.mcp_entry import SECTION, Source, odd_keys, read_entry, shown
 from holdfast.mcp.spec import Scope, ServerSpec
 from holdfast.vocab.errors import UserError
-from holdfast.vocab.keys import without_keys
+from holdfast.vocab.keys import Keys
 
 MOST_SERVERS: Final = 100
 _ROOTS: Final = ("CLAUDE_PLUGIN_ROOT", "HOLDFAST_PLUGIN_ROOT")
@@ -48,6 +48,8 @@ class ServersPlace(Struct, frozen=True, kw_only=True):
     """Whether nothing else counts: `--strict-mcp-config`."""
     plugins: Sequence[PluginServers] = ()
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    keys: Keys = field(default_factory=Keys)
+    """What is filled into no file of a workspace or a plugin."""
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +102,7 @@ class _Reading:
         self._warnings: list[str] = []
         self._held: list[HeldBack] = []
         self._trust = place.layered.trust
-        self._careful = without_keys(place.environment)
+        self._careful = place.keys.without(place.environment)
 
     def all(self) -> ServersFound:
         found: dict[str, ServerSpec] = {}

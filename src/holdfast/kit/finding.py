@@ -95,7 +95,7 @@ async def _servers(
         for each in around.plugins.plugins
         if each.mcp_servers_raw
     ]
-    place = ServersPlace(layered=options.layered, given=tuple(options.mcp_config), plugins=plugins)
+    place = ServersPlace(layered=options.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.keys)
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
     notes = (*found.problems, *found.warnings, *held)

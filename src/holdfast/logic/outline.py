@@ -6,6 +6,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from holdfast.vocab.event import Event, Recorded
+from holdfast.vocab.event_secrets import SecretsErased
 from holdfast.vocab.events import (
     Closed,
     Exported,
@@ -37,7 +38,7 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
     for record in records:
         event = record.event
         changed["seq"] = record.seq
-        if not isinstance(event, Exported):  # whoever looks at a session does not use it
+        if not isinstance(event, Exported | SecretsErased):  # who looks at a session, or cleans it, does not use it
             changed["updated"] = record.at
         if change := _CHANGES.get(type(event)):
             changed |= change(record, event)

@@ -4,8 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.logic.redact import looks_secret
+from holdfast.logic.redact import is_secret_key, looks_secret
 
+_SHORT: Final = frozenset(("dsn", "pass", "pat", "pw", "sk"))
+"""How the names of variables end that hold a secret, where no key of an object would be called so."""
 _NAMED: Final = re.compile(r"\{\{\s*ctx\.([^\s{}]+)\s*\}\}")
 
 
@@ -16,10 +18,18 @@ def filled_in(text: str, variables: Mapping[str, str]) -> str:
     return _NAMED.sub(lambda found: variables.get(found[1], found[0]), text)
 
 
+def is_secret_variable(name: str) -> bool:
+    """Whether a variable of this name holds a secret: `STRIPE_SK` and `DATABASE_URL` do, `PATH` does not."""
+    return is_secret_key(name) or re.split(r"[^a-z0-9]+", name.lower())[-1] in _SHORT
+
+
 def secret_variable(variables: Mapping[str, str]) -> str:
     """Why the variables cannot be used: one of them looks like a secret. Empty when none does. Never says the value."""
     for name, value in variables.items():
-        if why := looks_secret(value, name):
+        why = looks_secret(value, name)
+        if not why and value and is_secret_variable(name):
+            why = f"its name, {name!r}, says so"
+        if why:
             return (
                 f"The variable {name!r} looks like a secret: {why}. Variables are written into the log as they are and "
                 "may be sent to a model. Give a key to the tool or the provider that needs it, in its environment."

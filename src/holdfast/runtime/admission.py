@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.logic.parts import storable
 from holdfast.logic.state import State
 from holdfast.runtime.inbox import Post
+from holdfast.runtime.masking import Mask
 from holdfast.vocab.errors import HoldfastError, IllegalTransition, InputConflict, UserError
 from holdfast.vocab.event import By, Draft, Event
 from holdfast.vocab.event_files import CheckpointsPurged, RestoreStarted
@@ -27,8 +28,10 @@ _ALONE = (CompactionStarted, RestoreStarted)
 """What goes on one at a time."""
 
 
-def admit(posts: list[Post], state: State, *, opening: bool = False) -> list[Post]:
+def admit(posts: list[Post], state: State, mask: Mask, *, opening: bool = False) -> list[Post]:
     """The posts that may be written now, without the input that is there already; the others are answered with their error.
+
+    What `mask` knows is not in them.
 
     While the `opening` is not written, what the dead process was at is still in the state, and nobody is at it.
     """
@@ -37,7 +40,7 @@ def admit(posts: list[Post], state: State, *, opening: bool = False) -> list[Pos
     begun: set[type[Event]] = set()
     for post in posts:
         error = (
-            _unreadable(post)
+            _unreadable(post, mask)
             or _too_late(post, state, opening=opening)
             or _overtaken(post, begun)
             or _refusal(post, state, received, opening=opening)
@@ -66,9 +69,10 @@ def written(draft: Draft) -> Draft:
     return replace(draft, event=storable(draft.event))
 
 
-def _unreadable(post: Post) -> HoldfastError | None:
+def _unreadable(post: Post, mask: Mask) -> HoldfastError | None:
     try:
         post.drafts = tuple(map(written, post.drafts))
+        mask.post(post)
     except UserError as exc:
         return exc
     return None

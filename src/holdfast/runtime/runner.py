@@ -187,7 +187,7 @@ class Runner:
         if isinstance(delta, TextDelta):
             self._streamed.append(delta.text)
         self._deltas += 1
-        placed = replace(delta, after=self.world.state.progress.seq, n=self._deltas)
+        placed = replace(self.world.mask.delta(delta), after=self.world.state.progress.seq, n=self._deltas)
         self.bus.publish((placed,))
         self._trace.write(self.world.session, type(delta).__name__, {"delta": placed})
 
@@ -197,7 +197,8 @@ class Runner:
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
     async def _step(self, tasks: TaskGroup) -> None:
-        posts = self._taken = admit(self.world.inbox.drain(), self.world.state, opening=bool(self.opening))
+        state, mask = self.world.state, self.world.mask
+        posts = self._taken = admit(self.world.inbox.drain(), state, mask, opening=bool(self.opening))
         step = await self._ended_well(posts, await self._settle(posts))
         if step.records:
             try:

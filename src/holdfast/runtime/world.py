@@ -14,6 +14,7 @@ from holdfast.ports import Asker, Clock, Confinement, EventStore, Model, Tap, To
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inbox import Inbox
 from holdfast.runtime.kept_files import Files
+from holdfast.runtime.masking import Mask
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Draft, Grant, Recorded
 from holdfast.vocab.event_instructions import NotesShown
@@ -90,6 +91,8 @@ class World(Struct):
     """Shows a delta to whoever listens; never waits."""
     tap: Tap = _no_tap
     """Writes a line into the trace; never waits."""
+    mask: Mask = field(default_factory=Mask)
+    """Hides known keys in what is written and shown."""
     outgoing: Outgoing = field(default_factory=Outgoing)
     """The history as requests have it."""
     instructions: str = ""

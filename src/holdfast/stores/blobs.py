@@ -67,6 +67,12 @@ class BlobFolder:
             return all(linked)
         return True
 
+    def drop_unused(self) -> None:
+        """Remove the blobs that no keeper has a link to."""
+        for path in self._root.glob("??/*"):
+            if _NAME.fullmatch(path.name):
+                self._remove_unused(path)
+
     def drop(self, keeper: Path) -> None:
         """Remove the links in the folder `keeper`, and the blobs that no other folder has a link to."""
         for name in os.listdir(keeper):

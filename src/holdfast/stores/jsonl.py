@@ -6,6 +6,7 @@
     sessions/<id>/damaged/          what repairs put aside
     blobs/ab/<sha256>               long texts and media
     owners/<id>.json                heartbeats
+    unclean                         secrets were erased, and what was replaced is not removed yet
     cache/                          may be deleted at any time
 
 **Why an acknowledged event is never lost, and a lost lease never writes.** Every lease writes a segment of its own. To
@@ -28,7 +29,7 @@ after them.
 import functools
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -38,18 +39,21 @@ import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.logic.rewriting import Change
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
 from holdfast.stores import owners
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.disk import explain_os, read_regular
 from holdfast.stores.jsonl_append import Pen
 from holdfast.stores.jsonl_claims import Claims, IsDead, Owners
+from holdfast.stores.jsonl_erase import Eraser
 from holdfast.stores.jsonl_files import create_file, make_folder, replace_file
 from holdfast.stores.jsonl_known import Knowledge, Known, Look
 from holdfast.stores.jsonl_lines import FORMAT
 from holdfast.stores.jsonl_search import search
 from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside, torn
 from holdfast.stores.memory import NO_BLOBS, no_session, select
+from holdfast.stores.rewritable import Rewritable
 from holdfast.vocab.errors import NeedsUpgrade, StoreReadOnly, StoreUnavailable
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.ids import check_session_id
@@ -78,6 +82,7 @@ class JsonlStore:
         self._claims = Claims(Owners(root / "owners"), is_dead, clock.now)
         self._pen = Pen(self._knowledge, self._claims, self._blobs)
         self._upkeep = Upkeep(self._knowledge, self._claims, self._blobs)
+        self._eraser = Eraser(self._knowledge, self._blobs, root / "unclean")
 
     @classmethod
     async def open(
@@ -186,6 +191,39 @@ class JsonlStore:
         await self._run(self._existing, session)
         return await self._run(self._upkeep.repair, session)
 
+    async def rewrite(
+        self,
+        lease: Lease,
+        changed: Sequence[Recorded],
+        added: Recorded,
+        blobs: Mapping[str, bytes],
+        gone: Collection[str],
+    ) -> None:
+        """Put `changed` in the place of the events with their numbers, `added` behind the last one, `blobs` in the place of `gone`."""
+        self._check_writable()
+        lease = replace(lease, session=check_session_id(lease.session))
+        with anyio.CancelScope(shield=True):
+            async with self._locks.setdefault(lease.session, anyio.Lock()):
+                await self._run(_remove, self._snapshot_file(lease.session))
+                await self._run(self._eraser.rewrite, lease, changed, added, blobs, gone)
+
+    async def aside(self, session: str) -> tuple[str, ...]:
+        """What repairs put aside of a session."""
+        return await self._run(self._eraser.aside, check_session_id(session))
+
+    async def change_aside(self, session: str, change: Change) -> int:
+        """Change what repairs put aside of a session; return how many pieces of it are different now."""
+        return await self._run(self._eraser.change_aside, check_session_id(session), change)
+
+    async def is_clean(self) -> bool:
+        """Whether nothing is left of what was replaced."""
+        return await self._run(self._eraser.is_clean)
+
+    async def scour(self) -> None:
+        """Remove from the files whatever is not part of a log any more."""
+        self._check_writable()
+        await self._run(self._eraser.scour)
+
     async def close(self) -> None:
         """Finish what was accepted and keep what was learnt."""
         with anyio.CancelScope(shield=True):
@@ -250,7 +288,7 @@ class JsonlStore:
 
     def _delete(self, session: str) -> None:
         self._upkeep.delete(session)
-        self._snapshot_file(session).unlink(missing_ok=True)
+        _remove(self._snapshot_file(session))
 
 
 class _StoreFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -299,6 +337,10 @@ def _read_snapshot(path: Path) -> FoldSnapshot | None:
         return None
 
 
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
+
+
 def _write_snapshot(path: Path, snapshot: FoldSnapshot) -> None:
     make_folder(path.parent)
     content = msgspec.msgpack.encode(snapshot)
@@ -307,5 +349,5 @@ def _write_snapshot(path: Path, snapshot: FoldSnapshot) -> None:
 
 if TYPE_CHECKING:
 
-    def _conforms(store: JsonlStore) -> EventStore:
-        return store
+    def _conforms(store: JsonlStore) -> tuple[EventStore, Rewritable]:
+        return store, store

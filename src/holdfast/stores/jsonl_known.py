@@ -150,26 +150,36 @@ class Knowledge:
         """Drop what is known of a session."""
         self._changed = self._known.pop(session, None) is not None or self._changed
 
-    def everything(self) -> Iterator[Known]:
-        """All sessions as they are now; one that cannot be looked at is there with its id alone."""
+    def names(self) -> set[str]:
+        """The names of all sessions; a folder that cannot be one is none."""
         try:
             with os.scandir(self._sessions) as entries:
-                names = {entry.name for entry in entries if entry.is_dir()}
+                return {entry.name for entry in entries if entry.is_dir() and _can_name(entry.name)}
         except FileNotFoundError:
-            names = set()
+            return set()
+
+    def everything(self) -> Iterator[Known]:
+        """All sessions as they are now; one that cannot be looked at is there with its id alone."""
+        names = self.names()
         for lost in set(self._known) - names:
             self.forget(lost)
         for name in names:
             try:
                 known = self.current(name)
-            except BadId:
-                continue
             except (OSError, StoreUnavailable) as exc:
                 trouble = Trouble(kind="damaged", detail=str(exc), seq=0)
                 meta = _shown(SessionMeta(id=name), trouble, _changed_at(self._sessions / name))
                 known = Known(stamp=Stamp(newest=0, size=0, time=0), end=Place(), meta=meta, trouble=trouble)
             if known.is_session:
                 yield known
+
+    def relearn(self) -> None:
+        """Look at every session again and write the cache, so that it holds nothing of what was."""
+        self._known.clear()
+        self._changed = True
+        for _ in self.everything():
+            pass
+        self.save()
 
     def load(self) -> None:
         """Read the cache; whatever is wrong with it, there is none then."""
@@ -207,6 +217,13 @@ def _shown(meta: SessionMeta, trouble: Trouble, changed: int) -> SessionMeta:
         return meta
     updated = meta.updated or changed // 1000
     return replace(meta, prompt=f"(cannot be read: {trouble.detail})", created=meta.created or updated, updated=updated)
+
+
+def _can_name(name: str) -> bool:
+    try:
+        return check_session_id(name) == name
+    except BadId:
+        return False
 
 
 def _changed_at(path: Path) -> int:

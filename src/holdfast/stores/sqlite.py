@@ -7,16 +7,18 @@ process, but a power cut may take the newest acknowledged events with it.
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio.to_thread
 
+from holdfast.logic.rewriting import Change
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
-from holdfast.stores import owners, sqlite_leases, sqlite_log, sqlite_search, sqlite_upkeep
+from holdfast.stores import owners, sqlite_erase, sqlite_leases, sqlite_log, sqlite_search, sqlite_upkeep
 from holdfast.stores.memory import NO_BLOBS
-from holdfast.stores.sqlite_db import Connect, Db, Readers, Synchronous, connect_stdlib
+from holdfast.stores.rewritable import Rewritable
+from holdfast.stores.sqlite_db import Connect, Db, DbError, Readers, Synchronous, connect_stdlib, explain, patiently
 from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.stores.sqlite_leases import IsDead
 from holdfast.stores.sqlite_place import Place, prepare
@@ -187,6 +189,44 @@ class SqliteStore:
         check_session_id(session)
         return await self._write(lambda db: sqlite_upkeep.repair(db, session, self._place.aside))
 
+    async def rewrite(
+        self,
+        lease: Lease,
+        changed: Sequence[Recorded],
+        added: Recorded,
+        blobs: Mapping[str, bytes],
+        gone: Collection[str],
+    ) -> None:
+        """Put `changed` in the place of the events with their numbers, `added` behind the last one, `blobs` in the place of `gone`."""
+        self._check_writable()
+        await self._writer.aside(functools.partial(self._files.write, blobs))
+        rewrite = sqlite_erase.Rewrite(lease, changed, added, blobs, gone, self._files)
+        await self._writer.write(Job(rewrite.apply, rewrite.landed))
+
+    async def aside(self, session: str) -> tuple[str, ...]:
+        """What repairs put aside of a session."""
+        return await self._read(sqlite_erase.aside, self._place, check_session_id(session))
+
+    async def change_aside(self, session: str, change: Change) -> int:
+        """Change what repairs put aside of a session; return how many pieces of it are different now."""
+        check_session_id(session)
+        return await self._write(lambda db: sqlite_erase.change_aside(db, self._place, session, change))
+
+    async def is_clean(self) -> bool:
+        """Whether nothing is left of what was replaced."""
+        return await self._read(sqlite_erase.is_clean)
+
+    async def scour(self) -> None:
+        """Remove from the files whatever is not part of a log any more: deleted sessions, blobs that nobody cites, free pages."""
+        while await self._write(lambda db: sqlite_upkeep.sweep(db, self._files)):
+            pass
+        await self._write(lambda db: sqlite_erase.drop_strays(db, self._files))
+        try:
+            await self._writer.aside(lambda: patiently(functools.partial(sqlite_erase.write_anew, self._place)))
+        except DbError as exc:
+            raise explain(exc, str(self._place.path)) from exc
+        await self._write(sqlite_erase.cleaned)
+
     async def close(self) -> None:
         """Finish what was accepted and let go of the files."""
         await self._writer.close()
@@ -218,5 +258,5 @@ def _writer(place: Place, *, inline: bool) -> Writer:
 
 if TYPE_CHECKING:
 
-    def _plays(store: SqliteStore) -> EventStore:
-        return store
+    def _plays(store: SqliteStore) -> tuple[EventStore, Rewritable]:
+        return store, store

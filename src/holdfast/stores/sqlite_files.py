@@ -124,6 +124,11 @@ class BlobFiles:
         except OSError as exc:
             raise StoreUnavailable(f"Cannot read {str(self._path(sha))!r}: {exc}.") from exc
 
+    def names(self) -> tuple[str, ...]:
+        """The blobs that there are files of."""
+        found = self._folder.glob("??/*") if self._folder.is_dir() else ()
+        return tuple(sorted(path.name for path in found if not path.name.startswith(".")))
+
     def remove(self, sha: str) -> None:
         """Forget a blob; nothing happens when there is no file of it."""
         try:
@@ -194,13 +199,20 @@ def set_aside(path: Path, session: str, seq: int, lines: list[bytes]) -> Path:
     return target
 
 
-def forget_aside(path: Path, session: str) -> None:
-    """Remove what was put aside for a session."""
+def aside_files(path: Path, session: str) -> tuple[Path, ...]:
+    """The files with what was put aside for a session."""
     folder = beside(path, ".damaged")
     name = re.compile(re.escape(session) + r"-\d+\.jsonl")
     try:
-        for each in folder.iterdir() if folder.is_dir() else ():
-            if name.fullmatch(each.name):
-                each.unlink(missing_ok=True)
+        return tuple(each for each in folder.iterdir() if name.fullmatch(each.name)) if folder.is_dir() else ()
     except OSError as exc:
         raise explain_os(exc, folder) from exc
+
+
+def forget_aside(path: Path, session: str) -> None:
+    """Remove what was put aside for a session."""
+    for each in aside_files(path, session):
+        try:
+            each.unlink(missing_ok=True)
+        except OSError as exc:
+            raise explain_os(exc, each) from exc

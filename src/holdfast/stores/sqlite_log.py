@@ -103,6 +103,16 @@ class Append:
         refer(db, num, self._records, self._blobs)
 
 
+def check_writer(db: Db, lease: Lease, expected: int) -> int:
+    """The row number of a session whose log ends at `expected` and that `lease` may write; raise when it is otherwise."""
+    rows = db.execute("SELECT num, token, seq FROM sessions WHERE id = ?", (lease.session,))
+    if not rows or rows[0][1] != lease.token:
+        raise _lease_lost(lease, rows)
+    if rows[0][2] != expected:
+        raise SeqConflict(f"The log of session {lease.session!r} ends at {rows[0][2]}, not at {expected}.")
+    return int(rows[0][0])
+
+
 def refer(db: Db, num: int, records: Iterable[Recorded], more: Iterable[str] = ()) -> None:
     """Count the blobs that `records` cite as used by a session."""
     cited = set(more).union(*(cited_blobs(record.event) for record in records))

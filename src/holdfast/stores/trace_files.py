@@ -31,6 +31,11 @@ def trace_path(folder: str | os.PathLike[str], session: str) -> Path:
     return Path(folder) / f"{check_session_id(session)}.jsonl"
 
 
+def older_path(path: Path) -> Path:
+    """The older file of the trace whose newer one is at `path`."""
+    return path.with_name(f"{path.name}.old")
+
+
 class TraceFile:
     """Append to the newer file of one trace.
 
@@ -53,8 +58,8 @@ class TraceFile:
         if not self._size or self._size + size <= half:
             return False
         try:
-            dropped = _older(self._path).exists()
-            self._path.replace(_older(self._path))
+            dropped = older_path(self._path).exists()
+            self._path.replace(older_path(self._path))
         except OSError:
             return False
         self._size = 0
@@ -80,7 +85,7 @@ def segments(path: Path) -> tuple[bytes, bytes]:
     """Both files, the older one first, as they were at one moment."""
     while True:
         before = _identity(path)
-        found = _content(_older(path)), _content(path)
+        found = _content(older_path(path)), _content(path)
         if _identity(path) == before:
             return found
 
@@ -89,7 +94,7 @@ def delete_trace(folder: str | os.PathLike[str], session: str) -> None:
     """Forget a session's trace. Nothing happens when there is none."""
     path = trace_path(folder, session)
     path.unlink(missing_ok=True)
-    _older(path).unlink(missing_ok=True)
+    older_path(path).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -119,10 +124,6 @@ def _mend(file: int) -> int:
     if size == 0 or os.pread(file, 1, size - 1) == b"\n":
         return size
     return size + os.write(file, b"\n")
-
-
-def _older(path: Path) -> Path:
-    return path.with_name(f"{path.name}.old")
 
 
 def _identity(path: Path) -> int | None:

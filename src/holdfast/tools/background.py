@@ -25,6 +25,7 @@ from holdfast.tools.ripgrep import NoRipgrep, matching_lines
 from holdfast.tools.screen import PlainText, SettledLines
 from holdfast.tools.shell import LINGER_S, make_bash
 from holdfast.tools.spool import Spool
+from holdfast.vocab.keys import BUILT_IN, Keys
 
 RUNNING: Final = 16
 """Commands that may run beside the conversation at the same time."""
@@ -61,13 +62,15 @@ class BackgroundShells:
         keep: Keep | None = None,
         folder: str | None = None,
         on_exit: OnExit | None = None,
+        keys: Keys = BUILT_IN,
     ) -> None:
+        self._keys = keys
         self._environment = dict(environment or {})
         self._keep = keep
         self._folder = folder
         self._on_exit = on_exit
         self._shells: dict[str, _Shell] = {}
-        self.bash = make_bash(environment=environment, keep=keep, folder=folder, begin=self.begin)
+        self.bash = make_bash(environment=environment, keep=keep, folder=folder, begin=self.begin, keys=keys)
         self.bash_output = _bash_output(self)
         self.kill_shell = _kill_shell(self)
 
@@ -88,7 +91,7 @@ class BackgroundShells:
             text = f"{RUNNING} commands run in the background already. Stop one with KillShell: {', '.join(running)}."
             return ToolOutput(text=text, failed=True, code="too_many")
         walls = context.confinement.words if context.confinement is not None else ""
-        started = start(command, context, self._environment)
+        started = start(command, context, self._environment, self._keys)
         shell = _Shell(self._name(context.call), context.call, command, started, Spool(self._folder), walls)
         self._shells[shell.id] = shell
         shell.watch(self._on_exit)

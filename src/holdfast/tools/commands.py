@@ -13,7 +13,7 @@ from holdfast.ports import ToolContext
 from holdfast.tools import processes
 from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, prepare_program, started_at
 from holdfast.vocab.events import ProcessStarted
-from holdfast.vocab.keys import without_keys
+from holdfast.vocab.keys import BUILT_IN, Keys
 
 LONGEST: Final = 1_000_000
 """Bytes that a command may have. The kernel takes so many, and some room is left for the environment."""
@@ -39,8 +39,8 @@ class Started(Struct, frozen=True):
         return self.process.pid
 
 
-def start(command: str, context: ToolContext, environment: Mapping[str, str]) -> Started:
-    """Start a command in the session's folder, behind its confinement, in a group of its own, without input.
+def start(command: str, context: ToolContext, environment: Mapping[str, str], keys: Keys = BUILT_IN) -> Started:
+    """Start a command in the session's folder, behind its confinement, in a group of its own, without input and without `keys`.
 
     Call it on the event loop's own thread: the kernel ends the command together with the thread that forked. The command has no
     problem (see `problem_of`). Raise `OSError` when it cannot be started.
@@ -53,7 +53,7 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str]) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=context.cwd,
-        env=without_keys(os.environ) | dict(environment) | {CALL_VARIABLE: context.call, RUN_VARIABLE: run},
+        env=keys.without(os.environ) | dict(environment) | {CALL_VARIABLE: context.call, RUN_VARIABLE: run},
         start_new_session=True,
         preexec_fn=before,  # noqa: PLW1509  # prepared before the fork; it only makes system calls
     )

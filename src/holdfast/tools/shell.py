@@ -16,6 +16,7 @@ from holdfast.tools.page import Keep, shown_in_part
 from holdfast.tools.processes import KILL_S, end_group, survivors, wait_for
 from holdfast.tools.screen import PlainText, SettledLines
 from holdfast.tools.spool import Spool
+from holdfast.vocab.keys import BUILT_IN, Keys
 
 TIMEOUT_MS: Final = 120_000
 """How long a command may run when the call does not say."""
@@ -36,11 +37,12 @@ def make_bash(
     keep: Keep | None = None,
     folder: str | None = None,
     begin: Begin | None = None,
+    keys: Keys = BUILT_IN,
 ) -> Tool:
     """Make the tool `Bash`.
 
     `environment` is added to that of this process, `keep` takes whole outputs that the model sees in part only, `folder` is where they
-    are put together, and `begin` starts what is to run in the background.
+    are put together, and `begin` starts what is to run in the background. Commands do not get the variables that hold `keys`.
     """
     added = dict(environment or {})
 
@@ -66,7 +68,7 @@ def make_bash(
         try:
             if run_in_background and begin is not None:
                 return begin(command, context)
-            started = start(command, context, added)
+            started = start(command, context, added, keys)
         except OSError as exc:
             return not_started(context.cwd, exc)
         return await _Run(started, context, Spool(folder)).finish(timeout, keep)

@@ -23,6 +23,7 @@ from holdfast.view.job import Complain, Job, check_model
 from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
 from holdfast.view.pipes import InputLines, Outlet
 from holdfast.view.rule_notes import rule_notes
+from holdfast.view.scrubbed import Scrubbed
 from holdfast.view.slash import Ran, answers_itself
 from holdfast.view.stopping import Stopping
 from holdfast.view.stream_json import StreamJson
@@ -278,11 +279,12 @@ class Talk:
             case "text":
                 return PlainText()
             case "json":
-                return ResultObjects(session.id)
+                return Scrubbed(ResultObjects(session.id), session.redactor)
             case "events":
-                return NativeStream(session.id)
+                return Scrubbed(NativeStream(session.id), session.redactor)
             case "stream-json":
-                return StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
+                lines = StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
+                return Scrubbed(lines, session.redactor)
 
     async def _show(self) -> None:
         """Print everything until the session is closed."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.vocab import event_files, event_instructions, event_limits, event_memory, event_tools  # noqa: F401 - they define events
+from holdfast.vocab import event_files, event_instructions, event_limits, event_memory, event_secrets, event_tools  # noqa: F401 - they define events
 from holdfast.vocab.errors import ErrorKind
 from holdfast.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
 from holdfast.vocab.event_tools import CallFacts

@@ -1,6 +1,7 @@
 """The environment variables that hold keys of model providers, search engines and stores. What a tool runs does not get them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 KEY_VARIABLES: Final = frozenset(
@@ -22,10 +23,51 @@ KEY_VARIABLES: Final = frozenset(
 )
 PREFIX: Final = "HOLDFAST_API_KEY_"
 """How the variables for servers that are asked by their address begin."""
+ORDINARY: Final = frozenset(
+    ("HOME", "HOSTNAME", "LANG", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER", "USERNAME")
+)
+"""What every program needs. A header may be made of one of them; that makes it no key."""
+_SOURCES: Final = ("env:", "file:")
+"""How the value of a variable begins that says where a key is, and is none. `keyring` alone is another."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The keys that a session knows of. A program of the session gets no variable of them, and what is written has no value of them."""
+
+    named: frozenset[str] = frozenset()
+    """The variables that settings and the store's address name, besides those that are built in."""
+    texts: tuple[str, ...] = field(default=(), repr=False)
+    """Keys that stand in the settings themselves."""
+
+    def holds(self, name: str) -> bool:
+        """Whether the variable `name` holds a key."""
+        return name in KEY_VARIABLES or name.startswith(PREFIX) or (name in self.named and name not in ORDINARY)
+
+    def without(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """`environment` without keys."""
+        return {name: value for name, value in environment.items() if not self.holds(name)}
+
+    def values(self, environment: Mapping[str, str]) -> tuple[str, ...]:
+        """The keys themselves, each once."""
+        held = (value.strip() for name, value in environment.items() if self.holds(name))
+        return tuple(dict.fromkeys(each for each in (*held, *self.texts) if each and not _is_source(each)))
+
+    def joined(self, others: "Iterable[Keys]") -> "Keys":
+        """These and others."""
+        every = (self, *others)
+        texts = dict.fromkeys(text for each in every for text in each.texts)
+        return Keys(frozenset().union(*(each.named for each in every)), tuple(texts))
+
+
+BUILT_IN: Final = Keys()
+"""For whoever knows no settings."""
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without keys."""
-    return {
-        name: value for name, value in environment.items() if name not in KEY_VARIABLES and not name.startswith(PREFIX)
-    }
+    """`environment` without the keys that are built in."""
+    return BUILT_IN.without(environment)
+
+
+def _is_source(value: str) -> bool:
+    return value == "keyring" or value.startswith(_SOURCES)

@@ -1,0 +1,206 @@
+"""What the `secrets` commands do."""
+
+import os
+import secrets
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from holdfast import shelf
+from holdfast.cli.place import Place
+from holdfast.cli.telling import COULD_NOT, DONE, complain, harmless, say, say_json
+from holdfast.config.known_keys import known_keys
+from holdfast.config.layers import load_layers
+from holdfast.logic.erasing import LEAST, Eraser
+from holdfast.logic.variables import is_secret_variable
+from holdfast.logic.words import counted
+from holdfast.options import default_store_url
+from holdfast.ports import EventStore, SessionQuery
+from holdfast.runtime.clock import SystemClock
+from holdfast.secrets.erasing import Erased, is_clean, scour
+from holdfast.secrets.erasing import erase as erase_session
+from holdfast.secrets.scanning import Findings
+from holdfast.secrets.scanning import scan as scan_session
+from holdfast.stores.urls import open_store
+from holdfast.vocab.errors import HoldfastError, NoSession, UserError
+from holdfast.vocab.specs import SessionMeta
+from holdfast.workspaces.project import data_dir
+
+SPOTS: Final = 20
+"""Places of a session that a person is shown."""
+_NO_HASHES: Final = b"nobody sees the marks of a scan"
+
+
+async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
+    """Count secrets, and change nothing."""
+    known = await _known(place)
+    found: list[Findings] = []
+    failed = False
+    for url in _stores(place):
+        try:
+            async with _opened(url, read_only=True) as store:
+                metas = await _metas(store, session)
+                found += [await scan_session(store, each, Eraser(_NO_HASHES, known)) for each in metas]
+        except HoldfastError as exc:
+            failed = _not_looked_at(place, url, exc)
+    if session is not None and not found and not failed:
+        raise _nobody(session)
+    if as_json:
+        say_json([_plain(each) for each in found])
+    else:
+        _say_findings(found)
+    return COULD_NOT if failed or any(each.spots or each.problem for each in found) else DONE
+
+
+async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as_json: bool) -> int:
+    """Replace secrets by marks, in every store that has any."""
+    if place.url.startswith("memory:"):
+        raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
+    erasing = _Erasing(await _known(place), secrets.token_bytes(32), reason, yes)
+    for url in _stores(place):
+        try:
+            async with _opened(url) as store:
+                await erasing.store(store, session)
+        except HoldfastError as exc:
+            erasing.failed = _not_looked_at(place, url, exc)
+    if session is not None and not erasing.met and not erasing.failed:
+        raise _nobody(session)
+    if as_json:
+        say_json([msgspec.to_builtins(each) for each in erasing.done])
+    else:
+        _say_erased(erasing.done)
+    return COULD_NOT if erasing.failed else DONE
+
+
+class _Erasing(msgspec.Struct):
+    """An erasing under way, over all stores."""
+
+    known: Sequence[str]
+    key: bytes
+    reason: str
+    yes: bool
+    met: int = 0
+    """Sessions that were looked at."""
+    done: list[Erased] = []
+    failed: bool = False
+
+    async def store(self, store: EventStore, session: str | None) -> None:
+        """Erase what one store has, after a yes."""
+        metas = await _metas(store, session)
+        self.met += len(metas)
+        metas = [each for each in metas if (await scan_session(store, each, Eraser(_NO_HASHES, self.known))).spots]
+        if not metas and session is not None and await is_clean(store):
+            return
+        _ask(metas, store.url, yes=self.yes)
+        for meta in metas:
+            try:
+                eraser = Eraser(self.key, self.known)
+                self.done.append(await erase_session(store, meta, eraser, reason=self.reason, clock=SystemClock()))
+            except HoldfastError as exc:
+                self.failed = True
+                complain(f"{meta.id} stays as it is: {exc}")
+        await scour(store)
+
+
+async def _known(place: Place) -> tuple[str, ...]:
+    """The values that are secret wherever they stand: keys that settings and stores name, and variables that are called secrets."""
+    layered = await load_layers(Path(place.cwd or "."))
+    keys = known_keys(layered.settings, layered, place.url)
+    named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
+    values = (*keys.values(os.environ), *(each for each in named if not each.startswith("/")))
+    return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))
+
+
+def _stores(place: Place) -> tuple[str, ...]:
+    """The store that is named; else the usual one and those that lie beside it."""
+    if place.store is not None:
+        return (place.store,)
+    folder, usual = data_dir(), default_store_url()
+    files = [f"sqlite://{path}" for path in sorted(folder.glob("*.db")) if path.is_file()]
+    folders = [f"jsonl://{path.parent}" for path in sorted(folder.glob("*/store.json"))]
+    there = [usual] if Path(usual.partition("://")[2]).exists() else []
+    return tuple(dict.fromkeys((*there, *files, *folders)))
+
+
+@asynccontextmanager
+async def _opened(url: str, *, read_only: bool = False) -> AsyncIterator[EventStore]:
+    store = await open_store(url, clock=SystemClock(), read_only=read_only, create=False)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _metas(store: EventStore, session: str | None) -> Sequence[SessionMeta]:
+    """The sessions that are meant, least recently used first."""
+    if session is None:
+        return sorted(await store.list(SessionQuery(include_children=True)), key=lambda meta: (meta.updated, meta.id))
+    try:
+        return (await shelf.find(store, session),)
+    except NoSession:
+        return ()
+
+
+def _not_looked_at(place: Place, url: str, error: HoldfastError) -> bool:
+    """Say that a store could not be opened. One that was named is the whole of what was asked for."""
+    if place.store is not None:
+        raise error
+    complain(f"{url} was left out: {error}")
+    return True
+
+
+def _nobody(session: str) -> NoSession:
+    return NoSession(f"There is no session with the id or name {session!r}. `holdfast sessions list` shows them.")
+
+
+def _ask(metas: Sequence[SessionMeta], url: str, *, yes: bool) -> None:
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("Nobody is there to be asked. Look with `holdfast secrets scan`, then give --yes.")
+    what = f"secrets of {counted(len(metas), 'session')}" if metas else "what deleted sessions left"
+    if not click.confirm(f"Erase {what} in {url}? It cannot be undone.", err=True):
+        raise click.Abort
+
+
+def _plain(found: Findings) -> Mapping[str, object]:
+    about: dict[str, object] = msgspec.to_builtins(found)
+    return {**about, "count": found.count, "kinds": found.kinds}
+
+
+def _say_findings(found: Sequence[Findings]) -> None:
+    for each in found:
+        if each.problem:
+            complain(f"{each.session} cannot be read to its end: {each.problem}")
+        if not each.spots:
+            continue
+        say(harmless(f"{each.session}  {each.name or ''}".rstrip()))
+        say(f"  {_kinds(each.kinds)}")
+        for spot in each.spots[:SPOTS]:
+            where = f"event {spot.event} ({spot.name})" if spot.where == "event" else spot.where
+            where = f"blob {spot.name[:16]} of event {spot.event}" if spot.where == "blob" else where
+            say(f"  {where}: {_kinds(spot.kinds)}")
+        if len(each.spots) > SPOTS:
+            say(f"  and {counted(len(each.spots) - SPOTS, 'place')} more; --json has all of them")
+    with_any = sum(bool(each.spots) for each in found)
+    total = sum(each.count for each in found)
+    say(f"{counted(total, 'secret')} in {with_any} of {counted(len(found), 'session')}.")
+
+
+def _say_erased(done: Sequence[Erased]) -> None:
+    for each in done:
+        words = f"; {counted(each.contents, 'content')} of files kept no longer" if each.contents else ""
+        say(f"{each.session}: {counted(each.count, 'mark')} ({_kinds(each.kinds)}){words}")
+    if not done:
+        say("No session has a secret.")
+    else:
+        say("Replace the keys that were written down: copies and backups of the store still have them.")
+
+
+def _kinds(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind}: {count}" for kind, count in kinds.items())

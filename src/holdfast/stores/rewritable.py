@@ -1,0 +1,39 @@
+"""What a store can do whose past can be changed."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from holdfast.logic.rewriting import Change
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.specs import Lease
+
+
+@runtime_checkable
+class Rewritable(Protocol):
+    """A store whose past can be changed, which is done for one reason only: a secret was written down.
+
+    What was there before is on no disk any more when `scour` has returned. A process that dies in between leaves a log that is the old
+    one or the new one, and a store that is not `clean`; to do it again finishes it.
+    """
+
+    async def rewrite(
+        self,
+        lease: Lease,
+        changed: Sequence[Recorded],
+        added: Recorded,
+        blobs: Mapping[str, bytes],
+        gone: Collection[str],
+    ) -> None:
+        """Put `changed` in the place of the events with their numbers, `added` behind the last one, `blobs` in the place of `gone`."""
+
+    async def aside(self, session: str) -> tuple[str, ...]:
+        """What repairs put aside of a session."""
+
+    async def change_aside(self, session: str, change: Change) -> int:
+        """Change what repairs put aside of a session; return how many pieces of it are different now."""
+
+    async def is_clean(self) -> bool:
+        """Whether nothing is left of what was replaced."""
+
+    async def scour(self) -> None:
+        """Remove from the files whatever is not part of a log any more."""

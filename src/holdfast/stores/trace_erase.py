@@ -1,0 +1,103 @@
+"""Changing what was traced of a session, line by line; what is split over the pieces of a stream is found in the pieces put together."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.logic.redact import Redactor
+from holdfast.logic.rewriting import Change, changed_texts, texts_in
+from holdfast.stores.jsonl_files import replace_file
+from holdfast.stores.trace_files import older_path, segments, trace_path
+from holdfast.stores.trace_lines import TraceLine, decoder
+from holdfast.stores.trace_scrub import Line, Scrubber, Streams, line_of
+from holdfast.vocab.deltas import DELTAS
+
+_KINDS: Final = {kind.__name__: kind for kind in DELTAS}
+
+
+def trace_texts(folder: str | os.PathLike[str], session: str) -> Iterator[str]:
+    """Every text of a session's trace: those of each line, and the streams put together."""
+    streams, joined = Streams(), dict[str, list[str]]()
+    for line in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
+        try:
+            yield from texts_in(decoder.decode(line).data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            yield line.decode("utf-8", "surrogateescape")
+        piece = _piece(line, streams)
+        for name, text in _streamed(piece) if piece is not None else ():
+            joined.setdefault(name, []).append(text)
+    for pieces in joined.values():
+        yield "".join(pieces)
+
+
+def change_trace(folder: str | os.PathLike[str], session: str, change: Change, exact: Callable[[], Redactor]) -> int:
+    """Change both files of a session's trace, each in one step; return how many lines are different now.
+
+    `change` is applied to every text of every line, `exact` gives what is taken out of streams besides. Nobody writes the trace meanwhile.
+    """
+    newer = trace_path(folder, session)
+    paths = [path for path in (older_path(newer), newer) if path.exists()]
+    before = {path: path.read_bytes().split(b"\n") for path in paths}
+    lines = _joined([line for path in paths for line in before[path]], exact())
+    lines = [_changed(line, change) for line in lines]
+    count = 0
+    for path in paths:
+        after, lines = lines[: len(before[path])], lines[len(before[path]) :]
+        different = sum(one != other for one, other in zip(before[path], after, strict=True))
+        if different:
+            replace_file(Path(path), b"\n".join(after))
+        count += different
+    return count
+
+
+def _streamed(line: Line) -> Iterator[tuple[str, str]]:
+    if line.stream:
+        yield line.stream, line.text
+    for piece in line.pieces:
+        yield piece.stream, piece.text
+
+
+def _changed(line: bytes, change: Change) -> bytes:
+    try:
+        traced = decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return change(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+    after = changed_texts(traced.data, change)
+    return line if after == traced.data else msgspec.json.encode(msgspec.structs.replace(traced, data=after))
+
+
+def _joined(lines: list[bytes], redactor: Redactor) -> list[bytes]:
+    """The lines without what only the pieces of a stream together show."""
+    streams = Streams()
+    waiting: list[Line] = []
+    places: list[int] = []
+    for place, line in enumerate(lines):
+        found = _piece(line, streams)
+        if found is not None and (found.stream or found.pieces):
+            waiting.append(found)
+            places.append(place)
+    clean = list(lines)
+    for place, written in zip(places, Scrubber(redactor).take(waiting, position=0, final=True), strict=True):
+        if not _same(lines[place], written):
+            clean[place] = written
+    return clean
+
+
+def _piece(line: bytes, streams: Streams) -> Line | None:
+    try:
+        traced = decoder.decode(line)
+        return line_of(line, traced.after, traced.kind, _content(traced), streams)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError):
+        return None
+
+
+def _content(traced: TraceLine) -> dict[str, object]:
+    kind = _KINDS.get(traced.kind)
+    return traced.data if kind is None else {**traced.data, "delta": msgspec.convert(traced.data.get("delta"), kind)}
+
+
+def _same(one: bytes, other: bytes) -> bool:
+    return one == other or msgspec.json.decode(one) == msgspec.json.decode(other)

@@ -1,0 +1,18 @@
+"""Events of secrets that were in the log and are no more."""
+
+from holdfast.vocab.event import Event
+
+
+class SecretsErased(Event, frozen=True, kw_only=True):
+    """Secrets that stood in earlier events and blobs were replaced by marks. The marks say where, this says how many."""
+
+    count: int
+    """Places at which a mark stands now."""
+    kinds: dict[str, int] = {}
+    """What they were, and how many of each."""
+    blobs: int = 0
+    """Blobs that have other content, and another name, now."""
+    contents: int = 0
+    """Contents of files that were kept for a restore and are kept no longer."""
+    reason: str = ""
+    """Why it was done, in the words of whoever did it."""

@@ -1,0 +1,87 @@
+"""Keys that a tool printed or a person typed are masked where programs read: in streams, results and the log that is shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast.logic.redact import Redactor
+from holdfast.view.scrubbed import Pieces
+from holdfast.vocab.deltas import TextDelta, ToolOutputDelta
+from tests.e2e.door import Door
+
+TYPED, PRINTED, SAID = (f"ghp_{n}q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1o" for n in "123")
+
+
+@pytest.fixture
+def talked(door: Door, tmp_path: Path) -> Door:
+    script = tmp_path / "script.yaml"  # JSON is YAML
+    replies = [
+        {"calls": [{"name": "Bash", "args": {"command": f"printf '%s%s ' {PRINTED[:9]} {PRINTED[9:]}; seq 9000"}}]},
+        {"text": f"It is {SAID}, I think, and that is all there is to say about it.", "chunk": 7},
+    ]
+    script.write_text(json.dumps(replies))
+    return door
+
+
+@pytest.mark.parametrize("kind", ["events", "stream-json", "json"])
+def test_sec_l2_no_key_goes_to_another_program(kind: str, talked: Door, tmp_path: Path) -> None:
+    more = ("--include-partial-messages",) if kind == "stream-json" else ()
+    done = talked.run(
+        "-p",
+        f"Is it {TYPED}?",
+        "--model",
+        f"scripted:{tmp_path}/script.yaml",
+        "--allow",
+        "Bash",
+        "--output-format",
+        kind,
+        *more,
+    )
+    assert done.code == 0, done.err
+    for secret in (TYPED, PRINTED, SAID):
+        assert secret not in done.out
+    lines = [json.loads(line) for line in done.out.splitlines()]
+    assert lines
+    if kind == "events":
+        said = "".join(line["data"]["text"] for line in lines if line["type"] == "session:text_delta")
+        assert said == "It is [REDACTED], I think, and that is all there is to say about it."
+        numbers = [(line["after"], line["n"]) for line in lines if line["type"].endswith("_delta")]
+        assert len(numbers) == len(set(numbers))
+        assert numbers == sorted(numbers)
+
+
+def test_sec_l2_no_key_is_shown_of_a_log(talked: Door, tmp_path: Path) -> None:
+    talked.run(
+        "-p", f"Is it {TYPED}?", "--model", f"scripted:{tmp_path}/script.yaml", "--allow", "Bash", "--session-id", "s1"
+    )
+    for command in (("show", "s1"), ("show", "s1", "--json"), ("tail", "s1"), ("replay", "s1")):
+        done = talked.run("log", *command)
+        assert done.code == 0, done.err
+        assert [secret for secret in (TYPED, PRINTED, SAID) if secret in done.out] == [], command
+        assert "[REDACTED]" in done.out
+
+
+def test_the_terminal_shows_what_was_said(talked: Door, tmp_path: Path) -> None:
+    done = talked.run("-p", "Well?", "--model", f"scripted:{tmp_path}/script.yaml", "--allow", "Bash")
+    assert SAID in done.out
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 40])
+def test_pieces_are_told_once_in_order_and_whole(size: int) -> None:
+    text = f"Plain words first. The key house-key-of-ours and {SAID} too, password=hunter2Xy9 and nothing more."
+    pieces = Pieces(Redactor(exact=("house-key-of-ours",)))
+    told = [
+        each
+        for n, at in enumerate(range(0, len(text), size))
+        for each in pieces.take(TextDelta(after=3, n=n, text=text[at : at + size]))
+    ]
+    assert [each.n for each in told if isinstance(each, TextDelta)] == sorted(
+        {each.n for each in told if isinstance(each, TextDelta)}
+    )
+    shown = "".join(each.text for each in told if isinstance(each, TextDelta))
+    assert "house-key" not in shown
+    assert SAID not in shown
+    assert shown.startswith("Plain words first. The key [REDACTED] and [REDACTED] too")
+    quiet = ToolOutputDelta(after=3, n=99, call="c", text="what others say\n")
+    assert list(pieces.take(quiet)) == [quiet]

@@ -1,0 +1,143 @@
+"""The keys that settings and stores name: no program gets them, no project's file is filled with them, and nothing written has them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from holdfast import open_session
+from holdfast.config.known_keys import known_keys
+from holdfast.config.layers import read_layers
+from holdfast.extensions.mcp_files import ServersPlace, read_servers
+from holdfast.vocab.errors import UserError
+from holdfast.vocab.keys import Keys
+from tests.contracts.kit import call, scripted
+
+KEY, HEADER, STORE, PLAIN = "house-7Zk3Vt9QwLr7", "extra-XyB2NmHc8PdS", "ab" * 32, "written-out-fGaJe5U1oKiT4"
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A person whose settings have a profile with a key and a header in variables."""
+    config = tmp_path / "config"
+    config.mkdir()
+    profile = {
+        "type": "openai-chat",
+        "base_url": "http://127.0.0.1:9922/v1",
+        "api_key": "$ENV:COMPANY_LLM_SECRET",
+        "headers": {"X-Extra": "$ENV:EXTRA_HDR", "X-User": "$ENV:USER", "X-Plain": PLAIN},
+    }
+    (config / "settings.json").write_text(json.dumps({"providers": {"house": profile}}))
+    (config / "settings.json").chmod(0o600)
+    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(config))
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("COMPANY_LLM_SECRET", KEY)
+    monkeypatch.setenv("EXTRA_HDR", HEADER)
+    monkeypatch.setenv("MYKEY", STORE)
+    monkeypatch.setenv("USER", "adalovelace")
+    folder = tmp_path / "work"
+    folder.mkdir()
+    return folder
+
+
+async def test_sec_h2_no_key_of_a_profile_reaches_a_program(house: Path) -> None:
+    look = call("Bash", command="env | sort")
+    beside = call("Bash", command="env > seen.txt", run_in_background=True)
+    async with open_session(
+        model=scripted(look, beside, "Done."), store=None, cwd=house, permission_mode="bypassPermissions"
+    ) as session:
+        await session.run("Go.")
+        shown = str(session.history)
+    for text in (shown, (house / "seen.txt").read_text()):
+        assert "COMPANY_LLM_SECRET" not in text
+        assert "EXTRA_HDR" not in text
+        assert "USER=adalovelace" in text  # a header may be made of it; that makes it no key
+
+
+async def test_sec_h2_the_key_of_a_store_reaches_no_program(house: Path, tmp_path: Path) -> None:
+    pytest.importorskip("sqlcipher3")
+    store = f"sqlite:///{tmp_path}/s.db?key=env:MYKEY"
+    model = scripted(call("Bash", command="env | sort"), "Done.")
+    async with open_session(model=model, store=store, cwd=house, permission_mode="bypassPermissions") as session:
+        await session.run("Go.")
+        assert "MYKEY" not in str(session.history)
+
+
+async def test_sec_h2_no_key_of_a_profile_reaches_a_hook(house: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "hooks.json"
+    hook = {"matcher": "*", "hooks": [{"type": "command", "command": f"env > {tmp_path}/hook.txt; echo $EXTRA_HDR"}]}
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
+    async with open_session(model=scripted("Done."), store=None, cwd=house, settings=settings) as session:
+        await session.run("Go.")
+    seen = (tmp_path / "hook.txt").read_text()
+    assert "HOLDFAST_HOOK_EVENT" in seen
+    assert KEY not in seen
+    assert HEADER not in seen
+
+
+def test_sec_h2_no_key_is_filled_into_a_file_of_a_project(house: Path) -> None:
+    server = {"command": "docs", "env": {"A": "${COMPANY_LLM_SECRET:-none}", "B": "${EXTRA_HDR:-none}"}}
+    (house / ".mcp.json").write_text(json.dumps({"mcpServers": {"docs": server}}))
+    layered = read_layers(house, trust=True)
+    keys = known_keys(layered.settings, layered)
+    found = read_servers(ServersPlace(layered=layered, keys=keys))
+    assert [dict(spec.env) for spec in found.specs] == [{"A": "none", "B": "none"}]
+
+
+async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_path: Path) -> None:
+    """Read from a file, put together by a program, long enough for a blob, said by the model, typed by a person, in a hook's words."""
+    (house / "notes.txt").write_text(f"a {KEY} b {HEADER} c {PLAIN}\n")
+    settings = tmp_path / "hooks.json"
+    hook = {"matcher": "*", "hooks": [{"type": "command", "command": "cat notes.txt"}]}
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
+    store = f"jsonl://{tmp_path}/store"
+    replies = (
+        call("Read", path=str(house / "notes.txt")),
+        call("Bash", command="cat notes.txt; seq 12000; cat notes.txt"),
+        call("Bash", command=f"printf %s {KEY[:9]}; printf %s {KEY[9:]}"),
+        f"It says {KEY}.",
+    )
+    async with open_session(
+        model=scripted(*replies),
+        store=store,
+        cwd=house,
+        settings=settings,
+        permission_mode="bypassPermissions",
+        checkpoints=False,  # what files hold is kept as it is
+    ) as session:
+        answer = await session.run(f"Is {HEADER} right?")
+    assert KEY not in answer
+    _nowhere(tmp_path / "store", (KEY, HEADER, PLAIN))
+
+
+def _nowhere(folder: Path, secrets: tuple[str, ...]) -> None:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        content = path.read_bytes()
+        assert [secret for secret in secrets if secret.encode() in content] == [], path
+
+
+def test_sec_h2_an_untrusted_workspace_names_no_keys(house: Path) -> None:
+    (house / ".holdfast").mkdir()
+    evil = {"providers": {"x": {"type": "openai", "api_key": "$ENV:JAVA_HOME"}}}
+    (house / ".holdfast" / "settings.json").write_text(json.dumps(evil))
+    untrusted = read_layers(house, trust=False)
+    assert known_keys(untrusted.settings, untrusted).named == {"COMPANY_LLM_SECRET", "EXTRA_HDR", "USER"}
+    trusted = read_layers(house, trust=True)
+    assert "JAVA_HOME" in known_keys(trusted.settings, trusted).named
+
+
+def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:
+    keys = Keys(frozenset(("HOUSE",)), ("plain-text-key",))
+    environment = {"HOUSE": "value-of-house", "HOLDFAST_STORE_KEY": "keyring", "PATH": "/bin"}
+    assert "plain-text-key" not in repr(keys)
+    assert keys.values(environment) == ("value-of-house", "plain-text-key")
+    assert keys.without(environment) == {"PATH": "/bin"}
+
+
+@pytest.mark.parametrize("name", ["DATABASE_URL", "STRIPE_SK", "GITLAB_PAT", "SENTRY_DSN", "DB_PASS"])
+async def test_sec_l4_a_variable_that_is_called_a_secret_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match=name):
+        async with open_session(model=scripted("Hm."), store=None, variables={name: "value"}):
+            pass
