@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
-from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced
+from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced, scrubbed
 from holdfast.logic.redact import Redactor
 from holdfast.logic.redact_given import GIVEN
 from holdfast.logic.transcript import Transcript
@@ -60,6 +60,7 @@ def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]
 class _Teller:
     def __init__(self, material: Material, redactor: Redactor) -> None:
         self._material = material
+        self._redactor = redactor
         self._messages = Messages(material.texts, redactor)
         self._transcript = Transcript()
         self._shown: tuple[list[SessionMessage], int] = ([], 0)
@@ -75,7 +76,8 @@ class _Teller:
 
     def tell(self) -> Iterator[Fields]:
         trace = self._material.trace
-        for at, what in _merged(self._material.records, trace.lines if trace else ()):
+        lines = scrubbed(trace.lines, self._redactor) if trace else ()
+        for at, what in _merged(self._material.records, lines):
             told = self._event(what) if isinstance(what, Recorded) else self._traced.tell(what)
             for event, fields in told:
                 yield {"timestamp": iso(at), "sessionId": self._material.session, "event": event, **fields}
