@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
-from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced
+from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced, scrubbed
 from holdfast.logic.redact import Redactor
 from holdfast.logic.redact_given import GIVEN
 from holdfast.logic.transcript import Transcript
@@ -64,6 +64,7 @@ def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]
 class _Teller:
     def __init__(self, material: Material, redactor: Redactor) -> None:
         self._material = material
+        self._redactor = redactor
         self._messages = Messages(material.texts, redactor)
         self._transcript = Transcript()
         self._shown: tuple[list[SessionMessage], int] = ([], 0)
@@ -78,7 +79,7 @@ class _Teller:
         self._first_of = {ask.turn: ask for ask in reversed(asks)}
 
     def tell(self, records: Sequence[Recorded], lines: Sequence[TraceLine]) -> Iterator[Fields]:
-        for at, what in _merged(records, lines):
+        for at, what in _merged(records, scrubbed(lines, self._redactor)):
             told = self._event(what) if isinstance(what, Recorded) else self._traced.tell(what)
             for event, fields in told:
                 yield {"timestamp": iso(at), "sessionId": self._material.session, "event": event, **fields}
