@@ -294,16 +294,10 @@ def mode_of(said: RuleSet) -> Mode:
 def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
     """The ground of a call, with what its file system says about the paths of the call."""
     ground = Ground(
-        cwd=place.cwd,
-        home=place.home,
-        roots=place.roots,
-        os=place.system,
-        shell=place.shell,
-        trusted=trusted,
-        described=not place.fixture,
+        cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
     )
     if not place.fixture:
-        return ground
+        return msgspec.structs.replace(ground, described=True)
     files = Fixture(place)
     paths, globs = paths_of(call, ground, rules)
     return msgspec.structs.replace(
