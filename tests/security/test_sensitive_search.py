@@ -250,3 +250,26 @@ async def test_ae6_what_a_rule_keeps_from_a_search_is_counted(repository: Path) 
         repository, call("Grep", pattern="K", glob="*.py"), call("Glob", pattern="**/*.py"), rules=rules
     )
     assert texts == ["(no matches)\n(1 file left out: a rule denies reading.)"] * 2
+
+
+async def test_l16_a_hard_link_to_a_private_file_is_that_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    monkeypatch.setenv("HOME", str(home))
+    for name in (".ssh/id_rsa", "store/index.js"):
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(KEY if name.startswith(".") else "x")
+    (work / "node_modules").mkdir(parents=True)
+    (work / "notes").hardlink_to(home / ".ssh/id_rsa")
+    (work / "node_modules/index.js").hardlink_to(home / "store/index.js")
+
+    private = [
+        call("Read", file_path="notes"),
+        bash("cat notes"),
+        bash("cat n*"),
+        call("Grep", pattern=".", path="notes"),
+    ]
+    shared = [call("Read", file_path="node_modules/index.js"), bash("cat node_modules/*")]
+    judged, texts = await done(work, *private, *shared)
+
+    assert [(each.decision, each.reason) for each in judged] == [("ask", "sensitive")] * 4 + [("allow", "mode")] * 2
+    assert not [text for text in texts if KEY in text]

@@ -294,16 +294,10 @@ def mode_of(said: RuleSet) -> Mode:
 def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
     """The ground of a call, with what its file system says about the paths of the call."""
     ground = Ground(
-        cwd=place.cwd,
-        home=place.home,
-        roots=place.roots,
-        os=place.system,
-        shell=place.shell,
-        trusted=trusted,
-        described=not place.fixture,
+        cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
     )
     if not place.fixture:
-        return ground
+        return msgspec.structs.replace(ground, described=True)
     files = Fixture(place)
     paths, globs = paths_of(call, ground, rules)
     return msgspec.structs.replace(
@@ -356,11 +350,11 @@ class Fixture:
     def match(self, glob: str) -> tuple[str, ...]:
         """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
         if (parts := lookup_parts(glob)) is not None:
-            folder, which = parts
-            start = f"{folder.rstrip('/')}/"
-            below = (path for path in sorted(self._paths) if path.startswith(start))
-            seen = (path for path in below if which != "shown" or "/." not in path[len(start) - 1 :])
-            return tuple(path for path in seen if sensitive_name(path, self._system))
+            start = parts[0].rstrip("/") + "/"
+            found = (
+                path for path in sorted(self._paths) if path.startswith(start) and sensitive_name(path, self._system)
+            )
+            return tuple(path for path in found if parts[1] != "shown" or "/." not in path[len(start) - 1 :])
         pattern = re.compile(
             "/".join(_segment(part) for part in glob.split("/")).replace("(?:.*/)?/", "(?:.*/)?"), re.DOTALL
         )

@@ -183,6 +183,8 @@ CACHES: Final = _names(
 """Places below a person's home that package managers write; open in the scope `project`."""
 _SHOWN: Final = ("/home/linuxbrew", sys.prefix, sys.base_prefix)
 """Programs that live among people's homes or in temporary folders, the interpreter that runs this one first of all."""
+_PRIVATE_MOST: Final = 200
+"""Files of a private folder that are looked at for other names."""
 _HOMES: Final = ("/home", "/root", "/Users", "/var/home")
 
 
@@ -199,6 +201,21 @@ def private_places() -> tuple[tuple[str, ...], tuple[str, ...]]:
         tuple(name for name in at_home if "*" not in name and not name.startswith(".git/")),
         tuple(path for path in fixed if not path.startswith(("/proc/", "/dev/"))),
     )
+
+
+def private_files() -> dict[tuple[int, int], str]:
+    """Name the private files that there are, by device and inode: those at a listed place, and directly in a listed folder."""
+    at_home, fixed = private_places()
+    home = os.path.expanduser("~")
+    found: dict[tuple[int, int], str] = {}
+    for place in (*(os.path.join(home, name) for name in at_home), *(path for path in fixed if "*" not in path)):
+        with contextlib.suppress(OSError):  # most are not there, and some may not be looked into
+            paths = [entry.path for entry in os.scandir(place)] if os.path.isdir(place) else [place]
+            for path in paths[:_PRIVATE_MOST]:
+                facts = os.lstat(path)
+                if stat.S_ISREG(facts.st_mode):
+                    found[facts.st_dev, facts.st_ino] = path
+    return found
 
 
 def _closed(home: str) -> set[str]:

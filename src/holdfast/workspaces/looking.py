@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from holdfast.logic.permissions.searches import lookup_parts
+from holdfast.workspaces.confine import private_files
 from holdfast.workspaces.sensitive_files import find_sensitive
 
 NOWHERE: Final = ""
@@ -32,7 +33,11 @@ MAGIC: Final = re.compile(r"[*?]|\[[!^]?\]?(?:\[(?P<kind>[:.=]).*?(?P=kind)\]|[^
 
 
 def look(paths: Iterable[str]) -> dict[str, str]:
-    """Say for each absolute path, as written, where it leads with every link followed. What is missing keeps its name."""
+    """Say for each absolute path, as written, where it leads with every link followed. What is missing keeps its name.
+
+    A hard link to a private file of the person leads to that file. Other hard links are names like any other: package managers fill whole
+    folders with links to a store outside.
+    """
     walk = _Walk()
     return {path: walk.lead(path) for path in paths}
 
@@ -71,15 +76,28 @@ class _Walk:
 
     def __init__(self) -> None:
         self._targets: dict[str, str | None] = {}
+        self._private: dict[tuple[int, int], str] | None = None
 
     def lead(self, path: str) -> str:
         """Where `path` leads; `NOWHERE` when that cannot be told."""
         if not path.startswith("/"):
             return NOWHERE
         try:
-            return self._follow(path)
+            return self._by_content(self._follow(path))
         except (OSError, ValueError):
             return NOWHERE
+
+    def _by_content(self, path: str) -> str:
+        """The private file that a path is another name of, or the path."""
+        try:
+            facts = os.lstat(path)
+        except OSError:
+            return path
+        if facts.st_nlink < 2 or not stat.S_ISREG(facts.st_mode):
+            return path
+        if self._private is None:
+            self._private = private_files()
+        return self._private.get((facts.st_dev, facts.st_ino), path)
 
     def _follow(self, path: str) -> str:
         ahead = path.split("/")[::-1]

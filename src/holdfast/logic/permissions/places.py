@@ -73,7 +73,9 @@ def _found(kind: Kind, paths: tuple[str, ...], roots: tuple[str, ...], home: str
         if found := table.find(_below_root(path, roots)):
             return found
         if at_home and within(path, (at_home,)) and (own := table.home.match(path, len(at_home))):
-            return own[1]
+            place = f"{at_home}/{own[1]}"
+            if not any(within(path, (root,)) and within(root, (place,)) for root in roots):
+                return own[1]
     return ""
 
 

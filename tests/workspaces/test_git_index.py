@@ -1,0 +1,73 @@
+"""The names that git tracks, read from its index."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from holdfast.workspaces.git_index import tracked_names
+
+FILES = ("a.py", "src/a.py", "src/deep/ä b.py", "src/deep/" + "long" * 40, ".env", "z")
+
+
+def git(folder: Path, *words: str) -> str:
+    quiet = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+    names = {f"GIT_{who}_{what}": "x@x.test" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ["git", *words], cwd=folder, check=True, capture_output=True, env={**os.environ, **quiet, **names}
+    )
+    return done.stdout.decode()
+
+
+def names(folder: Path) -> list[str] | None:
+    found = tracked_names(str(folder))
+    return None if found is None else sorted(found)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with tracked files and one that is not."""
+    root = tmp_path / "repo"
+    for name in FILES:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    git(root, "init", "-q")
+    git(root, "add", ".")
+    (root / "untracked").write_text("x")
+    return root
+
+
+@pytest.mark.parametrize("version", ["2", "3", "4"])
+def test_every_tracked_file_is_named_in_each_version_of_the_index(repository: Path, version: str) -> None:
+    git(repository, "update-index", "--index-version", version)
+    (repository / "later").write_text("x")
+    git(repository, "add", "--intent-to-add", "later")  # it needs more flags
+
+    assert names(repository) == sorted(f"/{name}" for name in (*FILES, "later"))
+    assert names(repository / "src/deep") == sorted(f"/{Path(name).name}" for name in FILES if "deep" in name)
+
+
+def test_a_linked_work_tree_has_an_index_of_its_own(repository: Path, tmp_path: Path) -> None:
+    git(repository, "commit", "-qm", "all")
+    git(repository, "worktree", "add", "-q", str(tmp_path / "linked"))
+    git(tmp_path / "linked", "rm", "-q", "z")
+
+    assert names(tmp_path / "linked") == sorted(f"/{name}" for name in FILES if name != "z")
+
+
+def test_what_cannot_be_told_is_not_guessed(repository: Path, tmp_path: Path) -> None:
+    assert names(tmp_path) is None
+
+    git(repository, "update-index", "--split-index")
+    assert names(repository) is None
+
+    (repository / ".git/index").unlink()
+    assert names(repository) == []
+
+    os.mkfifo(repository / ".git/index")
+    assert names(repository) is None
+
+    (repository / ".git/index").unlink()
+    (repository / ".git/index").write_bytes(b"DIRC\0\0\0\2\0\0\0\7" + b"x" * 40)
+    assert names(repository) is None

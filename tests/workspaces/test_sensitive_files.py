@@ -1,0 +1,68 @@
+"""What is looked for below a folder before a command goes through it."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast.logic.permissions.searches import NOT_TOLD
+from holdfast.workspaces.sensitive_files import MOST_FOUND, find_sensitive
+
+
+def found(folder: Path) -> list[str]:
+    return sorted(Path(path).name for path in find_sensitive(str(folder), "all", time.monotonic() + 60))
+
+
+@pytest.mark.parametrize(
+    ("name", "harmless", "secret"),
+    [
+        ("a.pem", "-----BEGIN CERTIFICATE-----\ntoken\n", "-----BEGIN RSA PRIVATE KEY-----\n"),
+        (".npmrc", "save-exact=true\n", "//registry.test/:_authToken=x\n"),
+        (".git/config", "[remote]\nurl = https://host.test/a.git\n", "[remote]\nurl = https://me:x@host.test/a.git\n"),
+        (".envrc", "layout python\n", "export DB_PASSWORD=x\n"),
+        ("prod.tfvars", 'region = "eu"\n', 'db_password = "x"\n'),
+    ],
+)
+def test_settings_and_certificates_count_where_they_hold_something(
+    tmp_path: Path, name: str, harmless: str, secret: str
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(harmless)
+    assert found(tmp_path) == []
+
+    (tmp_path / name).write_text(secret)
+    assert found(tmp_path) == [Path(name).name]
+
+
+def test_everything_in_a_sensitive_folder_counts_and_templates_do_not(tmp_path: Path) -> None:
+    for name in (".aws/config", "sub/.ssh/deep/a", ".env.example", "sub/.env.local", "src/env.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+
+    assert found(tmp_path) == [".env.local", "a", "config"]
+
+
+def test_where_the_folder_lies_says_nothing_of_what_is_in_it(tmp_path: Path) -> None:
+    (tmp_path / ".aws/work").mkdir(parents=True)
+    (tmp_path / ".aws/work/a.py").write_text("x")
+
+    assert found(tmp_path / ".aws/work") == []
+
+
+def test_what_is_too_much_is_not_guessed(tmp_path: Path) -> None:
+    for number in range(MOST_FOUND + 1):
+        (tmp_path / f"{number}.env").write_text("x")
+    assert find_sensitive(str(tmp_path), "all", time.monotonic() + 60) == NOT_TOLD
+
+    for number in range(600):
+        (tmp_path / f"{number}.py").write_text("x")
+    (tmp_path / "src").mkdir()
+    assert find_sensitive(str(tmp_path), "all", time.monotonic() - 1) == NOT_TOLD
+
+
+def test_no_pipe_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".npmrc")
+    os.mkfifo(tmp_path / ".ignore")
+
+    assert find_sensitive(str(tmp_path), "shown", time.monotonic() + 60) == ()
