@@ -17,11 +17,14 @@ from holdfast.logic.shell.table import rewriters, rows, words, wraps
 from holdfast.logic.shell.tree import Seen, read_tree
 from holdfast.logic.unasked import operand_kinds
 
-LONGEST: Final = 20_000
+LONGEST: Final = 10_000
 """Characters of a text that is looked through."""
-DEEPEST: Final = 6
+DEEPEST: Final = 4
 """How many scripts may lie inside of each other."""
-MOST_COMMANDS: Final = 1_000
+MOST_COMMANDS: Final = 300
+MOST_WORDS: Final = 1_000
+MOST_TEXTS: Final = 40
+"""Scripts that are looked through for one text."""
 MOST_INNER: Final = 12
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
@@ -55,16 +58,21 @@ class Finder:
         self.ground = ground
         self.commands: list[Command] = []
         self.problems: list[str] = []
+        self.texts = 0
 
     def text(self, text: str, site: Site, around: tuple[Layer, ...] = ()) -> None:
         """Look through a text."""
-        if len(text) > LONGEST or len(around) > DEEPEST or len(self.commands) > MOST_COMMANDS:
+        self.texts += 1
+        if len(text) > LONGEST or len(around) > DEEPEST or self.texts > MOST_TEXTS:
             self.problems.append("it is too long, or its scripts are inside of each other too deep")
             return
         tree = read_tree(text, self.ground.home)
         self.problems += tree.problems
         first = len(self.commands)
         for seen in tree.commands:
+            if len(self.commands) > MOST_COMMANDS:
+                self.problems.append("it has too many commands")
+                return
             self.command(seen, site, around)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
@@ -89,6 +97,9 @@ class Finder:
             if operator == "<>":
                 opened.touch("write", field, site, redirect=True)
             opened.network = opened.network or (field.value or "").startswith(("/dev/tcp/", "/dev/udp/"))
+        if len(seen.fields) > MOST_WORDS:
+            self.problems.append("it has too many words")
+            del seen.fields[MOST_WORDS:]
         layers, effect, scripts = self._layers(seen, site)
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network

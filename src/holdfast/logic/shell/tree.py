@@ -1,6 +1,7 @@
 """The commands of a shell text, found in the tree that tree-sitter gives: where they hide does not matter, only that they are there."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
@@ -13,12 +14,14 @@ if TYPE_CHECKING:
     from tree_sitter import Node, Parser
 
 MOST_VALUES: Final = 50
-MOST_NODES: Final = 20_000
+MOST_NODES: Final = 5_000
 """Parts of a text that are looked at; more of them are a problem."""
 _WILD: Final = re.compile(r"[*?\[]|[@!+]\(")
 _ESCAPE: Final = re.compile(r"\\(\n|[\s\S])")
 _QUOTED_ESCAPE: Final = re.compile(r"\\(\n|[\"\\$`])")
 _EVALUATED: Final = re.compile(r"\$\(|`|\$\{")
+_NAME: Final = re.compile(r"(?<![\w${])[A-Za-z_]\w*")
+"""A name that may be that of a variable which is set: its uses have a `$` before them."""
 _VARIABLE: Final = re.compile(r"\"?\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\"?")
 _PLAIN_WORDS: Final = ("word", "number", "test_operator", "file_descriptor", "special_variable_name")
 
@@ -68,6 +71,7 @@ class _Walk:
         self.content, self.home, self.tree = content, home, tree
         self.held: dict[str, list[Field] | None] = {"HOME": [Field(home)]}
         """What variables hold that are set once, and before they are used; None for others."""
+        self.mentioned = Counter(_NAME.findall(content.decode("utf-8", "replace")))
 
     def go(self, root: "Node") -> None:
         stack: list[tuple[Node, tuple[Node, ...], bool]] = [(root, (), False)]
@@ -131,8 +135,7 @@ class _Walk:
         fields = [field for value in values if value.type != "do_group" for field in self._fields(value)]
         known = fields and all(field.value is not None for field in fields) and len(fields) <= MOST_VALUES
         variable = self._source(name)
-        mentions = re.findall(rf"(?<![\w${{]){re.escape(variable)}(?!\w)", self.content.decode("utf-8", "replace"))
-        self.held[variable] = fields if known and len(mentions) == 1 else None
+        self.held[variable] = fields if known and self.mentioned[variable] == 1 else None
 
     def _fields(self, node: "Node") -> list[Field]:
         """Give a word; a variable that is known becomes all that it may hold."""

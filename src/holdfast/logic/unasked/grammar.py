@@ -19,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-LONGEST: Final = 200_000
-"""Characters of a text that is read."""
+LONGEST: Final = 50_000
+"""Characters of a text that is read, and of all that its variables become."""
 MOST_WORDS: Final = 2_000
 DEEPEST: Final = 3
 """How many `$(...)` may lie inside of each other."""
@@ -105,7 +105,7 @@ class Reader:
     """Reads one text; `known` has the values of variables, None for those that may be shown but are not known."""
 
     def __init__(self, text: str, known: Mapping[str, str | None], *, old_bash: bool = False) -> None:
-        self.text, self.at, self.depth, self.count = text, 0, 0, 0
+        self.text, self.at, self.depth, self.count, self.expanded = text, 0, 0, 0, 0
         self.known, self.old_bash = dict(known), old_bash
         self.inner: list[tuple[Piece, ...]] = []
         self.lines: tuple[int, int] | None = None
@@ -328,7 +328,11 @@ class Reader:
             if name not in self.known:
                 raise Outside(f"the value of ${name} is not known")
             self.at = found.end()
-            return self.known[name]
+            value = self.known[name]
+            self.expanded += len(value or "")
+            if self.expanded > LONGEST:
+                raise Outside("its variables become too long")
+            return value
         if found := _CAT.match(self.text, self.at):
             lines, self.at = self._body(found.end(), found[1])
             close = _CLOSE.match(self.text, self.at)

@@ -144,6 +144,8 @@ def _by_flags(given: Given, row: Row, around: Around) -> Effect:
             touches += around.touch(kind, word, deep=deep and kind == "read")  # type: ignore[arg-type] # it is one of the four
         elif word.glob:
             touches += around.touch("list", word)
+    if row.pairs and len(given.operands) > 2:
+        raise Unlisted("it takes two files")
     for one, other in permutations(given.operands, 2) if row.pairs else ():
         touches += around.touch(
             "read", Word(one.text, f"{one.value}/{posixpath.basename(other.value or '')}", one.glob or other.glob)

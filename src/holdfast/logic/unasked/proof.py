@@ -14,6 +14,7 @@ from holdfast.logic.unasked.table import programs, word_list
 
 MOST_COMMANDS: Final = 60
 _MOST_FOLDERS: Final = 4
+_MOST_RUNNERS: Final = 8
 _SHELLS: Final = ("bash", "sh", "dash")
 _ANY_SHELL: Final = re.compile(r"(?:[A-Za-z0-9_./@%,:+-]+(?:[ ]+|$)|&&[ ]+|\|\|?[ ]+)+")
 """What every shell reads alike."""
@@ -126,6 +127,8 @@ class _Prover:
         words, runners = command.words, list[tuple[Word, ...]]()
         effect, why = self._effect(words, around)
         while effect.runs:
+            if len(runners) >= _MOST_RUNNERS:
+                raise Outside("too many programs run each other")
             runners.append(words)
             words = words[effect.runs :]
             effect, why = self._effect(words, around)
