@@ -1,0 +1,100 @@
+"""A pipe in the place of a file that is read at the start or for a list: every command answers, none waits for somebody to write."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.door import Door
+
+PLACES = {
+    "settings": (".holdfast/settings.json", ".holdfast/settings.local.json", ".claude/settings.json", ".mcp.json"),
+    "instructions": ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "TASKS.md", ".claude/rules/x.md", ".gitignore"),
+    "extensions": (
+        *(f".{who}/skills/x/SKILL.md" for who in ("holdfast", "claude", "agents")),
+        *(f".{who}/{kind}/x.md" for who in ("holdfast", "claude") for kind in ("agents", "commands")),
+        ".holdfast/memory/MEMORY.md",
+        ".holdfast/memory/x.md",
+    ),
+    "git": (".git/config", ".git/HEAD", ".git/config.worktree", ".git/commondir"),
+    "home": (
+        *(f"../home/.claude/{name}" for name in ("settings.json", "CLAUDE.md", "skills/x/SKILL.md")),
+        "../home/.gitconfig",
+    ),
+    "configuration": (
+        *(f"../config/{name}" for name in ("settings.json", "AGENTS.md", "skills/x/SKILL.md", "agents/x.md")),
+    ),
+    "data": (
+        *(
+            f"../data/{name}"
+            for name in ("confinement.json", "grants.json", "trust.json", "plugins/installed_plugins.json")
+        ),
+    ),
+    "database": ("../data/sessions.db",),
+}
+COMMANDS = ("-p go", "sessions list", "doctor", "config show", "memory list", "skills list", "trust show")
+SEGMENT, STORED = "sessions/s/00000001.jsonl", "log replay s"
+
+
+def put_pipe(path: Path) -> None:
+    """Put a pipe in the place of whatever is there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def answers(door: Door, *arguments: str) -> bool:
+    """Whether a command comes to an end by itself, in a time that git's own deadline would not leave it."""
+    process = door.start(*arguments)
+    try:
+        _, err = process.communicate("", timeout=45)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return False
+    assert "Traceback" not in err
+    return True
+
+
+@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
+def test_sec_l6_every_command_answers_whatever_stands_in_the_place_of_its_files(
+    door: Door, places: tuple[str, ...]
+) -> None:
+    subprocess.run(["git", "init", "-q", str(door.work)], check=True)
+    for each in places:
+        put_pipe(door.work / each)
+    model = door.script({"text": "Done."})
+    for command in COMMANDS:
+        flags = ("--model", model) if command.startswith("-p") else ()
+        assert answers(door, *command.split(), *flags), command
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "store.json",
+        SEGMENT,
+        "sessions/s/00000001.released",
+        "sessions/s/00000002.jsonl",
+        "owners/other.json",
+        "cache/sessions.msgpack",
+        "cache/snapshots/s",
+        "trace/s.jsonl",
+    ],
+)
+def test_sec_l6_a_pipe_in_a_store_of_files_is_not_waited_for(door: Door, name: str) -> None:
+    store = ("--store", f"jsonl://{door.folder / 'files'}")
+    model = ("--model", door.script({"text": "Done."}))
+    assert door.run("-p", "go", *model, "--session-id", "s", *store).code == 0
+    put_pipe(door.folder / "files" / name)
+    for command in ("sessions list", STORED, "log validate s", "sessions search Done", "-p more -r s"):
+        flags = model if command.startswith("-p") else ()
+        assert answers(door, *command.split(), *flags, *store), command
+
+
+def test_sec_l6_a_session_with_a_pipe_among_its_files_is_listed_as_damaged(door: Door) -> None:
+    store = ("--store", f"jsonl://{door.folder / 'files'}")
+    door.run("-p", "go", "--model", door.script({"text": "Done."}), "--session-id", "s", *store)
+    put_pipe(door.folder / "files" / SEGMENT)
+    assert "(damaged)" in door.spawn("sessions", "list", *store).out
+    assert "is not a regular file" in door.spawn(*STORED.split(), *store).err
