@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from holdfast.handles import FILE, FOLDER, NEW, enter, make_folder
 from holdfast.tools.locks import take
 from holdfast.vocab.errors import UserError
 
@@ -25,9 +26,6 @@ MOST_TOPICS: Final = 500
 PATIENCE: Final = 15.0
 """Seconds to wait for whoever else changes the memory."""
 _PARTS: Final = (".holdfast", "memory")
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOT_THERE: Final = (errno.ENOENT, errno.ENAMETOOLONG)
 
 
@@ -70,7 +68,7 @@ class MemoryFolder:
         """The handle of the folder; None when it is missing and not to be made."""
         with ExitStack() as held:
             try:
-                handle = _keep(held, os.open(os.path.realpath(self._root), _FOLDER))
+                handle = _keep(held, os.open(os.path.realpath(self._root), FOLDER))
                 at = self._root
                 for part in (*_PARTS, TOPICS) if topic else _PARTS:
                     at /= part
@@ -120,10 +118,9 @@ def _keep(held: ExitStack, handle: int) -> int:
 def _step(folder: int, part: str, at: Path, *, make: bool) -> int:
     """The handle of the folder `part` below another."""
     if make:
-        with suppress(FileExistsError):
-            os.mkdir(part, 0o700, dir_fd=folder)
+        make_folder(folder, part, 0o700)
     try:
-        return os.open(part, _FOLDER, dir_fd=folder)
+        return enter(folder, part)
     except OSError as exc:
         if exc.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
@@ -134,7 +131,7 @@ def _step(folder: int, part: str, at: Path, *, make: bool) -> int:
 
 def _read(folder: int, name: str, place: str) -> bytes | None:
     try:
-        handle = os.open(name, _READ, dir_fd=folder)
+        handle = os.open(name, FILE, dir_fd=folder)
     except OSError as exc:
         if exc.errno in _NOT_THERE:
             return None
@@ -156,7 +153,7 @@ def _replace(folder: int, name: str, content: bytes) -> None:
     )
     with suppress(FileNotFoundError):
         os.unlink(partial, dir_fd=folder)
-    with open(os.open(partial, _NEW, 0o600, dir_fd=folder), "wb") as file:
+    with open(os.open(partial, NEW, 0o600, dir_fd=folder), "wb") as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -19,6 +19,7 @@ import httpx
 from msgspec import Struct, field
 
 from holdfast.logic.permissions.networks import Address, Host, judge_address, plain, read_host, table, why_local
+from holdfast.logic.permissions.networks import why_refused as why_refused  # noqa: PLC0414 - a part of what this module offers
 from holdfast.vocab.errors import EgressRefused, UserError
 from holdfast.workspaces.egress_body import EgressLimits
 from holdfast.workspaces.egress_hosts import Opening, matches

@@ -11,16 +11,16 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from holdfast.handles import NEW, enter, make_folder, walk_to
 from holdfast.logic.checkpoint_plan import inside
 from holdfast.logic.checkpoint_tree import Entry
 from holdfast.workspaces.trees import FILE_MODE, FOLDER_MODE
 
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 T = TypeVar("T")
 OUTSIDE: Final = "it lies outside the folders of this session"
 CHANGED: Final = "somebody changed it after its content was kept; put the files back again to have it kept and replaced"
@@ -80,7 +80,7 @@ def settle_mode(want: Entry, roots: Sequence[bytes]) -> None:
         raise NotPutBack(OUTSIDE)
     try:
         with _reach(root, want.path, make=False) as spot:
-            handle = os.open(spot.name, _FOLDER, dir_fd=spot.folder)
+            handle = enter(spot.folder, spot.name)
             try:
                 if os.fstat(handle).st_mode & FOLDER_MODE != want.mode:
                     os.fchmod(handle, want.mode & FOLDER_MODE)
@@ -167,7 +167,7 @@ def _hash(spot: Spot, found: os.stat_result) -> bytes:
 
 
 def _write(spot: Spot, temporary: bytes, content: bytes, mode: int, *, sync: bool) -> None:
-    handle = os.open(temporary, _NEW, 0o600, dir_fd=spot.folder)
+    handle = os.open(temporary, NEW, 0o600, dir_fd=spot.folder)
     try:
         left = memoryview(content)
         while left:
@@ -225,25 +225,18 @@ def _sync(folder: int) -> None:
 def _reach(root: bytes, path: bytes, *, make: bool) -> Iterator[Spot]:
     """Go to the folder of `path` by handles, through no link; with `make`, missing folders are made."""
     *folders, name = path[len(root) + 1 :].split(b"/")
-    handle = os.open(root, _FOLDER)
-    try:
-        for folder in folders:
-            inner = _enter(handle, folder, make=make)
-            os.close(handle)
-            handle = inner
-        yield Spot(handle, name)
-    finally:
-        os.close(handle)
+    with walk_to(root, folders, partial(_enter, making=make)) as folder:
+        yield Spot(folder, name)
 
 
-def _enter(handle: int, folder: bytes, *, make: bool) -> int:
+def _enter(folder: int, name: bytes, *, making: bool) -> int:
     try:
-        return os.open(folder, _FOLDER, dir_fd=handle)
+        return enter(folder, name)
     except FileNotFoundError:
-        if not make:
+        if not making:
             raise
-    _writable(handle, lambda: os.mkdir(folder, dir_fd=handle))
-    return os.open(folder, _FOLDER, dir_fd=handle)
+    _writable(folder, lambda: make_folder(folder, name))
+    return enter(folder, name)
 
 
 def _temporary(mark: str, path: bytes) -> bytes:

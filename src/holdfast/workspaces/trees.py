@@ -9,12 +9,13 @@ import os
 import stat
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import Final
 
 from msgspec import Struct, field
 
+from holdfast.handles import FOLDER, enter, open_regular, walk_to
 from holdfast.logic.checkpoint_tree import Entry, Facts, Tree
 
 OWN: Final = frozenset((b".git", b".holdfast"))
@@ -30,8 +31,6 @@ PORTION: Final = 16 * 1024 * 1024
 FILE_MODE: Final = 0o777
 FOLDER_MODE: Final = 0o3777
 """The bits of modes that are kept: a restore gives no program the rights of somebody else."""
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class Limits(Struct, frozen=True):
@@ -76,7 +75,7 @@ class Walk(Struct):
         self._until = time.monotonic() + self.limits.seconds
         self._known = _trusted(self.before) if self.before is not None else {}
         try:
-            handle = os.open(self.root, _FOLDER)
+            handle = os.open(self.root, FOLDER)
         except OSError as exc:
             raise TooMuch(f"{os.fsdecode(self.root)!r} cannot be listed: {exc.strerror}") from exc
         with _closing(handle):
@@ -125,7 +124,7 @@ class Walk(Struct):
     ) -> Iterator[Mapping[str, bytes]]:
         self._count(found)
         if stat.S_ISDIR(found.st_mode) and found.st_dev == self._device:
-            with _closing(os.open(name, _FOLDER, dir_fd=handle)) as below:
+            with _closing(enter(handle, name)) as below:
                 self._entries.append(Entry(path, "folder", found.st_mode & FOLDER_MODE))
                 yield from self._folder(below, path, depth + 1)
         elif stat.S_ISLNK(found.st_mode):
@@ -173,44 +172,25 @@ def look_at(root: bytes, path: bytes, *, most: int) -> tuple[Entry, bytes | None
 
     Raise `OSError` when a folder on the way is a link, or what is there cannot be kept at all.
     """
-    with closing(_Descent(root)) as way:
+    *folders, name = path[len(root) + 1 :].split(b"/")
+    with ExitStack() as held:
         try:
-            name = way.go(path[len(root) + 1 :])
-            found = os.stat(name, dir_fd=way.handle, follow_symlinks=False)
+            folder = held.enter_context(walk_to(root, folders))
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
             return Entry(path, "absent"), None
         if stat.S_ISLNK(found.st_mode):
-            return Entry(path, "link", target=os.readlink(name, dir_fd=way.handle)), None
+            return Entry(path, "link", target=os.readlink(name, dir_fd=folder)), None
         if stat.S_ISDIR(found.st_mode):
             return Entry(path, "folder", found.st_mode & FOLDER_MODE), None
         if not stat.S_ISREG(found.st_mode):
             raise OSError("it is a device, a pipe or a socket")
         mode = found.st_mode & FILE_MODE
         try:
-            content, facts = _read(way.handle, name, most)
+            content, facts = _read(folder, name, most)
         except (TooMuch, PermissionError):
             return Entry(path, "file", mode), None
         return Entry(path, "file", mode, hashlib.sha256(content).digest(), b"", *facts), content
-
-
-class _Descent:
-    """A way down from a folder by handles, through no link."""
-
-    def __init__(self, root: bytes) -> None:
-        self.handle = os.open(root, _FOLDER)
-
-    def go(self, below: bytes) -> bytes:
-        """Go to the folder of a path; return the last name of it."""
-        *folders, name = below.split(b"/")
-        for folder in folders:
-            inner = os.open(folder, _FOLDER, dir_fd=self.handle)
-            os.close(self.handle)
-            self.handle = inner
-        return name
-
-    def close(self) -> None:
-        """Let go."""
-        os.close(self.handle)
 
 
 @contextmanager
@@ -224,7 +204,7 @@ def _closing(handle: int) -> Iterator[int]:
 def _is_empty(folder: int, name: bytes) -> bool:
     """Whether there is a folder of that name with nothing in it."""
     try:
-        with _closing(os.open(name, _FOLDER, dir_fd=folder)) as handle, os.scandir(handle) as listing:
+        with _closing(enter(folder, name)) as handle, os.scandir(handle) as listing:
             return next(listing, None) is None
     except OSError:
         return False
@@ -240,9 +220,7 @@ def _facts(found: os.stat_result) -> Facts:
 
 def _read(folder: int, name: bytes, most: int) -> tuple[bytes, Facts]:
     """The content of a regular file, and its facts afterwards."""
-    with _closing(os.open(name, _FILE, dir_fd=folder)) as handle:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError("it is no regular file any more")
+    with open_regular(folder, name) as handle:
         content = bytearray()
         while piece := os.read(handle, 1024 * 1024):
             content += piece

@@ -112,3 +112,8 @@ def test_house_4_1_no_name_of_a_session_has_them_and_every_command_with_them_ask
     assert hidden_in({"command": f"a{character}b"})
     with pytest.raises(BadId):
         check_name(f"a{character}b")
+
+
+def test_a_carriage_return_is_hidden_in_an_argument_unless_it_ends_a_line() -> None:
+    assert hidden_in({"command": "git status\rrm x"})
+    assert hidden_in({"prompt": "one\r\ntwo\r\n"}) == ""

@@ -21,6 +21,8 @@ def hidden_in(args: dict[str, object]) -> str:
     for key, content in args.items():
         pattern = _CONTENT if key in _CONTENT_KEYS else HIDDEN
         for text in texts_in(content):
-            if found := pattern.search(text):
+            if found := pattern.search(
+                text.replace("\r\n", "\n")
+            ):  # an end of a line as Windows writes it hides nothing
                 return f"{key!r} has the invisible character U+{ord(found[0]):04X}"
     return ""
