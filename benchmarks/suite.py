@@ -16,6 +16,7 @@ from benchmarks import (
     memory,
     opening,
     requests,
+    scrubber,
     search,
     size,
     startup,
@@ -38,6 +39,7 @@ BENCHMARKS: Final[dict[str, Benchmark]] = {
     "streaming": streaming.measure,
     "memory": memory.measure,
     "search": search.measure,
+    "scrubber": scrubber.measure,
 }
 SCRATCH: Final = Path(__file__).parents[1] / "build" / "bench"
 """On the disk of the checkout: a temporary folder is memory on many machines, which syncs in no time."""

@@ -6,12 +6,14 @@ waits for the next ones.
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from holdfast.logic.redact import CONTEXT, REDACTED, Found, Redactor
+from holdfast.logic.redact import Redactor
+from holdfast.logic.redact_stream import StreamRedactor
 from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
 RAW: Final = "provider_native_raw_payload"
@@ -43,7 +45,7 @@ _STREAMED: Final = frozenset(
 _PLAIN_DELTAS: Final = (TextDelta, ReasoningDelta)
 _DELTAS: Final = (TextDelta, ReasoningDelta, ToolArgsDelta, ToolOutputDelta)
 _DELTA: Final = ("delta", "text")
-_BEYOND: Final = 1 << 60
+_MOST_STREAMS: Final = 32
 _HOPELESS: Final = re.compile(rb'"data":.*', re.DOTALL)
 
 Path = tuple[str | int, ...]
@@ -71,6 +73,10 @@ class Line(msgspec.Struct, gc=False):
     """Of a raw event: the pieces in it."""
     ready: bool = False
     """There is nothing else in it that could be secret."""
+    waiting: int = 0
+    """How many of its pieces are not settled."""
+    changes: tuple[tuple[Path, str], ...] = ()
+    """The pieces that had a secret in them, or a part of one, and what is left of them."""
 
 
 class Streams:
@@ -115,9 +121,9 @@ class Scrubber:
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
-        self._held: list[Line] = []
-        self._said: dict[str, str] = {}
-        """The end of what was written of a stream: what follows may have a meaning only with it."""
+        self._held: deque[Line] = deque()
+        self._size = 0
+        self._streams: dict[str, _Stream] = {}
 
     @property
     def holds(self) -> bool:
@@ -126,56 +132,85 @@ class Scrubber:
 
     def drop(self) -> int:
         """Forget the lines that wait; say how many there were."""
-        count, self._held = len(self._held), []
+        count = len(self._held)
+        self._held.clear()
+        self._size = 0
+        self._streams = {}
         return count
 
     def take(self, fresh: list[Line], *, position: int, final: bool = False) -> list[bytes]:
         """The lines that may be written now. Those from before `position` wait no longer, and none does when it is `final`."""
-        lines = [*self._held, *fresh]
-        streams = {name: _Joined(self._said.get(name, ""), pieces) for name, pieces in _pieces(lines).items()}
-        for stream in streams.values():
-            stream.found = self._redactor.find(stream.text)
-            stream.open = self._redactor.open_from(stream.text)
-        cut = len(lines) if final else _first_open(lines, streams.values(), position)
-        self._remember(streams, cut)
-        self._held = lines[cut:]
-        changes: dict[int, list[tuple[Path, str]]] = {}
-        for stream in streams.values():
-            for number, path, text in stream.changes():
-                changes.setdefault(number, []).append((path, text))
-        return [
-            line.written if line.ready and number not in changes else self._rewritten(line, changes.get(number, ()))
-            for number, line in enumerate(lines[:cut])
-        ]
+        for line in fresh:
+            self._held.append(line)
+            self._size += len(line.written)
+            for piece in _pieces(line):
+                line.waiting += 1
+                self._stream(piece.stream).add(line, piece)
+        for stream in self._streams.values():
+            stream.settle(over=final or stream.is_overdue(position))
+        taken = self._taken()
+        if self._size > MOST_HELD:
+            for stream in self._streams.values():
+                stream.settle(over=True)
+            taken += self._taken()
+        while len(self._streams) > _MOST_STREAMS and not next(iter(self._streams.values())).waits:
+            del self._streams[next(iter(self._streams))]
+        return taken
 
-    def _remember(self, streams: Mapping[str, "_Joined"], cut: int) -> None:
-        for name, stream in streams.items():
-            end = stream.place_of(cut)
-            self._said.pop(name, None)
-            self._said[name] = stream.text[max(0, min(stream.open, end - CONTEXT)) : end]
-        while len(self._said) > 32:  # streams end without a word
-            del self._said[next(iter(self._said))]
+    def _stream(self, name: str) -> "_Stream":
+        stream = self._streams.pop(name, None) or _Stream(self._redactor)
+        self._streams[name] = stream  # the one that was heard of last stands last
+        return stream
 
-    def _rewritten(self, line: Line, changes: Sequence[tuple[Path, str]]) -> bytes:
+    def _taken(self) -> list[bytes]:
+        taken: list[bytes] = []
+        while self._held and not self._held[0].waiting:
+            line = self._held.popleft()
+            self._size -= len(line.written)
+            taken.append(line.written if line.ready and not line.changes else self._rewritten(line))
+        return taken
+
+    def _rewritten(self, line: Line) -> bytes:
         try:
             content = msgspec.json.decode(line.written, type=dict[str, object])
-            for path, text in changes:
+            for path, text in line.changes:
                 _put(content["data"], path, text)
             return encode_line(content if line.ready else content | {"data": self._redactor.value(content["data"])})
         except RecursionError:
             return _HOPELESS.sub(b'"data":{"unwritable":"too deep"}}', line.written)
 
 
-def _first_open(lines: list[Line], streams: Collection["_Joined"], position: int) -> int:
-    """The first line that has to wait."""
-    cut = min((stream.line_at(stream.open) for stream in streams), default=len(lines))
-    if cut >= len(lines):
-        return len(lines)
-    spans = [(stream.line_at(one.start), stream.line_at(one.end - 1)) for stream in streams for one in stream.found]
-    while (earlier := min((start for start, end in spans if start < cut <= end), default=cut)) < cut:
-        cut = earlier  # no secret may be cut in two, of whatever stream
-    cut = max(cut, next((number for number, line in enumerate(lines) if line.after >= position), len(lines)))
-    return cut if sum(len(line.written) for line in lines[cut:]) <= MOST_HELD else len(lines)
+class _Stream:
+    """The pieces of one stream that are not settled, and the lines that they stand in."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._redactor = StreamRedactor(redactor)
+        self._fresh: list[str] = []
+        self._unsettled: deque[tuple[Line, Piece]] = deque()
+
+    @property
+    def waits(self) -> bool:
+        """Whether a piece is not settled."""
+        return bool(self._unsettled)
+
+    def add(self, line: Line, piece: Piece) -> None:
+        self._fresh.append(piece.text)
+        self._unsettled.append((line, piece))
+
+    def is_overdue(self, position: int) -> bool:
+        return bool(self._unsettled) and self._unsettled[0][0].after < position
+
+    def settle(self, *, over: bool) -> None:
+        """Tell the lines what is left of their pieces, as far as that is certain."""
+        clean = self._redactor.feed(*self._fresh) if self._fresh else []
+        self._fresh = []
+        if over and len(clean) < len(self._unsettled):
+            clean += self._redactor.flush()
+        for text in clean:
+            line, piece = self._unsettled.popleft()
+            line.waiting -= 1
+            if text != piece.text:
+                line.changes += ((piece.path, text),)
 
 
 def encode_line(content: dict[str, object]) -> bytes:
@@ -186,54 +221,8 @@ def encode_line(content: dict[str, object]) -> bytes:
     return written
 
 
-class _Joined:
-    """The pieces of one stream as one text, after what is remembered of it."""
-
-    def __init__(self, before: str, pieces: list[tuple[int, Path, str]]) -> None:
-        self._before = len(before)
-        self._pieces = pieces
-        self.text = before + "".join([text for _, _, text in pieces])
-        self.found: list[Found] = []
-        self.open = len(self.text)
-
-    def _places(self) -> Iterator[tuple[int, int, Path, int]]:
-        start = self._before
-        for number, path, text in self._pieces:
-            yield start, number, path, (start := start + len(text))
-
-    def line_at(self, place: int) -> int:
-        """The line that the character at `place` stands in; beyond all lines at the end."""
-        if place >= len(self.text):
-            return _BEYOND
-        return next((number for _, number, _, end in self._places() if place < end), _BEYOND)
-
-    def place_of(self, line: int) -> int:
-        """Where the text of the lines from `line` on begins."""
-        return next((start for start, number, _, _ in self._places() if number >= line), len(self.text))
-
-    def changes(self) -> Iterator[tuple[int, Path, str]]:
-        """The pieces that change when what was found is taken out: the mark stands where a secret begins."""
-        if not self.found:
-            return
-        for start, number, path, end in self._places():
-            text, at = "", start
-            for one in self.found:
-                if one.end > start and one.start < end:
-                    text += self.text[at : max(at, one.start)] + (REDACTED if one.start >= start else "")
-                    at = min(one.end, end)
-            if at > start or text:
-                yield number, path, text + self.text[at:end]
-
-
-def _pieces(lines: list[Line]) -> dict[str, list[tuple[int, Path, str]]]:
-    streams: dict[str, list[tuple[int, Path, str]]] = {}
-    for number, line in enumerate(lines):
-        if line.stream:
-            streams.setdefault(line.stream, []).append((number, _DELTA, line.text))
-        else:
-            for piece in line.pieces:
-                streams.setdefault(piece.stream, []).append((number, piece.path, piece.text))
-    return streams
+def _pieces(line: Line) -> tuple[Piece, ...]:
+    return (Piece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
 
 
 def _streamed(value: object, path: Path, streams: Streams) -> Iterator[Piece]:

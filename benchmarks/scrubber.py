@@ -1,0 +1,83 @@
+"""The scrubber on texts made to slow it down: how its time grows with the text, and what it costs beside a plain search for words."""
+
+import re
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Final
+
+from benchmarks.frame import Aim, Bench, Figure, Row
+from holdfast.logic.redact import PLAIN
+from holdfast.logic.redact_stream import StreamRedactor
+
+KB: Final = 1024
+SIZES: Final = (64 * KB, 128 * KB, 256 * KB, 512 * KB, 1024 * KB)
+FAMILIES: Final[Mapping[str, str]] = {
+    "token=": "token=",
+    "apikey=key=": "apikey=key=",
+    "password=": "password=",
+    "a:b@": "a:b@",
+    "://u:": "://u:",
+    "postgres://u:": "postgres://u:",
+    "-----BEGIN": "-----BEGIN ",
+    "private key lines": "-----BEGIN RSA PRIVATE KEY-----\n",
+    "quotes": "\"'`",
+    "password and quotes": "password=\"token='",
+    "base64": "QWxhZGRpbjpvcGVuIHNlc2FtZQ0K1b2/",
+    "eyJ.": "eyJ.",
+    "-eyJ": "-eyJ",
+    "backslashes": "\\",
+    "nested JSON": '{"a":[',
+    "hexadecimal": "0123456789abcdef",
+    "headers": "Authorization: ",
+    "cookies": "Cookie: ",
+    "sk-": "sk-",
+    "curl": "curl -u ",
+    "--token": "--token ",
+    "blanks": "token ",
+    "token=1(": "token=1(",
+    "ordinary prose": "The quick brown fox jumps over the lazy dog, and the key of the house is lost.\n",
+}
+WORDS: Final = re.compile(r"\w+")
+
+
+def measure(bench: Bench) -> Iterator[Row]:
+    """Each family at five sizes: the most that doubling a text costs, and the time of the largest beside a search for words."""
+    sizes = bench.pick(SIZES, SIZES[:2])
+    for name, unit in FAMILIES.items():
+        texts = [(unit * (size // len(unit) + 1))[:size] for size in sizes]
+        taken = [_median(lambda text=text: PLAIN.find(text)) for text in texts]  # type: ignore[misc]  # called before the next is bound
+        words = _median(lambda text=texts[-1]: WORDS.findall(text))  # type: ignore[misc]  # likewise
+        doubling = max(after / before for before, after in pairwise(taken))
+        beside = {"scrubber": Figure((taken[-1],), "ms"), r"\w+": Figure((words,), "ms")}
+        yield Row(what=f"{name}: doubling", figure=Figure((doubling,), "times"), aim=Aim(most=2.2))
+        yield Row(what=f"{name}: 1 MB", figure=Figure((taken[-1] / words,), "times"), aim=Aim(most=6), beside=beside)
+    yield from _streamed(bench.pick(256 * KB, 16 * KB))
+
+
+def _streamed(size: int) -> Iterator[Row]:
+    """A stream in pieces of four characters, beside the same text twice as long."""
+    for name in ("token=", "ordinary prose"):
+        unit = FAMILIES[name]
+        half, whole = ((unit * (many // len(unit) + 1))[:many] for many in (size // 2, size))
+        doubling = _median(lambda text=whole: _feed(text)) / _median(lambda text=half: _feed(text))  # type: ignore[misc]  # as above
+        yield Row(what=f"{name} in pieces of 4: doubling", figure=Figure((doubling,), "times"), aim=Aim(most=2.2))
+
+
+def _feed(text: str) -> None:
+    stream = StreamRedactor()
+    for at in range(0, len(text), 4):
+        stream.feed(text[at : at + 4])
+    stream.flush()
+
+
+def _median(work: Callable[[], object]) -> float:
+    """Milliseconds of CPU: the median of five runs after a first one."""
+    work()
+    taken = []
+    for _ in range(5):
+        start = time.process_time()
+        work()
+        taken.append((time.process_time() - start) * 1000)
+    return statistics.median(taken)
