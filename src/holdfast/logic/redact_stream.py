@@ -53,7 +53,7 @@ class StreamRedactor:
 
     def _settle(self, *, over: bool) -> list[str]:
         start, whole = len(self._before), self._before + "".join(self._held)
-        found = [one._replace(start=max(one.start, start)) for one in self._redactor.find(whole) if one.end > start]
+        found = [one for one in self._redactor.find(whole) if one.end > start]
         cut = len(whole) if over else max(start, settled(whole, found, self._redactor))
         if self._swallowing:
             found, cut = self._swallow(whole, start, cut, found)
@@ -73,7 +73,7 @@ class StreamRedactor:
         return [Found(start - 1, end, "the rest of a secret"), *later], max(cut, end)
 
     def _take(self, whole: str, at: int, cut: int, found: list[Found]) -> list[str]:
-        """The pieces up to `cut`: the mark stands in the one in which a secret begins."""
+        """The pieces up to `cut`: the mark stands in the one in which a secret begins, and nowhere when that was given out already."""
         ready: list[str] = []
         secrets = deque(found)
         while self._pieces:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from holdfast.vocab.errors import ErrorKind
+from holdfast.logic.redact import PLAIN, REDACTED
+from holdfast.vocab.errors import ErrorKind, ProviderError
 
 _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "auth",
@@ -21,9 +22,27 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     524: "timeout",
     529: "overloaded",
 }
+_QUOTED_KEY: Final = re.compile(
+    r"((?:api[ _-]?key|access token)[^:\n]{0,24}:\s*|bearer\s+)[^\s,;\"']{6,}"
+    r"|\b(?:(?:sk|gsk|sess|xai|hf|dapi)[-_]|AIza|AQ\.)[^\s,;\"']{6,}",
+    re.IGNORECASE,
+)
+"""A key as servers quote it, half hidden or not."""
 _TAGS: Final = re.compile(r"<(script|style|head)\b.*?</\1\s*>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 _SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def without_secrets(words: str) -> str:
+    """What a server said, without keys: those that anybody can tell, and those that it quotes in part."""
+    return PLAIN.text(_QUOTED_KEY.sub(lambda found: f"{found[1] or ''}{REDACTED}", words))
+
+
+def disclosable(problem: ProviderError) -> ProviderError:
+    """The same problem in words that hold no secret."""
+    said = str(problem)
+    told = without_secrets(said)
+    return problem if told == said else ProviderError(problem.kind, told, retry_after_s=problem.retry_after_s)
 
 
 def kind_of_status(status: int) -> ErrorKind:

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.logic.parts import make_durable
 from holdfast.ports import ModelReply, Tap
+from holdfast.providers.failing import disclosable
 from holdfast.providers.http_answer import PayloadKind, Watch
 from holdfast.vocab.errors import ProviderError
 
@@ -56,11 +57,9 @@ class Trail:
         return text.replace(self._key, REDACTED) if self._key else text
 
     def without_key(self, problem: ProviderError) -> ProviderError:
-        """`problem`, in words that do not have the key: a server may quote it."""
-        text = str(problem)
-        if not self._key or self._key not in text:
-            return problem
-        return ProviderError(problem.kind, self.hide(text), retry_after_s=problem.retry_after_s)
+        """`problem`, in words that do not have the key or another secret: a server may quote it."""
+        hidden = ProviderError(problem.kind, self.hide(str(problem)), retry_after_s=problem.retry_after_s)
+        return disclosable(hidden)
 
     def _response(self, status: int, headers: Mapping[str, str], rest: Mapping[str, object]) -> None:
         assert self._tap is not None

@@ -10,6 +10,7 @@ from holdfast.logic.fits import answer_problem
 from holdfast.logic.outgoing import cited
 from holdfast.logic.parts import clean, digest, make_durable
 from holdfast.logic.pricing import cost
+from holdfast.logic.redact import PLAIN
 from holdfast.ports import Model, ModelReply, ModelRequest
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.inspect_call import inspected
@@ -176,7 +177,7 @@ class AskModel:
         usage = self._estimated(self._streamed()) if partial or self._called else None
         event = ModelFailed(
             kind=exc.kind,
-            message=clean(str(exc)),
+            message=PLAIN.text(clean(str(exc))),
             retry_after_s=exc.retry_after_s,
             parts=durable,
             usage=usage,

@@ -23,6 +23,7 @@ from holdfast.logic.compaction import (
 )
 from holdfast.logic.parts import clean, shorten
 from holdfast.logic.pricing import cost
+from holdfast.logic.redact import PLAIN
 from holdfast.logic.state import State
 from holdfast.logic.tokens import estimate_text
 from holdfast.logic.usage import add
@@ -111,7 +112,7 @@ class Compact:
             model = self._model = await self._world.model(self._started.model)
             text = await self._summarised(chosen, model) if model.facts.summarises and not chosen.thin else ""
         except (ProviderError, UserError) as exc:
-            self._notes.append(f"the summary was put together without {self._started.model}: {exc}")
+            self._notes.append(f"the summary was put together without {self._started.model}: {PLAIN.text(str(exc))}")
             text = ""
         return text or self._digest(chosen)
 
@@ -212,5 +213,5 @@ class Compact:
         return Outcome((Draft(event=event, cause=self._id), *notes), blobs)
 
     def _fail(self, message: str) -> Outcome:
-        failed = CompactionFailed(message=message, usage=self._usage, cost=self._cost)
+        failed = CompactionFailed(message=PLAIN.text(message), usage=self._usage, cost=self._cost)
         return Outcome((Draft(event=failed, cause=self._id),))

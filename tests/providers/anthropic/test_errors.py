@@ -94,7 +94,7 @@ def test_no_key_is_repeated() -> None:
     told = str(FORMAT.failure(401, {}, error("authentication_error", f"the key {key} is wrong")))
 
     assert key not in told
-    assert "the key sk-... is wrong" in told
+    assert "the key [REDACTED] is wrong" in told
 
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"

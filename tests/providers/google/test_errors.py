@@ -62,7 +62,7 @@ def test_the_message_has_the_providers_words_and_what_to_do() -> None:
 def test_the_message_is_short_and_has_no_key_in_it() -> None:
     message = str(FORMAT.failure(400, {}, status(400, "The key AIzaSyA1234567890abcdefgh is bad." + " x" * 1000)))
 
-    assert message.startswith("The key [key] is bad. x")
+    assert message.startswith("The key [REDACTED] is bad. x")
     assert len(message) == 500
 
 

@@ -71,11 +71,11 @@ def test_each_failure_has_its_kind(status: int, said: object, kind: str) -> None
         (
             401,
             error("Incorrect API key provided: sk-live-1234567890. You can find it."),
-            "Incorrect API key provided: [hidden] You can find it. "
+            "Incorrect API key provided: [REDACTED] You can find it. "
             "Check the key of this provider (OPENAI_API_KEY for OpenAI itself) and what it may do.",
         ),
-        (401, error("Bearer abcdefghij is wrong"), "Bearer [hidden] is wrong"),
-        (400, error("The value sk-proj_abcdefgh is bad"), "The value [hidden] is bad"),
+        (401, error("Bearer abcdefghij is wrong"), "Bearer [REDACTED] is wrong"),
+        (400, error("The value sk-proj_abcdefgh is bad"), "The value [REDACTED] is bad"),
         (
             404,
             error("No model `x`"),

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.providers.anthropic.loose import Fields, object_at, text_at
-from holdfast.providers.failing import kind_of_status, page_words, retry_after, seconds_until
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, seconds_until, without_secrets
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
 KINDS: Final[Mapping[str, ErrorKind]] = {
@@ -86,12 +86,9 @@ def _error_in(body: bytes) -> Fields:
     return error if isinstance(error, dict) else {"message": error}
 
 
-_KEY: Final = re.compile(r"\bsk-[A-Za-z0-9_*.-]{6,}")
-
-
 def _tidy(words: str) -> str:
     """One line of at most 500 characters, in which no key stands."""
-    return " ".join(_KEY.sub("sk-...", words).split())[:500]
+    return " ".join(without_secrets(words).split())[:500]
 
 
 def _wait(headers: Mapping[str, str]) -> float | None:

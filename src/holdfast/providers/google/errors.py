@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, without_secrets
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
 KEY_VARIABLE: Final = "GEMINI_API_KEY"
@@ -34,7 +34,6 @@ _BY_REASON: Final[Mapping[str, ErrorKind]] = {
 """Reasons of an `ErrorInfo` that say more than the status does."""
 _TOO_LONG: Final = re.compile(r"input token count.*exceeds the maximum|request payload size exceeds the limit", re.I)
 """Gemini has no code for it: it says INVALID_ARGUMENT and these words."""
-_KEY: Final = re.compile(r"\bAIza[0-9A-Za-z_-]{10,}|\bAQ\.[0-9A-Za-z_-]{10,}")
 
 
 def read_failure(status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
@@ -107,5 +106,5 @@ def _detail_wait(details: tuple[Mapping[str, object], ...]) -> float | None:
 
 
 def _shorten(text: str) -> str:
-    words = _KEY.sub("[key]", " ".join(text.split()))
+    words = without_secrets(" ".join(text.split()))
     return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 4]} ..."

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, span
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, span, without_secrets
 from holdfast.providers.openai_chat.words import json_text, mended, read_json
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
@@ -113,11 +113,6 @@ _OVERFLOW: Final = re.compile(
 )
 _FILTERED: Final = re.compile(r"content management policy|content exists risk|content policy", re.IGNORECASE)
 _BAD_KEY: Final = re.compile(r"(?:incorrect|invalid) api key|api key not valid", re.IGNORECASE)
-_KEYS: Final = re.compile(
-    r"((?:api[ _-]?key|access token)[^:\n]{0,24}:\s*|bearer\s+)[^\s,;\"']{6,}|\b(?:sk|gsk|xai|hf|dapi)[-_][^\s,;\"']{6,}",
-    re.IGNORECASE,
-)
-"""A key as servers quote it, half hidden or not."""
 
 
 def _complaint(error: Mapping[str, object], around: Mapping[str, object]) -> Complaint:
@@ -157,7 +152,7 @@ def _kind(complaint: Complaint, status: int) -> ErrorKind:
 
 
 def _message(complaint: Complaint, kind: ErrorKind, status: int) -> str:
-    words = " ".join(_KEYS.sub(lambda found: f"{found[1] or ''}[hidden]", complaint.message).split())
+    words = " ".join(without_secrets(complaint.message).split())
     words = words if len(words) <= LONGEST else f"{words[: LONGEST - 4]} ..."
     if not words:
         words = f"The server answered with status {status} and said nothing."

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
-from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, span
+from holdfast.providers.failing import kind_of_status, page_words, retry_after, sentences, span, without_secrets
 from holdfast.providers.openai_responses.payload import Fields, fields_in, read_json, text_in
 from holdfast.vocab.errors import ErrorKind, ProviderError
 
@@ -47,9 +47,6 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 _FLAGGED: Final = re.compile(r"usage polic|content polic|flagged|content filter|safety system", re.IGNORECASE)
-_KEYS: Final = re.compile(
-    r"(?<=key provided: )\S+?(?=\.?(\s|$))|\b(sk|sess|xai|gsk)-[\w*-]{6,}|(?<=Bearer )\S+", re.IGNORECASE
-)
 _SOON: Final = re.compile(r"try again in ((?:\d+(?:\.\d+)?\s*(?:ms|s|m|h))+)", re.IGNORECASE)
 
 
@@ -106,7 +103,7 @@ def _kind(status: int | None, code: str, type_: str, words: str) -> ErrorKind:
 
 
 def _message(kind: ErrorKind, code: str, words: str) -> str:
-    said = _KEYS.sub("...", " ".join(words.split()))
+    said = without_secrets(" ".join(words.split()))
     said = said if len(said) <= LONGEST else f"{said[: LONGEST - 3]}..."
     if kind == "auth":
         return sentences(said, "Check the key in OPENAI_API_KEY.")
