@@ -20,6 +20,9 @@ TOKENS: Final = (
 LONGEST_QUOTED: Final = 4096
 """Characters after a quote in which its end is looked for."""
 
+LONGEST_COOKIE_NAME: Final = 84
+"""Characters in which the sign after a cookie's name stands, quotes before the name included."""
+
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
 
@@ -32,7 +35,7 @@ def find_assigned(text: str, lowered: str) -> Iterator[Found]:
         if match.end() <= done:
             continue
         kind = _KINDS.get(match["name"]) or _kind(match["name"])
-        if kind == "token" and reader.is_plain(match):
+        if reader.is_plain(kind, match.start(), match.end()):
             continue
         start, done = reader.value(kind, match)
         if done > start:
@@ -66,12 +69,22 @@ class _Reader:
         self._header_ends = _Next(_HEADER_END, text)
         self._digits = _Next(_DIGIT, text)
 
-    def is_plain(self, match: re.Match[str]) -> bool:
-        """Whether no value that may be secret follows: no quote, no digit before it ends, and no variable of the environment."""
-        at = match.end()
-        if self._text[match.start()].isupper() or self._text[at : at + 1] in _OPENING:
-            return False
-        return self._digits.after(at) >= self._word_ends.after(at)
+    def is_plain(self, kind: str, start: int, at: int) -> bool:
+        """Whether certainly no secret follows at `at`. This is all that is asked of most names in a text."""
+        if kind == "token":
+            if self._text[start].isupper() or self._text[at : at + 1] in _OPENING:
+                return False
+            return self._ends_first(at, self._word_ends)
+        if kind == "cookie":
+            return self._text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
+        if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
+            return self._text[at : at + 1] not in _OPENING and self._ends_first(at, self._header_ends)
+        return False
+
+    def _ends_first(self, at: int, ends: "_Next") -> bool:
+        """Whether what begins at `at` ends before the next digit."""
+        digit = self._digits.after(at)
+        return digit == len(self._text) or digit >= ends.after(at)
 
     def value(self, kind: str, match: re.Match[str]) -> Span:
         """Where the secret behind a name and its sign stands; nowhere when there is none."""
@@ -134,7 +147,11 @@ class _Reader:
     def _is_variable(self, match: re.Match[str]) -> bool:
         """Whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
         start, end = match.span("name")
-        if not self._text[start:end].isupper() or self._text[end : match.end()].strip(" \t") != "=":
+        if (
+            match["name"] in _NO_VARIABLE
+            or not self._text[start:end].isupper()
+            or self._text[end : match.end()].strip(" \t") != "="
+        ):
             return False
         before = self._text[max(0, start - 64) : start]
         return not _SMALL.search(before, len(before.rstrip(_IDENTIFIER)))
@@ -225,6 +242,9 @@ _NAME: Final = re.compile(
     r"\\*[\"'`]?\]?[ \t]{0,8}(?:=>|:=|[:=])[ \t]{0,8}"
 )
 """A name and its sign, in small letters. Every form begins with fixed text, which makes the search fast."""
+_NO_VARIABLE: Final = ("_auth", "'auth", '"auth')
+_SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
+"""How the schemes of an Authorization header begin."""
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
 _OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")
 _WORD_END: Final = re.compile(r"[\s\"'`\\,;)}\]]")
@@ -233,7 +253,7 @@ _HEADER_END: Final = re.compile(r"[\s\"'`\\,]")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
 _CODE: Final = re.compile(
-    r"[(\[{]|[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+\Z|\.{0,2}/|~|https?:|\d{4}-\d\d-\d\d|\d{1,2}:\d\d"
+    r"[(\[{]|[A-Za-z_][\w.]*+\(|[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+\Z|\.{0,2}/|~|https?:|\d{4}-\d\d-\d\d|\d{1,2}:\d\d"
 )
 _TEMPLATE: Final = re.compile(r"[{}<>]|\$[\w({]|%[sdr(]|\\[nt]")
 _PROSE: Final = re.compile(

@@ -67,7 +67,7 @@ class Shapes(NamedTuple):
 def find_shapes(text: str) -> Iterator[Found]:
     """The secrets in `text` that are told by how they begin, or by the fixed text before them."""
     shapes = _shapes()
-    if _LONG_RUN.search(text):
+    if len(text) > _SHORT or _LONG_RUN.search(text):
         yield from _find(text, shapes.tokens)
     yield from _find(text, shapes.places)
 
@@ -170,8 +170,9 @@ _SYMBOL: Final = re.compile(r"[^A-Za-z0-9_.]")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 _PORT: Final = re.compile(r"[0-9]{1,5}(?:[/?#]|\Z)")
+_SHORT: Final = 2048
 _LONG_RUN: Final = re.compile(r"[A-Za-z0-9_.-]{15}")
-"""What every token has in it. Many a short text has none, so everything else about tokens is asked only after it."""
+"""What every token has in it. Many a short text has none, and is asked nothing else about tokens."""
 _REAL: Final[Mapping[str, Callable[[str], bool]]] = {
     "has_digit": has_digit,
     "has_dot_inside": _has_dot_inside,
