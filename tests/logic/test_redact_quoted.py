@@ -71,7 +71,7 @@ def test_l17_logins_of_netrc_docker_and_npm_are_taken_out(text: str, clean: str)
 @pytest.mark.contract("RV-B15")
 @pytest.mark.parametrize("wrapped", [False, True])
 def test_l17_the_base64_of_a_private_key_is_taken_out_and_that_of_a_certificate_is_not(*, wrapped: bool) -> None:
-    import base64  # noqa: PLC0415 - used once
+    import base64
 
     def encoded(kind: str) -> str:
         pem = f"-----BEGIN {kind}-----\n{'MIIEpAIBAAKCAQEA0Z3VS5JJcds3xfn/ygWyF0' * 6}\n-----END {kind}-----\n"

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
-from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced
+from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced, scrubbed
 from holdfast.logic.redact import Redactor
 from holdfast.logic.redact_given import GIVEN
 from holdfast.logic.transcript import Transcript
@@ -58,7 +58,8 @@ class Material(Struct, frozen=True, kw_only=True):
 
 def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]:
     """The lines of a diagnostic log, in order, with `History` values for conversations. Not redacted but for those."""
-    return _Teller(material, redactor).tell(material.records, material.trace.lines if material.trace else ())
+    lines = scrubbed(material.trace.lines, redactor) if material.trace else ()
+    return _Teller(material, redactor).tell(material.records, lines)
 
 
 class _Teller:

@@ -5,8 +5,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from holdfast.export.diagnostic_messages import Fields
+from holdfast.logic.redact import Redactor
+from holdfast.logic.redact_stream import StreamRedactor
 from holdfast.stores.trace import LOST as LINES_LOST
 from holdfast.stores.trace import TraceLine, TraceSlice
 from holdfast.vocab.event import Recorded
@@ -63,6 +66,23 @@ class Calls:
         if ask is None:
             return self.execution()
         return {"executionId": ask.turn, "conversationId": self._session, "round": ask.round, "requestId": id}
+
+
+def scrubbed(lines: Sequence[TraceLine], redactor: Redactor) -> Sequence[TraceLine]:
+    """The lines of a trace without the secrets that several deltas hold together: an older version may have left them."""
+    streams: dict[tuple[object, ...], list[tuple[int, Fields]]] = {}
+    reply = 0
+    for number, line in enumerate(lines):
+        reply += line.kind in ("provider_request", "provider_response_raw")
+        if line.kind in _DELTAS and isinstance(delta := line.data.get("delta"), dict):
+            streams.setdefault((reply, line.kind, delta.get("index")), []).append((number, delta))
+    clean = list(lines)
+    for pieces in streams.values():
+        stream = StreamRedactor(redactor)
+        said = [str(delta.get("text", "")) for _, delta in pieces]
+        for (number, delta), text in zip(pieces, [*stream.feed(*said), *stream.flush()], strict=True):
+            clean[number] = replace(lines[number], data=lines[number].data | {"delta": delta | {"text": text}})
+    return clean
 
 
 class Traced:

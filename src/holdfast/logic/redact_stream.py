@@ -95,10 +95,8 @@ def settled(text: str, found: list[Found], redactor: Redactor = PLAIN) -> int:
     last = text[line:]
     word = line + max(last.rfind(blank) for blank in (" ", "\t", "\n")) + 1
     lowered = last.lower()
-    if any(name in lowered for name in _NAMES):
-        cut = line
-    else:
-        cut = word if may_begin(text[word:]) else len(text)
+    names_one = any(name in lowered for name in _NAMES)
+    cut = line if names_one else word if may_begin(text[word:]) else len(text)
     cut = min(cut, open_block(text), redactor.open_value(text))
     for one in reversed(found):  # none may be cut, nor be parted from one that follows it directly
         if one.start < cut <= one.end:
