@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from holdfast.logic.redact import PLAIN, Redactor, StreamRedactor
+from holdfast.logic.redact import PLAIN, Redactor
+from holdfast.logic.redact_stream import StreamRedactor
 from holdfast.logic.rewriting import changed_texts, rewritten
 from holdfast.view.account import About, Answered, Ended
 from holdfast.view.formats import Format
@@ -112,7 +113,7 @@ class Pieces:
         if key[0] != _TOOL:  # a model says one thing after the other
             yield from self._rest([other for other in self._streams if other[0] != _TOOL and other != key])
         stream = self._streams.setdefault(key, _Stream(StreamRedactor(self._redactor)))
-        told = stream.redactor.feed(piece.text)
+        told = "".join(stream.redactor.feed(piece.text))
         if stream.late is not None and stream.late.text:
             yield stream.late
         stream.heard, stream.told = stream.heard + piece.text, stream.told + told
@@ -131,7 +132,7 @@ class Pieces:
     def _rest(self, keys: Iterable[Key]) -> Iterator[Piece]:
         for key in keys:
             stream = self._streams.pop(key)
-            rest = stream.redactor.flush()
+            rest = "".join(stream.redactor.flush())
             if stream.late is not None and stream.late.text + rest:
                 yield replace(stream.late, text=stream.late.text + rest)
 
