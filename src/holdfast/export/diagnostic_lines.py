@@ -58,7 +58,8 @@ class Material(Struct, frozen=True, kw_only=True):
 
 def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]:
     """The lines of a diagnostic log, in order, with `History` values for conversations. Not redacted but for those."""
-    return _Teller(material, redactor).tell(material.records, material.trace.lines if material.trace else ())
+    lines = scrubbed(material.trace.lines, redactor) if material.trace else ()
+    return _Teller(material, redactor).tell(material.records, lines)
 
 
 class _Teller:

@@ -56,7 +56,7 @@ def _is_token(value: str) -> bool:
 
 
 _SEPARATOR: Final = re.compile(r"[\n|;&]")
-_SAID: Final = r"(?:{names}) {{1,8}}(?:is|was|ist|lautet)\b:? {{0,8}}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}}\]]{{4,400}})"
+_SAID: Final = r"(?:{names}) {{1,8}}(?:is|was|ist|lautet)\b:? {{0,8}}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}}\]]{{4,}})"
 _FORMS: Final = (
     Spoken(
         "a bearer token",
@@ -73,14 +73,14 @@ _FORMS: Final = (
         ("--",),
         re.compile(
             rf"--(?<![\w-]--)(?:[a-z]+-){{0,8}}(?:{PASSWORDS}|pass|{TOKENS})[ =]+[\"']?"
-            r"(?P<secret>[^\s\"'`\\;-][^\s\"'`\\;]{2,400})"
+            r"(?P<secret>[^\s\"'`\\;-][^\s\"'`\\;]{2,})"
         ),
         _is_given,
     ),
     Spoken(
         "a password of curl",
         ("curl",),
-        re.compile(r"\s-(?:u|-user)[ =]?\\*[\"']?[^\s:\"'\\]{1,100}:(?P<secret>[^\s\"'`\\]{1,400})"),
+        re.compile(r"\s-(?:u|-user)[ =]?\\*[\"']?[^\s:\"'\\]{1,100}:(?P<secret>[^\s\"'`\\]{1,})"),
         _is_given,
         cased=True,
         command=re.compile(r"\bcurl\b"),
@@ -88,7 +88,7 @@ _FORMS: Final = (
     Spoken(
         "a password of a database client",
         ("mysql", "mariadb"),
-        re.compile(r"\s-p\\*[\"']?(?P<secret>[^\s\"'`\\]{1,400})"),
+        re.compile(r"\s-p\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),
         _is_given,
         cased=True,
         command=re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b"),
@@ -96,7 +96,7 @@ _FORMS: Final = (
     Spoken(
         "a password of sshpass",
         ("sshpass",),
-        re.compile(r"sshpass[ \t]+-p[ \t]*\\*[\"']?(?P<secret>[^\s\"'`\\]{1,400})"),
+        re.compile(r"sshpass[ \t]+-p[ \t]*\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),
         _is_given,
     ),
     Spoken(

@@ -85,12 +85,15 @@ def clean_item(item: Item, redactor: Redactor = PLAIN) -> Item:
 
 class _Stream(Struct):
     redactor: StreamRedactor
-    held: list[Piece] = []
-    """Pieces that wait for what comes behind them: they may hold the beginning of a secret."""
+    late: Piece | None = None
+    """A piece that was held back: its number is free, and its text is what may be shown so far."""
+    heard: str = ""
+    told: str = ""
+    """What was heard and told since nothing was held back."""
 
 
 class Pieces:
-    """The pieces of streams as they may be shown, each under its own number."""
+    """The pieces of streams as they may be shown. No number is used twice: while anything is held back, pieces come one later."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
@@ -110,8 +113,16 @@ class Pieces:
         if key[0] != _TOOL:  # a model says one thing after the other
             yield from self._rest([other for other in self._streams if other[0] != _TOOL and other != key])
         stream = self._streams.setdefault(key, _Stream(StreamRedactor(self._redactor)))
-        stream.held.append(piece)
-        yield from _settled(stream, stream.redactor.feed(piece.text))
+        told = "".join(stream.redactor.feed(piece.text))
+        if stream.late is not None and stream.late.text:
+            yield stream.late
+        stream.heard, stream.told = stream.heard + piece.text, stream.told + told
+        if stream.heard == stream.told:
+            stream.late, stream.heard, stream.told = None, "", ""
+            if told:
+                yield replace(piece, text=told)
+        else:
+            stream.late = replace(piece, text=told)
 
     def _over(self, record: Recorded) -> Iterator[Piece]:
         """The rest of the streams that an event ends."""
@@ -121,13 +132,9 @@ class Pieces:
     def _rest(self, keys: Iterable[Key]) -> Iterator[Piece]:
         for key in keys:
             stream = self._streams.pop(key)
-            yield from _settled(stream, stream.redactor.flush())
-
-
-def _settled(stream: _Stream, texts: list[str]) -> Iterator[Piece]:
-    """The pieces of which it is known what may be shown."""
-    done, stream.held = stream.held[: len(texts)], stream.held[len(texts) :]
-    yield from (replace(piece, text=text) for piece, text in zip(done, texts, strict=True) if text)
+            rest = "".join(stream.redactor.flush())
+            if stream.late is not None and stream.late.text + rest:
+                yield replace(stream.late, text=stream.late.text + rest)
 
 
 def _ended_by(record: Recorded) -> Callable[[Key], bool] | None:
