@@ -43,7 +43,7 @@ def test_scan_counts_by_session_and_shows_no_secret(talked: Door) -> None:
 
 def test_erase_needs_a_yes(talked: Door) -> None:
     done = talked.run("secrets", "erase")
-    assert done.code == 2
+    assert done.code == 3
     assert "--yes" in done.err
     assert talked.run("secrets", "scan").code == 1
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.logic.redact import Redactor
+from holdfast.testing.builders import recorded
 from holdfast.view.scrubbed import Pieces
-from holdfast.vocab.deltas import TextDelta, ToolOutputDelta
+from holdfast.vocab.deltas import TextDelta
+from holdfast.vocab.events import TurnCompleted
 from tests.e2e.door import Door
 
 TYPED, PRINTED, SAID = (f"ghp_{n}q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1o" for n in "123")
@@ -69,19 +71,13 @@ def test_the_terminal_shows_what_was_said(talked: Door, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 16, 40])
 def test_pieces_are_told_once_in_order_and_whole(size: int) -> None:
-    text = f"Plain words first. The key house-key-of-ours and {SAID} too, password=hunter2Xy9 and nothing more."
+    text = f"Plain words first. The key house-key-of-ours and {SAID} too, and nothing more."
     pieces = Pieces(Redactor(exact=("house-key-of-ours",)))
-    told = [
-        each
-        for n, at in enumerate(range(0, len(text), size))
-        for each in pieces.take(TextDelta(after=3, n=n, text=text[at : at + size]))
-    ]
-    assert [each.n for each in told if isinstance(each, TextDelta)] == sorted(
-        {each.n for each in told if isinstance(each, TextDelta)}
-    )
-    shown = "".join(each.text for each in told if isinstance(each, TextDelta))
-    assert "house-key" not in shown
-    assert SAID not in shown
-    assert shown.startswith("Plain words first. The key [REDACTED] and [REDACTED] too")
-    quiet = ToolOutputDelta(after=3, n=99, call="c", text="what others say\n")
-    assert list(pieces.take(quiet)) == [quiet]
+    deltas = [TextDelta(after=3, n=n, text=text[at : at + size]) for n, at in enumerate(range(0, len(text), size))]
+    over = recorded(TurnCompleted(turn="t", outcome="completed"), seq=4)
+    told = [each for item in (*deltas, over) for each in pieces.take(item)]
+    assert told[-1] == over
+    shown = [each for each in told if isinstance(each, TextDelta)]
+    assert [each.n for each in shown] == sorted({each.n for each in shown})
+    said = "".join(each.text for each in shown)
+    assert said == "Plain words first. The key [REDACTED] and [REDACTED] too, and nothing more."

@@ -14,6 +14,7 @@ import msgspec
 from holdfast import shelf
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, DONE, complain, harmless, say, say_json
+from holdfast.cli.trusting import HALTED
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import load_layers
 from holdfast.logic.erasing import LEAST, Eraser
@@ -61,6 +62,9 @@ async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as
     """Replace secrets by marks, in every store that has any."""
     if place.url.startswith("memory:"):
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
+    if not yes and not sys.stdin.isatty():
+        complain("Nobody can be asked here. Look with `holdfast secrets scan`; to erase: holdfast secrets erase --yes")
+        return HALTED
     erasing = _Erasing(await _known(place), secrets.token_bytes(32), reason, yes)
     for url in _stores(place):
         try:
@@ -161,8 +165,6 @@ def _nobody(session: str) -> NoSession:
 def _ask(metas: Sequence[SessionMeta], url: str, *, yes: bool) -> None:
     if yes:
         return
-    if not sys.stdin.isatty():
-        raise click.UsageError("Nobody is there to be asked. Look with `holdfast secrets scan`, then give --yes.")
     what = f"secrets of {counted(len(metas), 'session')}" if metas else "what deleted sessions left"
     if not click.confirm(f"Erase {what} in {url}? It cannot be undone.", err=True):
         raise click.Abort
