@@ -1,0 +1,260 @@
+"""Compares what a command did with what the verdict named."""
+
+import fnmatch
+import os
+import posixpath
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from tests.proof.trace import Event
+
+SHELLS: Final = ("bash", "dash")
+_XARGS_VALUED: Final = ("-n", "-L", "-P", "-I", "-d", "-s", "-a", "-E")
+_CHANGES: Final = ("write", "remove")
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What the judge said of a command."""
+
+    decision: str
+    detail: str = ""
+    proved: bool = False
+    does: tuple[str, ...] = ()
+    commands: tuple[tuple[tuple[str | None, ...], ...], ...] = ()
+    """Of each command its layers, of each layer its words."""
+    touches: tuple[tuple[str, str, bool, bool], ...] = ()
+    """Of each file: kind, path, whether it has wildcards, whether all below it is meant."""
+
+    @property
+    def programs(self) -> frozenset[str]:
+        """The first words of all layers, and what `xargs` runs."""
+        first = [words[0] for layers in self.commands for words in layers if words]
+        return frozenset(filter(None, [*first, *(_run_by(words) for layers in self.commands for words in layers)]))
+
+    @property
+    def loose(self) -> frozenset[str]:
+        """Programs that a rule allows and no table knows: what they do with files is their own."""
+        pairs = zip(self.does, self.commands, strict=True)
+        return frozenset(
+            posixpath.basename(words[0]) for does, layers in pairs if does == "runs" for words in layers if words and words[0]
+        )
+
+
+def _run_by(words: Sequence[str | None]) -> str | None:
+    """Give the program that `xargs` runs."""
+    if not words or posixpath.basename(words[0] or "") != "xargs":
+        return None
+    rest = iter(words[1:])
+    for word in rest:
+        if word in _XARGS_VALUED:
+            next(rest, None)
+        elif not (word or "-").startswith("-"):
+            return word
+    return "echo"
+
+
+class Allowance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a program does besides."""
+
+    runs: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    home: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    reads_system: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    tracked: bool = False
+    parents: bool = False
+    beside: str = ""
+
+
+class Ground(msgspec.Struct, frozen=True):
+    """Where it ran."""
+
+    root: str
+    tracked: frozenset[str]
+    secrets: tuple[str, ...] = ()
+    """Files below the root that no rule may open, by patterns."""
+
+    @property
+    def work(self) -> str:
+        """The workspace."""
+        return f"{self.root}/work"
+
+
+def violations(said: Said, events: Sequence[Event], ground: Ground) -> list[str]:
+    """Say what was done and not named."""
+    check = _Check(said, ground)
+    found = dict[str, None]()
+    for event in events:
+        if wrong := check.look(event):
+            found[wrong] = None
+    return list(found)
+
+
+class _Check:
+    def __init__(self, said: Said, ground: Ground) -> None:
+        self.said, self.ground = said, ground
+        self.named = [_Named(*touch) for touch in said.touches]
+        self.running = dict[int, str]()
+        self.loose = said.loose
+
+    def look(self, event: Event) -> str:
+        program = self.running.get(event.process, "")
+        match event.kind:
+            case "exec":
+                return self._executed(event)
+            case "connect":
+                free = any(f'"{socket}' in event.path for socket in _table()["connections"])
+                return "" if free else f"connects: {event.path}"
+            case "other":
+                name = event.path.partition("(")[0]
+                return "" if name in _allowance(program or "bash").calls else f"calls {event.path}"
+            case "write":
+                return "" if self._may_write(event.path, program) else f"changes {self._short(event.path)}"
+            case "read" | "folder":
+                return "" if self._may_read(event.path, program, event.kind) else f"reads {self._short(event.path)}"
+
+    def _short(self, path: str) -> str:
+        return path.replace(self.ground.root, "ROOT")
+
+    def _executed(self, event: Event) -> str:
+        path, name = event.path, posixpath.basename(event.path)
+        before = self.running.get(event.process, "")
+        if not self.running:  # the first is the shell that the driver starts
+            self.running[event.process] = ""
+            return ""
+        self.running[event.process] = name
+        inside = path.startswith(f"{self.ground.root}/")
+        for word in self.said.programs:
+            if word == name and (not inside or path == f"{self.ground.root}/bin/{name}"):
+                return ""
+            if "/" in word and os.path.realpath(posixpath.join(self.ground.work, word)) == os.path.realpath(path):
+                return ""
+            if not inside and any(fnmatch.fnmatchcase(name, each) for each in _allowance(posixpath.basename(word)).runs):
+                return ""
+        return f"executes {self._short(path)}{f' (from {before})' if before else ''}: {' '.join(event.arguments)[:200]!r}"
+
+    def _may_write(self, path: str, program: str) -> bool:
+        path = _normal(path, self.ground.work)
+        if path in _table()["devices"] or path.startswith(("/proc/self/fd/", f"{self.ground.root}/tmp/")):
+            return True
+        if any(named.kind in _CHANGES and named.covers(path, below=True) for named in self.named):
+            return True
+        allowance = _allowance(program)
+        if any(_fits(path, f"{self.ground.work}/{each}") for each in allowance.writes):
+            return True
+        if allowance.parents and any(named.kind == "write" and named.path.startswith(f"{path}/") for named in self.named):
+            return True
+        folder, name = posixpath.split(path)
+        if allowance.beside and re.fullmatch(allowance.beside, name):
+            return any(named.kind == "write" and posixpath.dirname(named.path) == folder for named in self.named)
+        return program in self.loose and not self._is_secret(path)
+
+    def _may_read(self, path: str, program: str, kind: str) -> bool:
+        path = _normal(path, self.ground.work)
+        real = os.path.realpath(path)
+        if os.path.isdir(real):
+            kind = "folder"
+        if any(named.covers(path, below=named.deep or kind == "folder") for named in self.named if _shows(named.kind, kind)):
+            return True
+        if kind == "folder" and (path == self.ground.work or any(named.leads_through(path) for named in self.named)):
+            return True
+        allowance = _allowance(program)
+        if not path.startswith(f"{self.ground.root}/"):
+            guarded = any(re.fullmatch(each, path) for each in _table()["guarded"])
+            free = any(re.fullmatch(each, path) for each in allowance.reads_system)
+            return (path.startswith(tuple(_table()["system"])) and not guarded) or free or kind == "folder" or program in self.loose
+        if any(_fits(path, f"{self.ground.work}/{each}") for each in allowance.reads):
+            return True
+        if any(_fits(path, f"{self.ground.root}/home/{each}") for each in allowance.home):
+            return True
+        if allowance.tracked and (kind == "folder" or path.removeprefix(f"{self.ground.work}/") in self.ground.tracked):
+            return True
+        return program in self.loose and not self._is_secret(path)
+
+    def _is_secret(self, path: str) -> bool:
+        return any(fnmatch.fnmatchcase(each, f"{self.ground.root}/{secret}") for each in (path, os.path.realpath(path)) for secret in self.ground.secrets)
+
+
+def _shows(named: str, kind: str) -> bool:
+    return named == "read" or (kind == "folder" and named in ("list", "remove", "write"))
+
+
+class _Named:
+    """A file that the verdict names."""
+
+    def __init__(self, kind: str, path: str, glob: bool, deep: bool) -> None:
+        self.kind, self.deep, self.glob = kind, deep, glob
+        self.path = posixpath.normpath(path) if path else ""
+        self.real = self.path if glob else os.path.realpath(self.path)
+        self.pattern = _translated(self.path) if glob else None
+
+    def covers(self, path: str, *, below: bool) -> bool:
+        """Whether a path is this one, or below it."""
+        if not self.path:
+            return False
+        for each in dict.fromkeys((path, os.path.realpath(path))):
+            for own in (self.path, self.real):
+                if each == own or (below and each.startswith(f"{own.rstrip('/')}/")):
+                    return True
+            if self.pattern is not None:
+                parts = [each, *(_ancestors(each) if below else ())]
+                if any(self.pattern.fullmatch(part) for part in parts):
+                    return True
+        return False
+
+    def leads_through(self, folder: str) -> bool:
+        """Whether a folder has to be looked into to find it."""
+        return self.path.startswith(f"{folder.rstrip('/')}/") or (
+            self.glob and _literal(self.path).startswith(folder) or (self.glob and folder.startswith(_literal(self.path)))
+        )
+
+
+def _literal(pattern: str) -> str:
+    return re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0] + "/"
+
+
+def _ancestors(path: str) -> Iterable[str]:
+    while len(path) > 1:
+        path = posixpath.dirname(path)
+        yield path
+
+
+@cache
+def _translated(pattern: str) -> re.Pattern[str]:
+    """Read a pattern of the shell; `**` is any depth."""
+    parts = list[str]()
+    for part in pattern.split("/"):
+        if part == "**":
+            parts.append("(?:.*/)?")
+            continue
+        plain = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
+        hidden = "" if part.startswith(".") or not part[:1] in ("*", "?", "[") or (parts and parts[-1] == "(?:.*/)?") else r"(?!\.)"
+        parts.append(hidden + plain.replace(".*", "[^/]*") + "/")
+    return re.compile("".join(parts).removesuffix("/"), re.DOTALL)
+
+
+def _fits(path: str, pattern: str) -> bool:
+    return _translated(pattern).fullmatch(path) is not None or (
+        pattern.endswith("/**") and path.startswith(pattern.removesuffix("**"))
+    )
+
+
+def _normal(path: str, base: str) -> str:
+    return posixpath.normpath(posixpath.join(base, path))
+
+
+@cache
+def _table() -> Mapping[str, Any]:  # Any: what the table holds becomes Allowance below
+    return tomllib.loads(Path(__file__).with_name("allowances.toml").read_text(encoding="utf-8"))
+
+
+@cache
+def _allowance(program: str) -> Allowance:
+    return msgspec.convert(_table()["programs"].get(program, {}), Allowance)
