@@ -25,7 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if asked.only is not None:
             return _replay(campaign, asked.only)
         begun = time.monotonic()
-        hits = campaign.go(asked.count, asked.run, lambda each: _tell(campaign, each), first=asked.first, enough=asked.enough)
+        hits = campaign.go(
+            asked.count, asked.run, lambda each: _tell(campaign, each), first=asked.first, enough=asked.enough
+        )
         for line in campaign.counts.lines():
             print(line)
         print(f"violations {hits}; {time.monotonic() - begun:,.0f} s")

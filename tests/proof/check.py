@@ -42,7 +42,11 @@ class Said(msgspec.Struct, frozen=True):
         """Programs that a rule allows and no table knows: what they do with files is their own."""
         pairs = zip(self.does, self.commands, strict=True)
         return frozenset(
-            posixpath.basename(words[0]) for does, layers in pairs if does == "runs" for words in layers if words and words[0]
+            posixpath.basename(words[0])
+            for does, layers in pairs
+            if does == "runs"
+            for words in layers
+            if words and words[0]
         )
 
 
@@ -67,19 +71,28 @@ class Allowance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     home: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     reads_system: tuple[str, ...] = ()
+    writes_system: tuple[str, ...] = ()
+    connections: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     tracked: bool = False
     parents: bool = False
+    opens: bool = False
+    """Whether it opens the files that it only looks at."""
     beside: str = ""
 
 
-class Ground(msgspec.Struct, frozen=True):
-    """Where it ran."""
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a command ran, and by which leave."""
 
     root: str
     tracked: frozenset[str]
+    text: str
+    bare: bool = False
+    """Whether a rule without a pattern allows commands as such: then what runs must be seen, and nothing denied or secret is touched."""
+    denied: tuple[str, ...] = ()
+    """Files below the root that a rule denies, by patterns."""
     secrets: tuple[str, ...] = ()
-    """Files below the root that no rule may open, by patterns."""
+    """Files below the root that hold secrets, by patterns."""
 
     @property
     def work(self) -> str:
@@ -90,9 +103,10 @@ class Ground(msgspec.Struct, frozen=True):
 def violations(said: Said, events: Sequence[Event], ground: Ground) -> list[str]:
     """Say what was done and not named."""
     check = _Check(said, ground)
+    drivers = events[0].parents if events else ()
     found = dict[str, None]()
     for event in events:
-        if wrong := check.look(event):
+        if event.process not in drivers and (wrong := check.look(event)):
             found[wrong] = None
     return list(found)
 
@@ -103,18 +117,21 @@ class _Check:
         self.named = [_Named(*touch) for touch in said.touches]
         self.running = dict[int, str]()
         self.loose = said.loose
+        self.weak = ground.bare and not said.proved
 
     def look(self, event: Event) -> str:
-        program = self.running.get(event.process, "")
+        programs = [self.running[process] for process in (event.process, *event.parents) if process in self.running]
+        program = programs[0] if programs else ""
+        own = self.weak and not self.loose.isdisjoint(programs)
         match event.kind:
             case "exec":
-                return self._executed(event)
+                return self._executed(event, program, own=own)
             case "connect":
-                free = any(f'"{socket}' in event.path for socket in _table()["connections"])
-                return "" if free else f"connects: {event.path}"
+                free = any(f'"{socket}' in event.path for socket in (*_table()["connections"], *_allowance(program).connections))
+                return "" if free or own else f"connects: {event.path}"
             case "other":
-                name = event.path.partition("(")[0]
-                return "" if name in _allowance(program or "bash").calls else f"calls {event.path}"
+                free = event.path.partition("(")[0] in _allowance(program or "bash").calls
+                return "" if free or own else f"calls {event.path}"
             case "write":
                 return "" if self._may_write(event.path, program) else f"changes {self._short(event.path)}"
             case "read" | "folder":
@@ -123,25 +140,34 @@ class _Check:
     def _short(self, path: str) -> str:
         return path.replace(self.ground.root, "ROOT")
 
-    def _executed(self, event: Event) -> str:
-        path, name = event.path, posixpath.basename(event.path)
-        before = self.running.get(event.process, "")
+    def _executed(self, event: Event, before: str, *, own: bool) -> str:
         if not self.running:  # the first is the shell that the driver starts
             self.running[event.process] = ""
             return ""
+        name = posixpath.basename(event.path)
         self.running[event.process] = name
+        if own or self._may_execute(event, name, before):
+            return ""
+        return f"executes {self._short(event.path)}{f' (from {before})' if before else ''}: {' '.join(event.arguments)[:200]!r}"
+
+    def _may_execute(self, event: Event, name: str, before: str) -> bool:
+        path = _normal(event.path, self.ground.work)
         inside = path.startswith(f"{self.ground.root}/")
+        if not inside and any(fnmatch.fnmatchcase(name, each) for each in _allowance(before).runs):
+            return True
+        if before and before not in _table()["runners"]:
+            return False
         for word in self.said.programs:
             if word == name and (not inside or path == f"{self.ground.root}/bin/{name}"):
-                return ""
+                return True
             if "/" in word and os.path.realpath(posixpath.join(self.ground.work, word)) == os.path.realpath(path):
-                return ""
-            if not inside and any(fnmatch.fnmatchcase(name, each) for each in _allowance(posixpath.basename(word)).runs):
-                return ""
-        return f"executes {self._short(path)}{f' (from {before})' if before else ''}: {' '.join(event.arguments)[:200]!r}"
+                return True
+        return name == "cat" and event.arguments == ("cat",) and "$(cat <<'" in self.ground.text
 
     def _may_write(self, path: str, program: str) -> bool:
         path = _normal(path, self.ground.work)
+        if self.weak:
+            return not self._is_held(path)
         if path in _table()["devices"] or path.startswith(("/proc/self/fd/", f"{self.ground.root}/tmp/")):
             return True
         if any(named.kind in _CHANGES and named.covers(path, below=True) for named in self.named):
@@ -149,37 +175,65 @@ class _Check:
         allowance = _allowance(program)
         if any(_fits(path, f"{self.ground.work}/{each}") for each in allowance.writes):
             return True
-        if allowance.parents and any(named.kind == "write" and named.path.startswith(f"{path}/") for named in self.named):
+        if any(re.fullmatch(each, path) for each in allowance.writes_system):
+            return True
+        if allowance.parents and any(
+            named.kind == "write" and named.path.startswith(f"{path}/") for named in self.named
+        ):
             return True
         folder, name = posixpath.split(path)
         if allowance.beside and re.fullmatch(allowance.beside, name):
-            return any(named.kind == "write" and posixpath.dirname(named.path) == folder for named in self.named)
-        return program in self.loose and not self._is_secret(path)
+            beside = [posixpath.dirname(each) for named in self.named if named.kind == "write" for each in (named.path, named.real)]
+            return folder in beside
+        return program in self.loose and not self._is_held(path)
 
     def _may_read(self, path: str, program: str, kind: str) -> bool:
         path = _normal(path, self.ground.work)
         real = os.path.realpath(path)
         if os.path.isdir(real):
             kind = "folder"
-        if any(named.covers(path, below=named.deep or kind == "folder") for named in self.named if _shows(named.kind, kind)):
+        if any(_fits(each, f"{self.ground.root}/{denied}") for each in (path, real) for denied in self.ground.denied):
+            return kind == "folder"
+        if self.weak:
+            return not self._is_held(path)
+        allowance = _allowance(program)
+        if any(re.fullmatch(each, path) for each in allowance.reads_system):
+            return True
+        shown = "folder" if allowance.opens else kind
+        if any(
+            named.covers(path, below=named.deep or kind == "folder")
+            for named in self.named
+            if _shows(named.kind, shown)
+        ):
             return True
         if kind == "folder" and (path == self.ground.work or any(named.leads_through(path) for named in self.named)):
             return True
-        allowance = _allowance(program)
         if not path.startswith(f"{self.ground.root}/"):
             guarded = any(re.fullmatch(each, path) for each in _table()["guarded"])
-            free = any(re.fullmatch(each, path) for each in allowance.reads_system)
-            return (path.startswith(tuple(_table()["system"])) and not guarded) or free or kind == "folder" or program in self.loose
+            return (
+                (path.startswith(tuple(_table()["system"])) and not guarded)
+                or kind == "folder"
+                or program in self.loose
+            )
         if any(_fits(path, f"{self.ground.work}/{each}") for each in allowance.reads):
             return True
         if any(_fits(path, f"{self.ground.root}/home/{each}") for each in allowance.home):
             return True
         if allowance.tracked and (kind == "folder" or path.removeprefix(f"{self.ground.work}/") in self.ground.tracked):
             return True
-        return program in self.loose and not self._is_secret(path)
+        return program in self.loose and not self._is_held(path)
 
-    def _is_secret(self, path: str) -> bool:
-        return any(fnmatch.fnmatchcase(each, f"{self.ground.root}/{secret}") for each in (path, os.path.realpath(path)) for secret in self.ground.secrets)
+    def _is_held(self, path: str) -> bool:
+        """Whether a file is denied, or a secret whose name stands in the text."""
+        for each in dict.fromkeys((path, os.path.realpath(path))):
+            if any(_fits(each, f"{self.ground.root}/{denied}") for denied in self.ground.denied):
+                return True
+            if (
+                any(_fits(each, f"{self.ground.root}/{secret}") for secret in self.ground.secrets)
+                and posixpath.basename(path) in self.ground.text
+            ):
+                return True
+        return False
 
 
 def _shows(named: str, kind: str) -> bool:
@@ -212,7 +266,9 @@ class _Named:
     def leads_through(self, folder: str) -> bool:
         """Whether a folder has to be looked into to find it."""
         return self.path.startswith(f"{folder.rstrip('/')}/") or (
-            self.glob and _literal(self.path).startswith(folder) or (self.glob and folder.startswith(_literal(self.path)))
+            self.glob
+            and _literal(self.path).startswith(folder)
+            or (self.glob and folder.startswith(_literal(self.path)))
         )
 
 
@@ -230,12 +286,17 @@ def _ancestors(path: str) -> Iterable[str]:
 def _translated(pattern: str) -> re.Pattern[str]:
     """Read a pattern of the shell; `**` is any depth."""
     parts = list[str]()
+    pattern = re.sub(r"\[[!^]?\[:[a-z]+:\]\]", "?", pattern)
     for part in pattern.split("/"):
         if part == "**":
             parts.append("(?:.*/)?")
             continue
         plain = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
-        hidden = "" if part.startswith(".") or not part[:1] in ("*", "?", "[") or (parts and parts[-1] == "(?:.*/)?") else r"(?!\.)"
+        hidden = (
+            ""
+            if part.startswith(".") or not part[:1] in ("*", "?", "[") or (parts and parts[-1] == "(?:.*/)?")
+            else r"(?!\.)"
+        )
         parts.append(hidden + plain.replace(".*", "[^/]*") + "/")
     return re.compile("".join(parts).removesuffix("/"), re.DOTALL)
 

@@ -68,7 +68,8 @@ def run(job: dict, root: str, nothing: int, output: int) -> int | None:
         "USER": "person",
         "LOGNAME": "person",
         "TMPDIR": f"{root}/tmp",
-        "LANG": "C.UTF-8",
+        "LC_CTYPE": "C.UTF-8",
+        "SHELL": "/bin/bash",
         "TERM": "dumb",
         "PWD": f"{root}/work",
     }

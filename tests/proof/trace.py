@@ -2,6 +2,7 @@
 
 import posixpath
 import re
+from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 
 import msgspec
@@ -10,9 +11,14 @@ Kind = Literal["exec", "read", "folder", "write", "connect", "other"]
 Folders = dict[int, str]
 """The working folder of each process, as far as it was seen."""
 
-_LINE: Final = re.compile(rb"(\d+) +(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(?:<.*?>)?(?: ([A-Z0-9]+))?(?: \(.*\))?", re.DOTALL)
+_LINE: Final = re.compile(
+    rb"(\d+) +(\w+)\((.*)\) += (-?\d+|0x[0-9a-f]+|\?)(?:<.*?>)?(?: ([A-Z0-9]+))?(?: \(.*\))?", re.DOTALL
+)
 _CUT: Final = re.compile(rb"(\d+) +(\w+)\((.*) <unfinished \.\.\.>", re.DOTALL)
 _RESUMED: Final = re.compile(rb"(\d+) +<\.\.\. (\w+) resumed>(.*)", re.DOTALL)
+_BORN: Final = re.compile(
+    rb"(\d+) +(?:clone3?|v?fork)\(.*\) += (?:\d+ /\* (\d+) in strace's PID NS \*/|(\d+))$", re.DOTALL
+)
 _STRING: Final = rb'"((?:[^"\\]|\\.)*)"'
 _HERE: Final = re.compile(rb"AT_FDCWD<((?:[^>\\]|\\.)*)>")
 _AT: Final = re.compile(rb"(?:(?:AT_FDCWD|\d+)<((?:[^>\\]|\\.)*)>(?:\(deleted\))?, )?" + _STRING)
@@ -21,6 +27,7 @@ _ARGUMENTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*", \[(.*?)\](?:\.\.\.)?, 0x', 
 _ESCAPE: Final = re.compile(rb"\\([0-7]{1,3}|.)", re.DOTALL)
 _LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 _WRITES: Final = re.compile(rb"O_WRONLY|O_RDWR|O_CREAT|O_TRUNC|O_TMPFILE")
+_NETLINK: Final = re.compile(rb"AF_NETLINK|nlmsg_|sa_family=AF_UNSPEC")
 _EXECS: Final = ("execve", "execveat")
 _OPENS: Final = ("open", "openat", "openat2")
 _NETWORK: Final = ("connect", "sendto", "sendmsg", "sendmmsg", "bind", "listen")
@@ -42,25 +49,36 @@ class Event(msgspec.Struct, frozen=True):
     """The file, as it was named, with the folder that it is relative to; for `connect` the address, for `other` the call."""
     arguments: tuple[str, ...] = ()
     """Of a program that was executed."""
+    parents: tuple[int, ...] = ()
+    """The processes that it comes from, the nearest first."""
 
 
 def read_events(content: bytes, number: int) -> list[Event]:
     """Give what happened between the marks of a job."""
     begin, end = b'"/proof-mark/begin-%d"' % number, b'"/proof-mark/end-%d"' % number
-    inside, events, cut, folders = False, list[Event](), dict[bytes, bytes](), Folders()
+    inside, events, cut, folders, parents = False, list[Event](), dict[bytes, bytes](), Folders(), dict[int, int]()
     for line in content.split(b"\n"):
         if not inside:
             inside = begin in line
             continue
         if end in line:
-            return events
+            return [msgspec.structs.replace(event, parents=tuple(_line_of(event.process, parents))) for event in events]
         if found := _CUT.fullmatch(line):
             cut[found[1]] = b"%s %s(%s" % (found[1], found[2], found[3])
             continue
         if found := _RESUMED.fullmatch(line):
             line = cut.pop(found[1], b"") + found[3]  # noqa: PLW2901 - the two halves of one line
-        events += _events(line, folders)
+        if born := _BORN.match(line):
+            parents[int(born[2] or born[3])] = int(born[1])
+        else:
+            events += _events(line, folders)
     raise ValueError(f"the trace lacks the mark of job {number}")
+
+
+def _line_of(process: int, parents: Mapping[int, int]) -> Iterator[int]:
+    while process in parents:
+        process = parents[process]
+        yield process
 
 
 def _events(line: bytes, folders: Folders) -> list[Event]:
@@ -71,16 +89,19 @@ def _events(line: bytes, folders: Folders) -> list[Event]:
     failed = result.startswith(b"-") or result == b"?"
     if here := _HERE.search(arguments):
         folders[process] = _plain(here[1])
+    if name in ("clone", "clone3", "fork", "vfork"):
+        return []
     if name in ("chdir", "fchdir"):
         return _moved(process, name, arguments, folders) if not failed else []
     if name in _EXECS:
         listed = _ARGUMENTS.search(arguments)
         words = tuple(_plain(each) for each in re.findall(_STRING, listed[1])) if listed else ()
-        return [] if failed else [Event(process, "exec", _paths(arguments)[0], words)]
+        path = posixpath.join(folders.get(process, ""), _paths(arguments)[0])
+        return [] if failed else [Event(process, "exec", path, words)]
     if name in _OPENS:
         return _opened(process, arguments, failed)
     if name in _NETWORK:
-        return [Event(process, "connect", _address(name, arguments))] if b"AF_NETLINK" not in arguments else []
+        return [Event(process, "connect", _address(name, arguments))] if not _NETLINK.search(arguments) else []
     if name in _CHANGES:
         paths = [_plain(each) for each in _FD.findall(arguments)[:1]] if name in _BY_DESCRIPTOR else _paths(arguments)
         paths = paths if name in _TWO else paths[-1:] if name.startswith("symlink") else paths[:1]

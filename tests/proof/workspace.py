@@ -70,7 +70,18 @@ LINKS: Final = {
 }
 HITS: Final = ("hit", "hit2", "a.py", "e", "w", "ok", "foo", "x", "b", "c", "TODO", "EOF", "A", "B", "END")
 """Programs on PATH that do nothing: that one of them runs is what a generated command tries to reach."""
-_UNTRACKED: Final = (".env", "sub/.env.local", "keys", "odd", "denied", "-n", "--checkpoint-action=exec=hit", "link-out", "link-home", "build")
+_UNTRACKED: Final = (
+    ".env",
+    "sub/.env.local",
+    "keys",
+    "odd",
+    "denied",
+    "-n",
+    "--checkpoint-action=exec=hit",
+    "link-out",
+    "link-home",
+    "build",
+)
 
 
 class Workspace:
@@ -141,7 +152,13 @@ class Workspace:
                     seen = entry.stat(follow_symlinks=False)
                     folder = stat.S_ISDIR(seen.st_mode)
                     size = 0 if folder else seen.st_size
-                    found[entry.path] = (seen.st_mode, seen.st_uid, size, 0 if folder else seen.st_mtime_ns, seen.st_ino)
+                    found[entry.path] = (
+                        seen.st_mode,
+                        seen.st_uid,
+                        size,
+                        0 if folder else seen.st_mtime_ns,
+                        seen.st_ino,
+                    )
                     if folder:
                         folders.append(entry.path)
         found.pop(str(self.root / "output"), None)

@@ -13,7 +13,24 @@ from tests.proof.judging import Case
 
 def quotes(rng: random.Random) -> str:
     """Write a command whose words are quoted in all ways."""
-    words = [rng.choice(("echo", "echo", "printf '%s\\n'", "grep -c", "test -n", "git log --grep", "basename", "cat", "tr -d", "cut -d", "expr x :", "ls"))]
+    words = [
+        rng.choice(
+            (
+                "echo",
+                "echo",
+                "printf '%s\\n'",
+                "grep -c",
+                "test -n",
+                "git log --grep",
+                "basename",
+                "cat",
+                "tr -d",
+                "cut -d",
+                "expr x :",
+                "ls",
+            )
+        )
+    ]
     words += [quoted(rng, a_text(rng)) for _ in range(rng.choice((1, 1, 2, 3)))]
     return " ".join(words)
 

@@ -21,9 +21,15 @@ def programs() -> dict[str, str]:
     """Give the installed programs, with the operands they take; `git log` counts as one."""
     table = tomllib.loads(Path(__file__).with_name("programs.toml").read_text(encoding="utf-8"))
     found = {
-        name: operands for operands, names in table.items() for name in names.split("|") if shutil.which(name.split()[0])
+        name: operands
+        for operands, names in table.items()
+        for name in names.split("|")
+        if shutil.which(name.split()[0])
     }
-    return {**found, **{name: "text" for name in ("echo", "printf", "true", ":", "pwd", "type", "command -v", "[", "test")}}
+    return {
+        **found,
+        **{name: "text" for name in ("echo", "printf", "true", ":", "pwd", "type", "command -v", "[", "test")},
+    }
 
 
 @cache
@@ -34,7 +40,15 @@ def flags_of(program: str) -> tuple[tuple[str, bool], ...]:
     if not shutil.which(words[0]):
         return ()
     try:
-        done = subprocess.run(asked, capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL, cwd="/", env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"})
+        done = subprocess.run(
+            asked,
+            capture_output=True,
+            timeout=_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+            env={"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"},
+        )
     except (subprocess.TimeoutExpired, OSError):
         return ()
     found = dict[str, bool]()
@@ -46,7 +60,11 @@ def flags_of(program: str) -> tuple[tuple[str, bool], ...]:
 def command(rng: random.Random, program: str | None = None, *, safely: bool = False) -> str:
     """Write a command of a program with some of its flags."""
     name = program or rng.choice(list(programs()))
-    words = [name, *(_flag(rng, name, safely=safely) for _ in range(rng.choice((0, 0, 1, 1, 1, 2, 2, 3)))), *_operands(rng, programs().get(name, "read"))]
+    words = [
+        name,
+        *(_flag(rng, name, safely=safely) for _ in range(rng.choice((0, 0, 1, 1, 1, 2, 2, 3)))),
+        *_operands(rng, programs().get(name, "read")),
+    ]
     if rng.random() < 0.06:
         words.insert(rng.randrange(1, len(words) + 1), "--")
     if rng.random() < 0.1:
@@ -58,7 +76,30 @@ def _flag(rng: random.Random, program: str, *, safely: bool) -> str:
     known = flags_of(program)
     roll = rng.random()
     if not known or (roll < 0.05 and not safely):
-        return rng.choice(("-x", "-o", "-e", "-f", "-i", "-w", "--output", "--exec", "--file", "-O", "-c", "-r", "-n", "-v", "--help", "--version", "-1", "-0", "-", "-h"))
+        return rng.choice(
+            (
+                "-x",
+                "-o",
+                "-e",
+                "-f",
+                "-i",
+                "-w",
+                "--output",
+                "--exec",
+                "--file",
+                "-O",
+                "-c",
+                "-r",
+                "-n",
+                "-v",
+                "--help",
+                "--version",
+                "-1",
+                "-0",
+                "-",
+                "-h",
+            )
+        )
     name, valued = rng.choice(known)
     if not name.startswith("--") and not valued and rng.random() < 0.4:
         others = [each[1:] for each, _ in known if len(each) == 2]

@@ -67,7 +67,22 @@ def _hide(rng: random.Random, text: str) -> str:
 
 
 def _line_ends(rng: random.Random, text: str) -> str:
-    return text.replace("\n", rng.choice(("\r\n", "\r", "\n\n", "\\\n", "\n\r", " \n"))) + rng.choice(("", "\r\n", "\n"))
+    return text.replace("\n", rng.choice(("\r\n", "\r", "\n\n", "\\\n", "\n\r", " \n"))) + rng.choice(
+        ("", "\r\n", "\n")
+    )
 
 
-_CHANGES: Final = (_insert, _insert, _insert, _delete, _delete, _replace, _replace, _double, _swap, _hide, _hide, _line_ends)
+_CHANGES: Final = (
+    _insert,
+    _insert,
+    _insert,
+    _delete,
+    _delete,
+    _replace,
+    _replace,
+    _double,
+    _swap,
+    _hide,
+    _hide,
+    _line_ends,
+)

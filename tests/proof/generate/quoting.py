@@ -19,7 +19,10 @@ def double(text: str) -> str:
 
 def escaped(text: str) -> str:
     """Quote with backslashes."""
-    return "".join(f"\\{char}" if char in _SPECIAL and char != "\n" else "'\n'" if char == "\n" else char for char in text) or "''"
+    return (
+        "".join(f"\\{char}" if char in _SPECIAL and char != "\n" else "'\n'" if char == "\n" else char for char in text)
+        or "''"
+    )
 
 
 def quoted(rng: random.Random, text: str) -> str:

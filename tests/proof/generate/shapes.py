@@ -7,8 +7,61 @@ from tests.proof.generate.quoting import double, in_cat, oddly, quoted, single
 from tests.proof.generate.scripts import awk, sed
 from tests.proof.generate.words import GLOBS, NAMES, a_file, a_folder, a_hit, a_place, a_text, a_value
 
-_OPERATORS = (" && ", " && ", " || ", "; ", "; ", " | ", " | ", " | ", "\n", " &&\n", " |\n  ", ";\n", " ; ", "&&", "||", "|", ";", " \\\n && ", " \\\n| ")
-_ODD_OPERATORS = (" & ", " |& ", " ;; ", " &\n", "&&&", "|||", "; ;", " ; & ", "\\\n;", " & hit ; ", " |\n#c\n ", " && # c\n", "\n#c\n", "; #c\n", " \\\n", "\\\n", ";&", ";;&", "\r\n", "\r", " &> made ", " >& ", "<> ", "\n\n", " |& tee ", "\v", "\f", "\u2028", "\u00a0&&\u00a0", "\uff1b", "&!", " and ")
+_OPERATORS = (
+    " && ",
+    " && ",
+    " || ",
+    "; ",
+    "; ",
+    " | ",
+    " | ",
+    " | ",
+    "\n",
+    " &&\n",
+    " |\n  ",
+    ";\n",
+    " ; ",
+    "&&",
+    "||",
+    "|",
+    ";",
+    " \\\n && ",
+    " \\\n| ",
+)
+_ODD_OPERATORS = (
+    " & ",
+    " |& ",
+    " ;; ",
+    " &\n",
+    "&&&",
+    "|||",
+    "; ;",
+    " ; & ",
+    "\\\n;",
+    " & hit ; ",
+    " |\n#c\n ",
+    " && # c\n",
+    "\n#c\n",
+    "; #c\n",
+    " \\\n",
+    "\\\n",
+    ";&",
+    ";;&",
+    "\r\n",
+    "\r",
+    " &> made ",
+    " >& ",
+    "<> ",
+    "\n\n",
+    " |& tee ",
+    "\v",
+    "\f",
+    "\u2028",
+    "\u00a0&&\u00a0",
+    "\uff1b",
+    "&!",
+    " and ",
+)
 _FILTERS = ("head -3", "tail -n 2", "wc -l", "sort", "sort -u", "uniq -c", "cat", "grep x", "grep -v TODO", "cut -d: -f1", "tr a b", "sed -n 1p", "awk '{print $1}'", "xargs", "tee made", "tee /dev/null", "xargs wc -l", "sh", "bash", "jq .", "rev", "nl", "cat -n", "column -t", "xargs -0 cat", "while read x; do hit; done", "head -c 10", "less", "sort -t, -k2")  # fmt: skip
 _REDIRECTS = ("2>/dev/null", "2>&1", ">/dev/null", "> /dev/null 2>&1", "&>/dev/null", "< README.md", "> made", ">> made", "2> made", ">&2", "1>&2", "<list.txt", "> $HOME/made", "3>made", "<>made", ">|made", "{fd}>made", "&>made", ">&made", "<<<x", "2>&-", "<&-", "> 'a new'", ">~/made", "> src/new.txt", "0<list.txt", "10>made", "> *.txt", ">/dev/tcp/127.0.0.1/9", "< .env", "> link-out/m", "1> /dev/null", "2>>made", ">& /dev/null", ">/dev/stderr", "<<-'A'", "> \"made\"", "2>/dev/null>made")  # fmt: skip
 
@@ -30,7 +83,11 @@ def listing(rng: random.Random) -> str:
     text = simple(rng)
     for _ in range(rng.choice((1, 1, 2, 3))):
         operator = rng.choice(_ODD_OPERATORS) if rng.random() < 0.07 else rng.choice(_OPERATORS)
-        following = rng.choice(_FILTERS) if "|" in operator and "||" not in operator else rng.choice((simple, simple, after_cd, plain))(rng)
+        following = (
+            rng.choice(_FILTERS)
+            if "|" in operator and "||" not in operator
+            else rng.choice((simple, simple, after_cd, plain))(rng)
+        )
         text += operator + following
     if rng.random() < 0.25:
         text += " " + rng.choice(_REDIRECTS)
@@ -41,7 +98,25 @@ def listing(rng: random.Random) -> str:
 
 def plain(rng: random.Random) -> str:
     """Write a short command with plain words."""
-    return rng.choice(("pwd", "ls", "true", "echo done", "cat README.md", "git status", "date", "wc -l list.txt", "id", "uname -a", "hit", "false", "exit 0", "ls -la src", ":"))
+    return rng.choice(
+        (
+            "pwd",
+            "ls",
+            "true",
+            "echo done",
+            "cat README.md",
+            "git status",
+            "date",
+            "wc -l list.txt",
+            "id",
+            "uname -a",
+            "hit",
+            "false",
+            "exit 0",
+            "ls -la src",
+            ":",
+        )
+    )
 
 
 def after_cd(rng: random.Random) -> str:
@@ -70,35 +145,283 @@ def redirect(rng: random.Random) -> str:
 def heredoc(rng: random.Random) -> str:
     """Write a here-document, or several."""
     hit = a_hit(rng)
-    end = rng.choice(("EOF", "EOF", "END", "A", "hit", "eof", "EOF2", "E_F", "cat", "B", "-", "'E F'", "E\\OF", "\"EOF\"", "E'O'F", "$X", "EOF'", "!", ""))
-    opening = rng.choice((f"<<'{end}'", f"<<'{end}'", f"<<'{end}'", f"<< '{end}'", f"<<{end}", f"<<\"{end}\"", f"<<\\{end}", f"<<-'{end}'", f"<<-{end}", f"<<<'{end}'", f"<<'{end}'x", f"0<<'{end}'", f"3<<'{end}'", f"<<\\\n'{end}'", f"<<\t'{end}'"))
-    program = rng.choice(("cat", "cat", "cat -n", "wc -l", "sort", "grep x", "sh", "bash", "tr a b", "sed p", "tee made", "head -3", "python3", "cat README.md -", "git commit -F -", "xargs", "read x", "jq .", "awk 1", "patch"))
+    end = rng.choice(
+        (
+            "EOF",
+            "EOF",
+            "END",
+            "A",
+            "hit",
+            "eof",
+            "EOF2",
+            "E_F",
+            "cat",
+            "B",
+            "-",
+            "'E F'",
+            "E\\OF",
+            '"EOF"',
+            "E'O'F",
+            "$X",
+            "EOF'",
+            "!",
+            "",
+        )
+    )
+    opening = rng.choice(
+        (
+            f"<<'{end}'",
+            f"<<'{end}'",
+            f"<<'{end}'",
+            f"<< '{end}'",
+            f"<<{end}",
+            f'<<"{end}"',
+            f"<<\\{end}",
+            f"<<-'{end}'",
+            f"<<-{end}",
+            f"<<<'{end}'",
+            f"<<'{end}'x",
+            f"0<<'{end}'",
+            f"3<<'{end}'",
+            f"<<\\\n'{end}'",
+            f"<<\t'{end}'",
+        )
+    )
+    program = rng.choice(
+        (
+            "cat",
+            "cat",
+            "cat -n",
+            "wc -l",
+            "sort",
+            "grep x",
+            "sh",
+            "bash",
+            "tr a b",
+            "sed p",
+            "tee made",
+            "head -3",
+            "python3",
+            "cat README.md -",
+            "git commit -F -",
+            "xargs",
+            "read x",
+            "jq .",
+            "awk 1",
+            "patch",
+        )
+    )
     body = "".join(_line(rng, end, hit) + "\n" for _ in range(rng.choice((0, 1, 1, 2, 3))))
-    closing = rng.choice((end, end, end, end, end, f"{end} ", f" {end}", f"\t{end}", f"{end}\r", f"{end})", f"{end};", f"{end}\\", f"\\{end}", "", f"{end}\n{end}", f"'{end}'"))
-    behind = rng.choice(("", "", "\n", f"\n{hit}", f"\n{hit}\n", f"\n{end}\n", f"\n{hit}\n{end}\n", "\necho done", "\necho done\n", f"; {hit}", "\ncat list.txt", "\nls\n"))
-    also = rng.choice(("", "", "", "", " | wc -l", " && echo x", f" && {hit}", " > /dev/null", " # c", f" <<'B'", f" <<B", " 2>&1", f"; {hit}", " | cat <<'B'", " |", " &&", " \\", " | \\", f" $({hit})", " 'a\nb'", " 'a", " > made", " <<A <<'B'", " | sort | uniq"))
-    second = f"\n{rng.choice(('B', 'B', hit, 'B' + chr(92)))}\n{rng.choice(('', 'B', hit + chr(10) + 'B'))}" if "<<" in also else ""
+    closing = rng.choice(
+        (
+            end,
+            end,
+            end,
+            end,
+            end,
+            f"{end} ",
+            f" {end}",
+            f"\t{end}",
+            f"{end}\r",
+            f"{end})",
+            f"{end};",
+            f"{end}\\",
+            f"\\{end}",
+            "",
+            f"{end}\n{end}",
+            f"'{end}'",
+        )
+    )
+    behind = rng.choice(
+        (
+            "",
+            "",
+            "\n",
+            f"\n{hit}",
+            f"\n{hit}\n",
+            f"\n{end}\n",
+            f"\n{hit}\n{end}\n",
+            "\necho done",
+            "\necho done\n",
+            f"; {hit}",
+            "\ncat list.txt",
+            "\nls\n",
+        )
+    )
+    also = rng.choice(
+        (
+            "",
+            "",
+            "",
+            "",
+            " | wc -l",
+            " && echo x",
+            f" && {hit}",
+            " > /dev/null",
+            " # c",
+            f" <<'B'",
+            f" <<B",
+            " 2>&1",
+            f"; {hit}",
+            " | cat <<'B'",
+            " |",
+            " &&",
+            " \\",
+            " | \\",
+            f" $({hit})",
+            " 'a\nb'",
+            " 'a",
+            " > made",
+            " <<A <<'B'",
+            " | sort | uniq",
+        )
+    )
+    second = (
+        f"\n{rng.choice(('B', 'B', hit, 'B' + chr(92)))}\n{rng.choice(('', 'B', hit + chr(10) + 'B'))}"
+        if "<<" in also
+        else ""
+    )
     return f"{program} {opening}{also}\n{body}{closing}{second}{behind}"
 
 
 def _line(rng: random.Random, end: str, hit: str) -> str:
-    return rng.choice(("text", "text", "a b c", f"$({hit})", f"`{hit}`", f"{end} ", f" {end}", f"{end}x", f"{end}\\", f"\\", "", "$HOME", "'", '"', "it's", "${x}", f"$(({hit}))", f"\\$({hit})", hit, f"\\\\$({hit})", f"x\\", f"B\\", "B", "A", f"{end}\r", f"\t{end}", ")", f"{end})", "#", "${x:-`hit`}", "é", "<<'X'", "(", "case x in x)"))
+    return rng.choice(
+        (
+            "text",
+            "text",
+            "a b c",
+            f"$({hit})",
+            f"`{hit}`",
+            f"{end} ",
+            f" {end}",
+            f"{end}x",
+            f"{end}\\",
+            f"\\",
+            "",
+            "$HOME",
+            "'",
+            '"',
+            "it's",
+            "${x}",
+            f"$(({hit}))",
+            f"\\$({hit})",
+            hit,
+            f"\\\\$({hit})",
+            f"x\\",
+            f"B\\",
+            "B",
+            "A",
+            f"{end}\r",
+            f"\t{end}",
+            ")",
+            f"{end})",
+            "#",
+            "${x:-`hit`}",
+            "é",
+            "<<'X'",
+            "(",
+            "case x in x)",
+        )
+    )
 
 
 def substituted(rng: random.Random) -> str:
     """Write a here-document inside of `$(...)`."""
     hit = a_hit(rng)
-    text = rng.choice((a_text(rng), f"Fix it\n\n{a_text(rng)}", f"$({hit})", "it's", f'say "{hit}"', f"a\n`{hit}`", "(", ")", f")\n{hit}\n(", "'", f"EOF)\n{hit}", " EOF", f"EOF \n{hit}", "\\", "\t", "a\\\nEOF", "`", f"x)\"; {hit}; \"", "case a in a) x;; esac", "#)", f"EOF\n)\"; {hit} #"))
-    word = in_cat(rng, text)
+    text = rng.choice(
+        (
+            a_text(rng),
+            f"Fix it\n\n{a_text(rng)}",
+            f"$({hit})",
+            "it's",
+            f'say "{hit}"',
+            f"a\n`{hit}`",
+            "(",
+            ")",
+            f")\n{hit}\n(",
+            "'",
+            f"EOF)\n{hit}",
+            " EOF",
+            f"EOF \n{hit}",
+            "\\",
+            "\t",
+            "a\\\nEOF",
+            "`",
+            f'x)"; {hit}; "',
+            "case a in a) x;; esac",
+            "#)",
+            f'EOF\n)"; {hit} #',
+        )
+    )
+    end = rng.choice(("EOF", "END", "MSG", "A"))
+    if rng.random() < 0.4:
+        text = "\n".join(_line(rng, end, hit) + rng.choice(("", "", ")", f') "; {hit}; "')) for _ in range(rng.choice((1, 2, 2, 3))))
+    word = f"\"$(cat <<'{end}'\n{text}\n{end}\n)\""
     if rng.random() < 0.35:
-        word = rng.choice((word[1:-1], word.replace("<<'", "<<"), word.replace("'\n", "' \n"), word.replace("cat <<", "cat<<"), word.replace("cat <<", "cat  <<-"), word.replace("\n)", ")"), word.replace("\n)\"", "\n ) \""), word + hit, word.replace("$(cat", "$( cat"), word.replace("$(cat", f"$({hit}; cat"), word.replace("' \n", "'\n"), word.replace("'\n", f"' | {hit}\n"), word.replace("\n)", f"\n{hit})"), word.replace("\n)", "\n\n)"), word.replace("$(cat", "`cat").replace(")\"", "`\""), word.replace("\"$(", "$("), f"x{word}y"))
-    program = rng.choice(("echo", "echo", "printf '%s\\n'", "git log --grep", "grep -F", "git commit -m", "test -n", "echo a", "basename", "cat", "expr x :", "echo -e"))
-    return f"{program} {word}{rng.choice(('', '', '', ' README.md', ' && echo done', ' | cat', '; ls', chr(10) + 'pwd'))}"
+        word = rng.choice(
+            (
+                word[1:-1],
+                word.replace("<<'", "<<"),
+                word.replace("'\n", "' \n"),
+                word.replace("cat <<", "cat<<"),
+                word.replace("cat <<", "cat  <<-"),
+                word.replace("\n)", ")"),
+                word.replace('\n)"', '\n ) "'),
+                word + hit,
+                word.replace("$(cat", "$( cat"),
+                word.replace("$(cat", f"$({hit}; cat"),
+                word.replace("' \n", "'\n"),
+                word.replace("'\n", f"' | {hit}\n"),
+                word.replace("\n)", f"\n{hit})"),
+                word.replace("\n)", "\n\n)"),
+                word.replace("$(cat", "`cat").replace(')"', '`"'),
+                word.replace('"$(', "$("),
+                f"x{word}y",
+            )
+        )
+    program = rng.choice(
+        (
+            "echo",
+            "echo",
+            "printf '%s\\n'",
+            "git log --grep",
+            "grep -F",
+            "git commit -m",
+            "test -n",
+            "echo a",
+            "basename",
+            "cat",
+            "expr x :",
+            "echo -e",
+        )
+    )
+    return (
+        f"{program} {word}{rng.choice(('', '', '', ' README.md', ' && echo done', ' | cat', '; ls', chr(10) + 'pwd'))}"
+    )
 
 
 def expansion(rng: random.Random) -> str:
     """Write a command with expansions of all kinds."""
-    words = rng.choice(("echo", "echo", "cat", "ls", "printf '%s\\n'", "grep x", "test -n", "[ -n", "git log", "head -1", "basename", "type", "wc -l", ": ", "cd", "[[ -n")).split(" ")
+    words = rng.choice(
+        (
+            "echo",
+            "echo",
+            "cat",
+            "ls",
+            "printf '%s\\n'",
+            "grep x",
+            "test -n",
+            "[ -n",
+            "git log",
+            "head -1",
+            "basename",
+            "type",
+            "wc -l",
+            ": ",
+            "cd",
+            "[[ -n",
+        )
+    ).split(" ")
     for _ in range(rng.choice((1, 1, 2))):
         hit = a_hit(rng)
         name = rng.choice(NAMES)
@@ -121,7 +444,9 @@ def dataflow(rng: random.Random) -> str:
     name = rng.choice(NAMES)
     hit = a_hit(rng)
     evaluated = rng.choice((f"'a[$({hit})]'", f"'a[$({hit})]=1'", f"'($({hit}))'", f"'[0]=$({hit})'", f"'([$({hit})]=1)'", f"'`{hit}`'", f"\"a[\\$({hit})]\"", f"'a[`{hit}`]'", "1", "x", f"'{hit}'", f"$'a[$({hit})]'", f"'x=$({hit})'", "README.md", "'1+1'", f"'b[a[$({hit})]]'", "", f"\"$(cat <<'EOF'\na[$({hit})]\nEOF\n)\"", f"'(x $({hit}))'", "a", f"a\\[\\$\\({hit}\\)\\]"))  # fmt: skip
-    declare = rng.choice(("declare", "typeset", "local", "readonly", "export", "declare -g", "builtin declare", "command declare"))
+    declare = rng.choice(
+        ("declare", "typeset", "local", "readonly", "export", "declare -g", "builtin declare", "command declare")
+    )
     kind = rng.choice(("-a", "-A", "-i", "-n", "-x", "-ai", "-r", "-p", "-f", "", "-u", "-l", "-t", "-aA"))
     first = rng.choice(
         (
@@ -132,7 +457,19 @@ def dataflow(rng: random.Random) -> str:
     )  # fmt: skip
     second = rng.choice(("", "", f"echo ${name}", f'echo "${name}"', f"echo $(({name}))", f"echo ${{{name}}}", f"cat ${name}", f"${name}", f"test ${name} -eq 1", f"[ \"${name}\" -gt 0 ]", f'[ -n "${name}" ]', f"{name}={evaluated}", f"declare -i {name}", f"ls ${name}", f"printf '%s' ${name}", f"head -n ${name} README.md", f"(( {name} ))", "ls", plain(rng), f"git log ${name}", f"cd ${name}", f"read {name} < list.txt", f"{name}=2; echo ${name}", f"{name}=a ls", f"{name}=x git log", f"echo ${{{name}[@]}}"))  # fmt: skip
     text = f"{first}{rng.choice(('; ', '; ', ' && ', chr(10), ' '))}{second}" if second else first
-    return rng.choice((text, text, text, f"{name}={evaluated} {simple(rng)}", f"x=src; {simple(rng)}", f"{rng.choice(('dir', 'file', 'n', 'f'))}={a_value(rng)}; cat ${rng.choice(('dir', 'file', 'n', 'f'))}/a.py", f"dir=src; ls $dir; cat \"$dir/a.py\"", f"f=README.md && cat $f", f"f=README.md; cat $f | wc -l"))
+    return rng.choice(
+        (
+            text,
+            text,
+            text,
+            f"{name}={evaluated} {simple(rng)}",
+            f"x=src; {simple(rng)}",
+            f"{rng.choice(('dir', 'file', 'n', 'f'))}={a_value(rng)}; cat ${rng.choice(('dir', 'file', 'n', 'f'))}/a.py",
+            f'dir=src; ls $dir; cat "$dir/a.py"',
+            f"f=README.md && cat $f",
+            f"f=README.md; cat $f | wc -l",
+        )
+    )
 
 
 def find(rng: random.Random) -> str:
@@ -144,8 +481,76 @@ def find(rng: random.Random) -> str:
     start = rng.choice(("", "", "-L ", "-P ", "-H ", "-O3 ", "-D exec "))
     text = f"find {start}{' '.join(a_folder(rng) for _ in range(rng.choice((0, 1, 1, 1, 2))))} {' '.join(rng.choice(tests) for _ in range(rng.choice((1, 1, 2, 3))))}"
     if rng.random() < 0.4:
-        given = rng.choice(("", "", "-0 ", "-r ", "-n 1 ", "-0 -r ", "-I {} ", "-P 2 ", "-L1 ", "-a list.txt ", "-d , ", "-t ", "-0r ", "-n1 ", "-i ", "--null ", "-E x ", "-x ", "-p ", "-o ", "-s 100 ", "--arg-file=list.txt ", "-I% ", "--show-limits "))
-        program = rng.choice(("wc -l", "grep TODO", "grep -l x", "cat", "ls -l", "hit", "rm", "sh -c hit", "head -1", "sed -n p", "grep", "grep -n", "grep -e x", "stat", "file", "md5sum", "du", "tail -1", "grep -r x", "echo", "env hit", "", "sort", "sed -i s/a/b/", "cat {}", "wc -l README.md", "grep TODO --", "git log --", "xargs hit", "nice hit", "grep -f list.txt", "sha256sum", "grep -rl x", "ls -d", "cat .env", "diff", "rev", "awk 1"))
+        given = rng.choice(
+            (
+                "",
+                "",
+                "-0 ",
+                "-r ",
+                "-n 1 ",
+                "-0 -r ",
+                "-I {} ",
+                "-P 2 ",
+                "-L1 ",
+                "-a list.txt ",
+                "-d , ",
+                "-t ",
+                "-0r ",
+                "-n1 ",
+                "-i ",
+                "--null ",
+                "-E x ",
+                "-x ",
+                "-p ",
+                "-o ",
+                "-s 100 ",
+                "--arg-file=list.txt ",
+                "-I% ",
+                "--show-limits ",
+            )
+        )
+        program = rng.choice(
+            (
+                "wc -l",
+                "grep TODO",
+                "grep -l x",
+                "cat",
+                "ls -l",
+                "hit",
+                "rm",
+                "sh -c hit",
+                "head -1",
+                "sed -n p",
+                "grep",
+                "grep -n",
+                "grep -e x",
+                "stat",
+                "file",
+                "md5sum",
+                "du",
+                "tail -1",
+                "grep -r x",
+                "echo",
+                "env hit",
+                "",
+                "sort",
+                "sed -i s/a/b/",
+                "cat {}",
+                "wc -l README.md",
+                "grep TODO --",
+                "git log --",
+                "xargs hit",
+                "nice hit",
+                "grep -f list.txt",
+                "sha256sum",
+                "grep -rl x",
+                "ls -d",
+                "cat .env",
+                "diff",
+                "rev",
+                "awk 1",
+            )
+        )
         text += f"{rng.choice((' | ', ' | ', '|', ' | sort | ', ' | head -3 | ', ' | cat list.txt | ', '; ', ' 2>/dev/null | '))}xargs {given}{program}"
     return text
 
@@ -156,7 +561,9 @@ def test(rng: random.Random) -> str:
     if rng.random() < 0.4:
         words = [rng.choice(("-f", "-d", "-e", "-s")), a_place(rng)]
     text = " ".join(words)
-    text = rng.choice((f"test {text}", f"[ {text} ]", f"[ {text} ]", f"[[ {text} ]]", f"[ {text}", f"[{text}]", f"[ {text} ] ]"))
+    text = rng.choice(
+        (f"test {text}", f"[ {text} ]", f"[ {text} ]", f"[[ {text} ]]", f"[ {text}", f"[{text}]", f"[ {text} ] ]")
+    )
     return text + rng.choice(("", "", " && echo yes", " || echo no", " && cat README.md", "; echo $?", " && hit"))
 
 
@@ -176,8 +583,74 @@ def git(rng: random.Random) -> str:
 
 def moving(rng: random.Random) -> str:
     """Write `cp`, `mv`, `rm` and the like."""
-    program = rng.choice(("cp", "cp -r", "mv", "rm", "rm -rf", "mkdir -p", "touch", "tee", "cp -a", "mv -n", "rmdir", "ln -s", "cp -t", "mv -t", "cp -S x", "rm -f", "mkdir -m 777", "tee -a", "cp --backup", "cp -b", "cp -l", "cp -s", "mv -b", "touch -r README.md", "cp --parents", "cp -T", "install", "cp -R", "cp -rL", "rm -r"))
-    target = rng.choice(("made", "build", "src", "build/", "new/x", ".", "..", "README.md", "odd", "../outside", "~/made", ".git/hooks", ".git/config", "link-out", "link-dir", "link.txt", "link-env", "build/out.o", "made/", "", "'a new'", "*", "$HOME", "made {a,b}", "/", "src/*", ".env", "sub", "build/*.o", "tests"))
+    program = rng.choice(
+        (
+            "cp",
+            "cp -r",
+            "mv",
+            "rm",
+            "rm -rf",
+            "mkdir -p",
+            "touch",
+            "tee",
+            "cp -a",
+            "mv -n",
+            "rmdir",
+            "ln -s",
+            "cp -t",
+            "mv -t",
+            "cp -S x",
+            "rm -f",
+            "mkdir -m 777",
+            "tee -a",
+            "cp --backup",
+            "cp -b",
+            "cp -l",
+            "cp -s",
+            "mv -b",
+            "touch -r README.md",
+            "cp --parents",
+            "cp -T",
+            "install",
+            "cp -R",
+            "cp -rL",
+            "rm -r",
+        )
+    )
+    target = rng.choice(
+        (
+            "made",
+            "build",
+            "src",
+            "build/",
+            "new/x",
+            ".",
+            "..",
+            "README.md",
+            "odd",
+            "../outside",
+            "~/made",
+            ".git/hooks",
+            ".git/config",
+            "link-out",
+            "link-dir",
+            "link.txt",
+            "link-env",
+            "build/out.o",
+            "made/",
+            "",
+            "'a new'",
+            "*",
+            "$HOME",
+            "made {a,b}",
+            "/",
+            "src/*",
+            ".env",
+            "sub",
+            "build/*.o",
+            "tests",
+        )
+    )
     return f"{program} {a_place(rng)}{rng.choice(('', '', ' ' + a_place(rng)))} {target}"
 
 

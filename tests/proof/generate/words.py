@@ -14,7 +14,20 @@ ODD_FILES: Final = (
     "~", "~root", "~+", "~-", "a=~/x", "/dev/tcp/127.0.0.1/9", ".git/config", ".git/hooks/pre-commit",
 )  # fmt: skip
 FOLDERS: Final = (".", "src", "tests", "src/deep", "sub", "odd", "build", "./src", "link-dir")
-ODD_FOLDERS: Final = ("denied", "keys", "link-out", "..", "~", "/", "/etc", "../outside", ".git", "$HOME", "home", "missing")
+ODD_FOLDERS: Final = (
+    "denied",
+    "keys",
+    "link-out",
+    "..",
+    "~",
+    "/",
+    "/etc",
+    "../outside",
+    ".git",
+    "$HOME",
+    "home",
+    "missing",
+)
 GLOBS: Final = (
     "*.py", "src/*.py", "*.txt", "src/*", "s*/*.py", "*", "odd/*", "-*", "[a-z]*.md", "?ata.json", "src/[ab].py", ".e*", "*/*", "sub/.*", "odd/-*", "./*",
     "{a,b}", "src/{a,b}.py", "[!a]*", "*.[ch]", "src/**/*.py", "den*/*", "li*", "build/*.o", "*.env", "~/*", "$HOME/*", "../*", "[[:alpha:]]*",
