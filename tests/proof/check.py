@@ -127,7 +127,10 @@ class _Check:
             case "exec":
                 return self._executed(event, program, own=own)
             case "connect":
-                free = any(f'"{socket}' in event.path for socket in (*_table()["connections"], *_allowance(program).connections))
+                free = any(
+                    f'"{socket}' in event.path
+                    for socket in (*_table()["connections"], *_allowance(program).connections)
+                )
                 return "" if free or own else f"connects: {event.path}"
             case "other":
                 free = event.path.partition("(")[0] in _allowance(program or "bash").calls
@@ -183,7 +186,12 @@ class _Check:
             return True
         folder, name = posixpath.split(path)
         if allowance.beside and re.fullmatch(allowance.beside, name):
-            beside = [posixpath.dirname(each) for named in self.named if named.kind == "write" for each in (named.path, named.real)]
+            beside = [
+                posixpath.dirname(each)
+                for named in self.named
+                if named.kind == "write"
+                for each in (named.path, named.real)
+            ]
             return folder in beside
         return program in self.loose and not self._is_held(path)
 

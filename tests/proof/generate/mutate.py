@@ -4,13 +4,10 @@ import random
 import re
 from typing import Final
 
+from tests.proof.generate.texts import pick, texts
 from tests.proof.generate.words import a_hit
 
-_MARKS: Final = (
-    "'", '"', "\\", "`", "$", "#", "~", "{", "}", "(", ")", "[", "]", "<", ">", "|", "&", ";", "\n", " ", "\t", "*", "?", "!", "=", ",", "-", "/", ".", ":", "+", "@", "%", "^", "0", "1", "2",
-    "\r", "\r\n", "\x0b", "\x0c", "\x00", "\x01", "\x7f", "\x1b", "\u00a0", "\u2003", "\u200b", "\u2028", "\u0301", "\uff04", "\uff1b", "\u2019", "\u201c", "\uff5c", "\u0430", "\ufeff", "\u202e", "\u00e9", "\u037e", "\u01c3", "\u2010",
-    "\\\n", "\\\\", "''", '""', "$'", '$"', "$(", "${", "$((", "))", "<<", "<<'A'\n", ">>", "&&", "||", "&>", ">&", "<&", "2>", "<(", ">(", "<<<", ";;", "|&", "{ ", " }", " #", "# ", "\\ ", "--", " -- ", "~/", "=~", "!!", "$?", "$HOME", "\\'", '\\"', "'\\''", "\n#", "#\n", "EOF\n", "\nEOF\n", " \\\n",
-)  # fmt: skip
+_MARKS: Final = texts("marks")
 _EDGE: Final = re.compile(r"['\"\\\n$#~{}<>|&;()`*?\[\]= ]")
 
 
@@ -60,10 +57,7 @@ def _swap(rng: random.Random, text: str) -> str:
 def _hide(rng: random.Random, text: str) -> str:
     """Put something in that runs a program, if the place is one where a shell runs it."""
     at, hit = _place(rng, text), a_hit(rng)
-    forms = (
-        f"$({hit})", f"`{hit}`", f";{hit};", f"\n{hit}\n", f"|{hit}", f"&{hit}&", f"<({hit})", f">({hit})", f"&& {hit} ", f" {hit} ", f"'$({hit})'", f"\\`{hit}\\`", f"\n{hit} #", f"'\n{hit}\n'", f'"\n{hit}\n"', f"${{x:-$({hit})}}", f"|| {hit} ", f"; {hit} #", f"a[$({hit})]", ">made", " > made ",
-    )  # fmt: skip
-    return text[:at] + rng.choice(forms) + text[at:]
+    return text[:at] + pick(rng, "hide", hit=hit) + text[at:]
 
 
 def _line_ends(rng: random.Random, text: str) -> str:
@@ -72,17 +66,4 @@ def _line_ends(rng: random.Random, text: str) -> str:
     )
 
 
-_CHANGES: Final = (
-    _insert,
-    _insert,
-    _insert,
-    _delete,
-    _delete,
-    _replace,
-    _replace,
-    _double,
-    _swap,
-    _hide,
-    _hide,
-    _line_ends,
-)
+_CHANGES: Final = (_insert,) * 3 + (_delete,) * 2 + (_replace,) * 2 + (_double, _swap, _hide, _hide, _line_ends)
