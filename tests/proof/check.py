@@ -24,12 +24,18 @@ class Said(msgspec.Struct, frozen=True):
 
     decision: str
     detail: str = ""
-    proved: bool = False
     does: tuple[str, ...] = ()
+    sure: tuple[bool, ...] = ()
+    """Of each command whether it is proved. The trees before had no such word, and believed what they called reading and editing."""
     commands: tuple[tuple[tuple[str | None, ...], ...], ...] = ()
     """Of each command its layers, of each layer its words."""
     touches: tuple[tuple[str, str, bool, bool], ...] = ()
     """Of each file: kind, path, whether it has wildcards, whether all below it is meant."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether every command is."""
+        return all(self.sure)
 
     @property
     def programs(self) -> frozenset[str]:
@@ -40,13 +46,9 @@ class Said(msgspec.Struct, frozen=True):
     @property
     def loose(self) -> frozenset[str]:
         """Programs that a rule allows and no table knows: what they do with files is their own."""
-        pairs = zip(self.does, self.commands, strict=True)
+        pairs = zip(self.sure, self.commands, strict=True)
         return frozenset(
-            posixpath.basename(words[0])
-            for does, layers in pairs
-            if does == "runs"
-            for words in layers
-            if words and words[0]
+            posixpath.basename(words[0]) for sure, layers in pairs if not sure for words in layers if words and words[0]
         )
 
 
@@ -106,7 +108,9 @@ def violations(said: Said, events: Sequence[Event], ground: Ground) -> list[str]
     drivers = events[0].parents if events else ()
     found = dict[str, None]()
     for event in events:
-        if event.process not in drivers and (wrong := check.look(event)):
+        if event.kind == "born":
+            check.born(event)
+        elif event.process not in drivers and (wrong := check.look(event)):
             found[wrong] = None
     return list(found)
 
@@ -118,6 +122,13 @@ class _Check:
         self.running = dict[int, str]()
         self.loose = said.loose
         self.weak = ground.bare and not said.proved
+
+    def born(self, event: Event) -> None:
+        """Note the program of a new process: its parent may become another before the child does."""
+        if event.process not in self.running and self.running:
+            self.running[event.process] = next(
+                (self.running[each] for each in event.parents if each in self.running), ""
+            )
 
     def look(self, event: Event) -> str:
         programs = [self.running[process] for process in (event.process, *event.parents) if process in self.running]
@@ -135,6 +146,8 @@ class _Check:
             case "other":
                 free = event.path.partition("(")[0] in _allowance(program or "bash").calls
                 return "" if free or own else f"calls {event.path}"
+            case "born":
+                return ""
             case "write":
                 return "" if self._may_write(event.path, program) else f"changes {self._short(event.path)}"
             case "read" | "folder":
@@ -158,7 +171,7 @@ class _Check:
         inside = path.startswith(f"{self.ground.root}/")
         if not inside and any(fnmatch.fnmatchcase(name, each) for each in _allowance(before).runs):
             return True
-        if before and before not in _table()["runners"]:
+        if before and before not in _table()["runners"] and not self.weak:
             return False
         for word in self.said.programs:
             if word == name and (not inside or path == f"{self.ground.root}/bin/{name}"):

@@ -53,7 +53,7 @@ def main() -> None:
         return {
             "decision": "allow",
             "detail": verdict.detail,
-            "proved": _proved(script),
+            "sure": [getattr(command, "proved", command.does != "runs") for command in script.commands],
             "does": [command.does for command in script.commands],
             "commands": [[list(layer.words) for layer in command.layers] for command in script.commands],
             "touches": [
@@ -66,11 +66,6 @@ def main() -> None:
     for line in sys.stdin:
         sys.stdout.write(json.dumps([judge(case) for case in json.loads(line)]) + "\n")
         sys.stdout.flush()
-
-
-def _proved(script) -> bool:
-    """Whether all of it is: the tree before had no such thing, and believed what it called reading and editing."""
-    return all(getattr(command, "proved", command.does != "runs") for command in script.commands)
 
 
 if __name__ == "__main__":

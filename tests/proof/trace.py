@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Kind = Literal["exec", "read", "folder", "write", "connect", "other"]
+Kind = Literal["born", "exec", "read", "folder", "write", "connect", "other"]
 Folders = dict[int, str]
 """The working folder of each process, as far as it was seen."""
 
@@ -31,9 +31,8 @@ _NETLINK: Final = re.compile(rb"AF_NETLINK|nlmsg_|sa_family=AF_UNSPEC")
 _EXECS: Final = ("execve", "execveat")
 _OPENS: Final = ("open", "openat", "openat2")
 _NETWORK: Final = ("connect", "sendto", "sendmsg", "sendmmsg", "bind", "listen")
-_CHANGES: Final = frozenset(
-    "creat unlink unlinkat rename renameat renameat2 chmod fchmod fchmodat chown fchown fchownat lchown link linkat symlink symlinkat mkdir "
-    "mkdirat mknod mknodat rmdir truncate utimensat setxattr lsetxattr fsetxattr removexattr".split()
+_CHANGES: Final = re.compile(
+    "creat|(?:un|sym)?link(?:at)?|rename(?:at2?)?|f?chmod(?:at)?|[fl]?chown|fchownat|mk(?:dir|nod)(?:at)?|rmdir|truncate|utimensat|[fl]?setxattr|removexattr"
 )
 _BY_DESCRIPTOR: Final = ("fchmod", "fchown", "fsetxattr")
 _TWO: Final = ("rename", "renameat", "renameat2", "link", "linkat")
@@ -70,6 +69,7 @@ def read_events(content: bytes, number: int) -> list[Event]:
             line = cut.pop(found[1], b"") + found[3]  # noqa: PLW2901 - the two halves of one line
         if born := _BORN.match(line):
             parents[int(born[2] or born[3])] = int(born[1])
+            events.append(Event(int(born[2] or born[3]), "born", ""))
         else:
             events += _events(line, folders)
     raise ValueError(f"the trace lacks the mark of job {number}")
@@ -102,7 +102,7 @@ def _events(line: bytes, folders: Folders) -> list[Event]:
         return _opened(process, arguments, failed)
     if name in _NETWORK:
         return [Event(process, "connect", _address(name, arguments))] if not _NETLINK.search(arguments) else []
-    if name in _CHANGES:
+    if _CHANGES.fullmatch(name):
         paths = [_plain(each) for each in _FD.findall(arguments)[:1]] if name in _BY_DESCRIPTOR else _paths(arguments)
         paths = paths if name in _TWO else paths[-1:] if name.startswith("symlink") else paths[:1]
         if not paths:  # `utimensat(3</path>, NULL, ...)`

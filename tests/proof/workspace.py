@@ -68,7 +68,7 @@ LINKS: Final = {
     "work/link-home": "../home/.ssh/id_rsa",
     "work/link-dir": "src",
 }
-HITS: Final = ("hit", "hit2", "a.py", "e", "w", "ok", "foo", "x", "b", "c", "TODO", "EOF", "A", "B", "END")
+HITS: Final = ("hit", "hit2", "a.py", "e", "ok", "foo", "x", "b", "c", "TODO", "EOF", "A", "B", "END")
 """Programs on PATH that do nothing: that one of them runs is what a generated command tries to reach."""
 _UNTRACKED: Final = (
     ".env",
@@ -166,7 +166,10 @@ class Workspace:
 
     def put_back(self) -> list[str]:
         """Undo what was changed, and say what that was."""
-        now = self._look()
+        try:
+            now = self._look()
+        except OSError:  # something copied itself into itself until the name was too long
+            return self._start_over()
         if now == self._kept:
             return []
         changed = sorted(path for path in now.keys() | self._kept.keys() if now.get(path) != self._kept.get(path))
@@ -179,6 +182,15 @@ class Workspace:
         seen = self._look()
         self._kept = {path: seen[path] for path in seen}
         return changed
+
+    def _start_over(self) -> list[str]:
+        for each in self.root.iterdir():
+            if each.name != "output":
+                subprocess.run(["rm", "-rf", str(each)], check=True)
+        for each in self.spare.iterdir():
+            self._restore(str(self.root / each.name))
+        self._kept = self._look()
+        return [str(self.root)]
 
     def _restore(self, path: str) -> None:
         spare = f"{self.spare}{path[len(str(self.root)) :]}"
