@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.proof.campaign import Campaign, Violation
+from tests.proof.check import Check
+from tests.proof.faults import find_all, read_faults
 from tests.proof.generate import case_of
 from tests.proof.judging import SOURCE
 
@@ -21,6 +23,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for line in versions():
         print(line)
     print(f"seed {seed}", flush=True)
+    if asked.faults:
+        faults = [fault for fault in read_faults() if asked.faults in fault.name]
+        return 0 if find_all(faults, seed, lambda line: print(line, flush=True)) else 1
     with Campaign(seed, Path(asked.source).resolve()) as campaign:
         if asked.only is not None:
             return _replay(campaign, asked.only)
@@ -51,6 +56,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the number of the first command")
     parser.add_argument("--only", type=int, help="replay the command of this number")
     parser.add_argument("--enough", type=int, default=0, help="stop after so many violations")
+    parser.add_argument(
+        "--faults", nargs="?", const=" ", help="find the planted faults (those with these words in their name)"
+    )
     parser.add_argument("--source", default=str(SOURCE), help="the tree whose judge is asked")
     return parser.parse_args(arguments)
 
@@ -65,10 +73,11 @@ def _replay(campaign: Campaign, number: int) -> int:
     said = campaign.judge.judge([case], why=True)[0]
     print(case)
     print(said)
+    check = Check(said, campaign.ground(case))
     status, events = campaign.sandbox.run(case.shell, case.text)
     for event in events:
         print(f"  {event.process} {event.kind} {event.path} {' '.join(event.arguments)}")
-    wrong = campaign.look(case, said, events) if said.decision == "allow" else []
+    wrong = campaign.look(case, check, events) if said.decision == "allow" else []
     print(f"status {status}; {'; '.join(wrong) or 'nothing that was not named'}")
     return 1 if wrong else 0
 

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from tests.proof.check import Ground, Said, violations
+from tests.proof.check import Check, Ground, Said, found_by
 from tests.proof.generate import case_of
 from tests.proof.judging import SOURCE, Case, Judge
 from tests.proof.sandbox import Sandbox
@@ -29,6 +29,8 @@ SECRETS: Final = (
     "home/.bash_history",
 )
 DENIED: Final = "work/denied/*"
+_AIMED: Final = re.compile(r"\b(?:hit2?|made|env|rm|cp|outside|denied)\b")
+"""What a command has in it that would be seen if more of it ran than the judge thinks."""
 QUOTING: Final = {
     "single quotes": re.compile(r"(?<!<)(?<!<)(?<!<-)'[^']+'"),
     "double quotes": re.compile(r'"[^"]+"'),
@@ -46,7 +48,8 @@ class Violation(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         case = self.case
-        return f"number {case.number} ({case.family}, {case.shell}, {case.mode}, {list(case.rules)}, trusted={case.trusted}): {case.text!r}: {'; '.join(self.wrong)}"
+        under = f"{case.family}, {case.shell}, {case.mode}, {list(case.rules)}, trusted={case.trusted}"
+        return f"number {case.number} ({under}): {case.text!r}: {'; '.join(self.wrong)}"
 
 
 class Counts(msgspec.Struct):
@@ -79,8 +82,9 @@ class Counts(msgspec.Struct):
 
     def lines(self) -> list[str]:
         """Say it in lines."""
+        shells = ", ".join(f"{name} {count:,}" for name, count in sorted(self.shells.items()))
         return [
-            f"judged {self.judged:,}, allowed {self.allowed:,}, run {self.run:,} ({', '.join(f'{name} {count:,}' for name, count in sorted(self.shells.items()))}; {self.over_time:,} ended by the clock)",
+            f"judged {self.judged:,}, allowed {self.allowed:,}, run {self.run:,} ({shells}; {self.over_time:,} ended by the clock)",
             f"programs named {len(self.named)}, executed {len(self.executed)}; pairs of program and set of flags {len(self.pairs):,}",
             f"with pipes or lists {self.lists:,}; " + ", ".join(f"{kind} {self.quoting[kind]:,}" for kind in QUOTING),
             "by family: " + ", ".join(f"{name} {count:,}" for name, count in self.families.most_common()),
@@ -116,7 +120,10 @@ class Campaign:
         self.seen = set[object]()
 
     def go(self, count: int, run: int, found: Callable[[Violation], None], *, first: int = 0, enough: int = 0) -> int:
-        """Judge the commands from `first` on, run some of those that are allowed; stop after `enough` violations. Give how many there are."""
+        """Judge the commands from `first` on, run some of those that are allowed; stop after `enough` violations.
+
+        Give how many there are.
+        """
         hits = 0
         for start in range(first, first + count, BATCH):
             cases = [case_of(self.seed, number) for number in range(start, min(start + BATCH, first + count))]
@@ -141,29 +148,33 @@ class Campaign:
         marks = {(case.family, shape_of(case.text)), *pairs_of(said)}
         new = not marks <= self.seen
         self.seen |= marks
-        room = run * self.counts.judged / count - self.counts.run
-        return room > 0 and (new or room > run * 0.01)
+        room = run / count * self.counts.judged - self.counts.run
+        aimed = _AIMED.search(case.text) is not None
+        return room > (0 if new and aimed else 5 if new else 20)
 
     def run(self, case: Case, said: Said) -> list[str]:
         """Run one command, and say what it did that was not named."""
+        check = Check(said, self.ground(case))
         status, events = self.sandbox.run(case.shell, case.text)
-        wrong = self.look(case, said, events)
+        wrong = self.look(case, check, events)
         self.workspace.put_back()
         self.counts.take(case, said, status, events)
         return wrong
 
-    def look(self, case: Case, said: Said, events: Sequence[Event]) -> list[str]:
-        """Compare what was done with what was said, and with what is denied."""
-        denied = any(rule == "deny Read(denied/**)" for rule in case.rules)
-        ground = Ground(
+    def ground(self, case: Case) -> Ground:
+        """Say where a case runs, and by which leave."""
+        return Ground(
             root=str(self.root),
             tracked=self.workspace.tracked,
             text=case.text,
             bare=bool({"allow Bash", "allow Bash(*)"} & set(case.rules)),
-            denied=(DENIED,) if denied else (),
+            denied=(DENIED,) if "deny Read(denied/**)" in case.rules else (),
             secrets=SECRETS,
         )
-        wrong = violations(said, events, ground)
+
+    def look(self, case: Case, check: Check, events: Sequence[Event]) -> list[str]:
+        """Compare what was done with what was said, and with what is denied."""
+        wrong = found_by(check, events)
         executed = any(event.kind == "exec" and event.path.endswith("/hit") for event in events)
         if "deny Bash(hit:*)" in case.rules and executed and re.search(r"\bhit\b", case.text):
             wrong.append("executes hit, which a rule denies")

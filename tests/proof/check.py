@@ -104,7 +104,11 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 def violations(said: Said, events: Sequence[Event], ground: Ground) -> list[str]:
     """Say what was done and not named."""
-    check = _Check(said, ground)
+    return found_by(Check(said, ground), events)
+
+
+def found_by(check: "Check", events: Sequence[Event]) -> list[str]:
+    """Say what was done and not named, by a check that was made before the command ran, when links led where they led."""
     drivers = events[0].parents if events else ()
     found = dict[str, None]()
     for event in events:
@@ -115,7 +119,9 @@ def violations(said: Said, events: Sequence[Event], ground: Ground) -> list[str]
     return list(found)
 
 
-class _Check:
+class Check:
+    """What may be done, by what the judge named."""
+
     def __init__(self, said: Said, ground: Ground) -> None:
         self.said, self.ground = said, ground
         self.named = [_Named(*touch) for touch in said.touches]
@@ -287,8 +293,8 @@ class _Named:
     def leads_through(self, folder: str) -> bool:
         """Whether a folder has to be looked into to find it."""
         return self.path.startswith(f"{folder.rstrip('/')}/") or (
-            self.glob
-            and _literal(self.path).startswith(folder)
+            (self.glob
+            and _literal(self.path).startswith(folder))
             or (self.glob and folder.startswith(_literal(self.path)))
         )
 
@@ -308,14 +314,15 @@ def _translated(pattern: str) -> re.Pattern[str]:
     """Read a pattern of the shell; `**` is any depth."""
     parts = list[str]()
     pattern = re.sub(r"\[[!^]?\[:[a-z]+:\]\]", "?", pattern)
-    for part in pattern.split("/"):
-        if part == "**":
+    every = pattern.split("/")
+    for number, part in enumerate(every):
+        if part == "**" and number + 1 < len(every):
             parts.append("(?:.*/)?")
             continue
         plain = fnmatch.translate(part).removeprefix("(?s:").removesuffix(r")\Z")
         hidden = (
             ""
-            if part.startswith(".") or not part[:1] in ("*", "?", "[") or (parts and parts[-1] == "(?:.*/)?")
+            if part.startswith(".") or part[:1] not in ("*", "?", "[") or (parts and parts[-1] == "(?:.*/)?")
             else r"(?!\.)"
         )
         parts.append(hidden + plain.replace(".*", "[^/]*") + "/")

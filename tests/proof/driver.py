@@ -4,9 +4,11 @@ Each line on stdin is a job: `{"n": 7, "shell": "bash", "text": "..."}`. A mark 
 driver looks for a file of that name. The answer is a line with the exit status, or null when the time was over.
 """
 
+import contextlib
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -47,10 +49,8 @@ def mark(text: str) -> None:
 
 def end_all() -> None:
     """Kill and reap whatever is left: this process is the first of its process namespace."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(-1, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     while True:
         try:
             os.waitpid(-1, 0)
@@ -58,7 +58,7 @@ def end_all() -> None:
             return
 
 
-def run(job: dict, root: str, nothing: int, output: int) -> int | None:
+def run(job: dict[str, str], root: str, nothing: int, output: int) -> int | None:
     """Run one job, and give its status."""
     os.chdir(f"{root}/work")
     os.ftruncate(output, 0)
@@ -96,8 +96,6 @@ def run(job: dict, root: str, nothing: int, output: int) -> int | None:
 
 def main() -> None:
     """Close the sandbox off, then run what comes."""
-    import resource
-
     root = sys.argv[1]
     close_off(root)
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_OUTPUT, LARGEST_OUTPUT))

@@ -6,6 +6,7 @@ judge says of each: the decision and, when it allows, the programs and files tha
 
 import json
 import sys
+from typing import Any
 
 
 def main() -> None:
@@ -23,9 +24,9 @@ def main() -> None:
     from holdfast.vocab.rules import Rule
     from holdfast.workspaces import looking
 
-    parsed = {}
+    parsed: dict[tuple[str, ...], tuple[Rule, ...]] = {}
 
-    def rules_of(texts):
+    def rules_of(texts: list[str]) -> tuple[Rule, ...]:
         key = tuple(texts)
         if key not in parsed:
             parsed[key] = tuple(
@@ -33,7 +34,7 @@ def main() -> None:
             )
         return parsed[key]
 
-    def judge(case):
+    def judge(case: dict[str, Any]) -> dict[str, object]:  # Any: as it came in
         rules = rules_of(case["rules"])
         call = Call(spec_of("Bash"), {"command": case["text"]})
         ground = Ground(

@@ -99,7 +99,7 @@ def _events(line: bytes, folders: Folders) -> list[Event]:
         path = posixpath.join(folders.get(process, ""), _paths(arguments)[0])
         return [] if failed else [Event(process, "exec", path, words)]
     if name in _OPENS:
-        return _opened(process, arguments, failed)
+        return _opened(process, arguments, failed) if found[5] != b"EISDIR" else []
     if name in _NETWORK:
         return [Event(process, "connect", _address(name, arguments))] if not _NETLINK.search(arguments) else []
     if _CHANGES.fullmatch(name):

@@ -41,7 +41,7 @@ FAMILIES: Final[dict[str, tuple[int, Callable[[random.Random], str]]]] = {
     "quotes": (9, quotes),
     "doubles": (4, shapes.in_double),
     "substituted": (5, shapes.substituted),
-    "heredocs": (6, shapes.heredoc),
+    "heredocs": (10, shapes.heredoc),
     "expansions": (6, shapes.expansion),
     "dataflow": (6, shapes.dataflow),
     "sed": (5, scripts.sed),

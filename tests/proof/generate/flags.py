@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.proof.generate.quoting import quoted
-from tests.proof.generate.words import GLOBS, a_file, a_folder, a_place, a_text, a_value
+from tests.proof.generate.texts import pick
+from tests.proof.generate.words import a_file, a_folder, a_place, a_text, a_value
 
 _FLAG: Final = re.compile(r"(?<![\w-])(--?[A-Za-z0-9][A-Za-z0-9-]*)(\[?[= ]?[<\[]?[A-Z][A-Z_]*|=\w+)?")
+_OWN: Final = ("echo", "printf", "true", ":", "pwd", "type", "command -v", "[", "test")
+"""Words of the shell itself."""
 _SECONDS: Final = 4
 
 
@@ -28,7 +31,7 @@ def programs() -> dict[str, str]:
     }
     return {
         **found,
-        **{name: "text" for name in ("echo", "printf", "true", ":", "pwd", "type", "command -v", "[", "test")},
+        **dict.fromkeys(_OWN, "text"),
     }
 
 
@@ -113,22 +116,28 @@ def _flag(rng: random.Random, program: str, *, safely: bool) -> str:
 
 
 def _operands(rng: random.Random, kinds: str) -> list[str]:
-    makers = {
-        "read": lambda: a_place(rng),
-        "file": lambda: a_file(rng),
-        "folder": lambda: a_folder(rng),
-        "text": lambda: quoted(rng, a_text(rng)),
-        "pattern": lambda: quoted(rng, rng.choice(("TODO", "def", "x", "a.*b", "^$", "hit", "-x", "[a-z]"))),
-        "number": lambda: rng.choice(("1", "3", "0.1", "10", "a")),
-        "revision": lambda: rng.choice(("HEAD", "HEAD~1", "main", "v1.0", "topic", "HEAD:src/a.py", "main..topic", "src/a.py", "--", ":/first", "HEAD:.env", "@{u}", "HEAD^{tree}", "stash@{0}")),
-        "new": lambda: rng.choice(("made", "src/made", "new/deep", "build/x", "README.md", "odd/new", "'a new'", ".git/hooks/x", "~/made", "../outside/m", "link-out/m")),
-        "glob": lambda: rng.choice(GLOBS),
-        "none": lambda: "",
-        "name": lambda: rng.choice(("bash", "ls", "git", "python3", "hit", "root", "x")),
-    }  # fmt: skip
-    chosen = [makers[kind]() for kind in kinds.split()]
-    if kinds and kinds.split()[-1] in ("read", "revision", "text", "new") and rng.random() < 0.35:
-        chosen.append(makers[kinds.split()[-1]]())
+    each = kinds.split()
+    chosen = [_operand(rng, kind) for kind in each]
+    if each and each[-1] in ("read", "revision", "text", "new") and rng.random() < 0.35:
+        chosen.append(_operand(rng, each[-1]))
     if chosen and rng.random() < 0.15:
         chosen.pop()
     return chosen
+
+
+def _operand(rng: random.Random, kind: str) -> str:
+    match kind:
+        case "read":
+            return a_place(rng)
+        case "file":
+            return a_file(rng)
+        case "folder":
+            return a_folder(rng)
+        case "text":
+            return quoted(rng, a_text(rng))
+        case "pattern":
+            return quoted(rng, pick(rng, "patterns"))
+        case "none":
+            return ""
+        case _:
+            return pick(rng, f"{kind}-operands")

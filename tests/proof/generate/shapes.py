@@ -3,15 +3,32 @@
 import random
 
 from tests.proof.generate import flags
-from tests.proof.generate.quoting import double, in_cat, oddly, quoted, single
+from tests.proof.generate.quoting import double, oddly, quoted
 from tests.proof.generate.scripts import awk, sed
 from tests.proof.generate.texts import pick, texts
-from tests.proof.generate.words import GLOBS, NAMES, a_file, a_folder, a_hit, a_place, a_text, a_value
+from tests.proof.generate.words import GLOBS, NAMES, a_folder, a_hit, a_place, a_text, a_value
 
 _OPERATORS = texts("operators")
 _ODD_OPERATORS = texts("odd-operators")
 _FILTERS = texts("filters")
 _REDIRECTS = texts("redirects")
+
+_FED = (
+    "cat",
+    "cat -n",
+    "wc -l",
+    "sort",
+    "grep x",
+    "head -3",
+    "tr a b",
+    "rev",
+    "nl",
+    "cut -c1-3",
+    "tee made",
+    "sed -n p",
+    "uniq",
+    "awk 1",
+)
 
 
 def simple(rng: random.Random) -> str:
@@ -87,6 +104,11 @@ def heredoc(rng: random.Random) -> str:
         if "<<" in also
         else ""
     )
+    if rng.random() < 0.5:
+        end = rng.choice(("EOF", "END", "A"))
+        return (
+            f"{rng.choice(_FED)} <<'{end}'{rng.choice(('', '', also))}\n{body}{end}{rng.choice(('', chr(10), behind))}"
+        )
     return f"{program} {opening}{also}\n{body}{closing}{second}{behind}"
 
 
@@ -166,9 +188,9 @@ def dataflow(rng: random.Random) -> str:
             f"{name}={evaluated} {simple(rng)}",
             f"x=src; {simple(rng)}",
             f"{rng.choice(('dir', 'file', 'n', 'f'))}={a_value(rng)}; cat ${rng.choice(('dir', 'file', 'n', 'f'))}/a.py",
-            f'dir=src; ls $dir; cat "$dir/a.py"',
-            f"f=README.md && cat $f",
-            f"f=README.md; cat $f | wc -l",
+            'dir=src; ls $dir; cat "$dir/a.py"',
+            "f=README.md && cat $f",
+            "f=README.md; cat $f | wc -l",
         )
     )
 

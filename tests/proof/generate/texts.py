@@ -1,7 +1,7 @@
 """Alternatives that texts are made of, from `texts.txt`.
 
-A section begins with its name, as in `== name ==`, and ends with an empty line; each line behind it is one alternative, as often as it stands there. `‹A›` is the character with
-that hexadecimal number, `‹›` is nothing, `@hit@` is filled in.
+A section begins with its name, as in `== name ==`, and ends with an empty line; each line between is one alternative, as often as it
+stands there. `<U+A>` is the character with that hexadecimal number, `<U+>` is nothing, `@hit@` is filled in.
 """
 
 import random
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _SECTION: Final = re.compile(r"== ([a-z0-9-]+) ==\n(.*?)\n\n", re.DOTALL)
-_CHARACTER: Final = re.compile(r"‹([0-9A-F]*)›")
+_CHARACTER: Final = re.compile(r"<U\+([0-9A-F]*)>")
 _NAME: Final = re.compile(r"@([a-z]+)@")
 
 
