@@ -25,6 +25,7 @@ PARTS: Final = (
     "zombies",
     "kill9",
     "long_session",
+    "proof",
 )
 """In this order. A part that is not there is left out, and said so."""
 

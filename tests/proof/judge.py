@@ -1,0 +1,73 @@
+"""Judges commands by the holdfast of a given tree. It is a program by itself: `python judge.py SRC`, JSON lines in, JSON lines out.
+
+A line in is a list of cases: text, shell, mode, rules, whether the workspace is trusted, cwd and home. A line out is a list of what the
+judge says of each: the decision and, when it allows, the programs and files that it names.
+"""
+
+import json
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Answer until there are no more lines."""
+    source = sys.argv[1]
+    sys.path.insert(0, source)
+    import holdfast
+
+    assert str(holdfast.__file__).startswith(source), holdfast.__file__
+    from msgspec.structs import replace
+
+    from holdfast.logic.acts import Ground
+    from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
+    from holdfast.logic.shell import read_command
+    from holdfast.vocab.rules import Rule
+    from holdfast.workspaces import looking
+
+    parsed: dict[tuple[str, ...], tuple[Rule, ...]] = {}
+
+    def rules_of(texts: list[str]) -> tuple[Rule, ...]:
+        key = tuple(texts)
+        if key not in parsed:
+            parsed[key] = tuple(
+                Rule.parse(decision, text) for decision, _, text in (each.partition(" ") for each in texts)
+            )
+        return parsed[key]
+
+    def judge(case: dict[str, Any]) -> dict[str, object]:  # Any: as it came in
+        rules = rules_of(case["rules"])
+        call = Call(spec_of("Bash"), {"command": case["text"]})
+        ground = Ground(
+            cwd=case["cwd"],
+            home=case["home"],
+            roots=(case["cwd"],),
+            os="linux",
+            shell=case["shell"],
+            trusted=case["trusted"],
+        )
+        paths, globs = paths_of(call, ground, rules)
+        ground = replace(ground, links=looking.look(paths), globs=looking.match(globs))
+        verdict = weigh(call, ground, rules, mode=case["mode"])
+        if verdict.decision != "allow":
+            return {"decision": verdict.decision, "detail": verdict.detail if case.get("why") else ""}
+        script = read_command(case["text"], ground)
+        return {
+            "decision": "allow",
+            "detail": verdict.detail,
+            "sure": [getattr(command, "proved", command.does != "runs") for command in script.commands],
+            "does": [command.does for command in script.commands],
+            "commands": [[list(layer.words) for layer in command.layers] for command in script.commands],
+            "touches": [
+                [access.kind, access.path, access.glob, access.deep]
+                for command in script.commands
+                for access in command.accesses
+            ],
+        }
+
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps([judge(case) for case in json.loads(line)]) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
