@@ -293,8 +293,7 @@ class _Named:
     def leads_through(self, folder: str) -> bool:
         """Whether a folder has to be looked into to find it."""
         return self.path.startswith(f"{folder.rstrip('/')}/") or (
-            (self.glob
-            and _literal(self.path).startswith(folder))
+            (self.glob and _literal(self.path).startswith(folder))
             or (self.glob and folder.startswith(_literal(self.path)))
         )
 
