@@ -275,16 +275,14 @@ class Talk:
 
     def _make_format(self) -> Format:
         session, job = self._session, self._job
-        match job.output:
-            case "text":
-                return PlainText()
-            case "json":
-                return Scrubbed(ResultObjects(session.id), session.redactor)
-            case "events":
-                return Scrubbed(NativeStream(session.id), session.redactor)
-            case "stream-json":
-                lines = StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
-                return Scrubbed(lines, session.redactor)
+        if job.output == "text":
+            return PlainText()
+        made: dict[str, Format] = {
+            "json": ResultObjects(session.id),
+            "events": NativeStream(session.id),
+            "stream-json": StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines),
+        }
+        return Scrubbed(made[job.output], session.redactor)
 
     async def _show(self) -> None:
         """Print everything until the session is closed."""
