@@ -12,7 +12,6 @@ from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_patt
 from holdfast.logic.permissions.paths import fold, locate, plain
 from holdfast.logic.permissions.places import is_suspect, sensitive
 from holdfast.logic.permissions.searches import search_of
-from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.rules import Rule
 
 MOST_BELOW: Final = 100
@@ -81,5 +80,5 @@ def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]
     return [
         (access, command)
         for command in read_command(text, ground).commands
-        for access in (*command.accesses, *unnamed(command, ground))
+        for access in command.accesses
     ]

@@ -9,7 +9,6 @@ from holdfast.logic.permissions.command_rules import Vouch, allowed, forbidden
 from holdfast.logic.permissions.homemade import weigh_homemade
 from holdfast.logic.permissions.moves import Moves
 from holdfast.logic.permissions.offers import command_offers
-from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.logic.permissions.verdict import ONLY_READS, Finding, Hold
 from holdfast.vocab.rules import Rule
 
@@ -28,7 +27,7 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
         findings.append(_weigh_command(case, command, script, rule, vouch))
-        for access in (*command.accesses, *unnamed(command, case.ground)):
+        for access in command.accesses:
             touch = Touch(access, command, vouch)
             findings.append(weigh_touch(case, touch))
             if moves is not None and (place := moves.reached(access, number)):

@@ -9,7 +9,6 @@ from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.paths import FREE_TO_READ
 from holdfast.logic.permissions.places import glob_meets, sensitive
 from holdfast.logic.permissions.searches import read_by, search_of
-from holdfast.logic.permissions.unnamed import unnamed
 from holdfast.vocab.specs import Taint
 
 
@@ -29,7 +28,7 @@ def brought(case: Case, script: Script | None) -> frozenset[Taint]:
         if any(command.network for command in script.commands):
             found |= {"untrusted", "outside"}
         for command in script.commands:
-            found |= _touched(case, (*command.accesses, *unnamed(command, case.ground)), command)
+            found |= _touched(case, command.accesses, command)
     elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
         found |= _touched(case, file_accesses(case.call, case.form, case.ground) or (), None)
     return frozenset(found)
