@@ -10,6 +10,7 @@ from holdfast.testing.builders import recorded
 from holdfast.view.scrubbed import Pieces
 from holdfast.vocab.deltas import TextDelta
 from holdfast.vocab.events import TurnCompleted
+from holdfast.wire.stream import Item
 from tests.e2e.door import Door
 
 TYPED, PRINTED, SAID = (f"ghp_{n}q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1o" for n in "123")
@@ -75,7 +76,8 @@ def test_pieces_are_told_once_in_order_and_whole(size: int) -> None:
     pieces = Pieces(Redactor(exact=("house-key-of-ours",)))
     deltas = [TextDelta(after=3, n=n, text=text[at : at + size]) for n, at in enumerate(range(0, len(text), size))]
     over = recorded(TurnCompleted(turn="t", outcome="completed"), seq=4)
-    told = [each for item in (*deltas, over) for each in pieces.take(item)]
+    items: list[Item] = [*deltas, over]
+    told = [each for item in items for each in pieces.take(item)]
     assert told[-1] == over
     shown = [each for each in told if isinstance(each, TextDelta)]
     assert [each.n for each in shown] == sorted({each.n for each in shown})
