@@ -275,16 +275,12 @@ class Talk:
 
     def _make_format(self) -> Format:
         session, job = self._session, self._job
-        match job.output:
-            case "text":
-                return PlainText()
-            case "json":
-                return Scrubbed(ResultObjects(session.id), session.redactor)
-            case "events":
-                return Scrubbed(NativeStream(session.id), session.redactor)
-            case "stream-json":
-                lines = StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
-                return Scrubbed(lines, session.redactor)
+        if job.output == "text":
+            return PlainText()
+        made: Format = StreamJson(session.store, session.id, self._call, partial=job.partial, answerable=job.lines)
+        if job.output != "stream-json":
+            made = ResultObjects(session.id) if job.output == "json" else NativeStream(session.id)
+        return Scrubbed(made, session.redactor)
 
     async def _show(self) -> None:
         """Print everything until the session is closed."""
