@@ -77,8 +77,4 @@ def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]
         return []
     from holdfast.logic.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
 
-    return [
-        (access, command)
-        for command in read_command(text, ground).commands
-        for access in command.accesses
-    ]
+    return [(access, command) for command in read_command(text, ground).commands for access in command.accesses]
