@@ -173,8 +173,6 @@ def _unknown(case: Case, touch: Touch) -> Finding:
     runs = command is not None and command.does == "runs" and not access.redirect
     if not touch.changes and ((runs and not _is_fed(touch)) or touch.vouch in ("whole", "bare")) and not guarded:
         return _allow(touch, "rule", "which file it reads is up to the command")
-    if not touch.changes and touch.vouch != "no" and runs and not _is_fed(touch):
-        return _allow(touch, "rule", "which file it reads is up to the command")
     held: Hold = "hard" if guarded else "soft"
     return Finding(touch.what, "ask", "path", f"{touch.what}: which one is not known before it runs", held)
 

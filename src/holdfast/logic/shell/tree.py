@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -128,6 +129,8 @@ class _Walk:
         self.tree.commands.append(seen)
         if node.type != "command":
             self._suspect(node)
+        elif any(one.end_byte == other.start_byte for one, other in pairwise(words) if other not in own):
+            self.tree.problems.append("two of its words stand together")
 
     def _hold(self, children: "Sequence[Node]") -> None:
         """Note what a variable holds: the value of an assignment, the words of a loop."""
@@ -206,6 +209,8 @@ class _Walk:
                 return "/dev/fd/63", False
             case "string" | "concatenation" | "command_name" | "translated_string":
                 return self._joined(node)
+            case kind if kind in _PLAIN_WORDS and (node.named_child_count or "`" in text):
+                return None, False
             case kind if kind in _PLAIN_WORDS or not node.is_named:
                 wild = _WILD.search(_ESCAPE.sub("", text)) is not None
                 return _ESCAPE.sub(_unescape, text), wild

@@ -134,9 +134,11 @@ class Reader:
     def _pipeline(self, joined: str) -> Piece:
         before, self.inner = self.inner, []
         self._blanks()
-        if self.text.startswith("! ", self.at):
-            self.at += 2
+        negated = self.text.startswith("! ", self.at)
+        self.at += 2 if negated else 0
         commands = [self._simple()]
+        if negated and any(word.value == "cd" for word in commands[0].words[:1]):
+            raise Outside("where it is after ! cd is not plain")
         while self._peek() == "|":
             self._operator()
             self._lines()

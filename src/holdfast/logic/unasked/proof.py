@@ -99,7 +99,7 @@ class _Prover:
             if moved:
                 if len(piece.commands) > 1:
                     raise Outside("cd stands in a pipe")
-                now = moved
+                now = moved if piece.joined != "||" else tuple(dict.fromkeys((*now, *moved)))
                 ever = tuple(dict.fromkeys((*ever, *moved)))
                 if len(ever) > _MOST_FOLDERS:
                     raise Outside("it may be in too many folders")
