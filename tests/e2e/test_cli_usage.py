@@ -174,7 +174,7 @@ def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
     shown = door.run("--help")
     alone = door.run()
 
-    assert (version.code, version.out) == (0, "holdfast 0.1.0\n")
+    assert (version.code, version.out) == (0, "holdfast 0.2.0\n")
     assert long.out == version.out
     assert shown.code == 0
     for words in ("-p, --print PROMPT", "--output-format", "--on-crash", "sessions", "log", "demo", "Permissions:"):
