@@ -15,8 +15,7 @@ import msgspec
 from holdfast.export.diagnostic_lines import Material, cited_texts, lines_of
 from holdfast.export.diagnostic_messages import Fields, History
 from holdfast.export.diagnostic_payloads import Payloads, join
-from holdfast.logic.redact import Redactor
-from holdfast.logic.redact_given import GIVEN
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.ports import EventStore
 from holdfast.stores.trace import read_trace
 from holdfast.stores.trace_files import trace_folder
@@ -42,14 +41,14 @@ async def gather(store: EventStore, session: str) -> Material:
     return Material(session=session, records=part.records, trace=trace, texts=texts)
 
 
-async def export_diagnostic(store: EventStore, session: str, target: Path, *, redactor: Redactor = GIVEN) -> int:
+async def export_diagnostic(store: EventStore, session: str, target: Path, *, redactor: Redactor = PLAIN) -> int:
     """Write the diagnostic log of `session` to `target` and its payloads beside it; return the number of lines."""
     material = await gather(store, session)
     payloads = Payloads(target.parent, session)
     return await anyio.to_thread.run_sync(_write, target, json_lines(material, payloads, redactor=redactor))
 
 
-def json_lines(material: Material, payloads: Payloads | None = None, *, redactor: Redactor = GIVEN) -> Iterator[bytes]:
+def json_lines(material: Material, payloads: Payloads | None = None, *, redactor: Redactor = PLAIN) -> Iterator[bytes]:
     """The diagnostic log, a line at a time. Without a place for payloads every line is whole, however long it is."""
     writer = _Writer(payloads, redactor)
     return (writer.line(fields) for fields in lines_of(material, redactor))

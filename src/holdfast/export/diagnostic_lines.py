@@ -15,8 +15,7 @@ from msgspec import Struct
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
 from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced, scrubbed
-from holdfast.logic.redact import Redactor
-from holdfast.logic.redact_given import GIVEN
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.transcript import Transcript
 from holdfast.stores.trace import TraceLine, TraceSlice
 from holdfast.vocab.event import Recorded
@@ -56,7 +55,7 @@ class Material(Struct, frozen=True, kw_only=True):
     """Long texts, system prompts and tool schemas, by hash."""
 
 
-def lines_of(material: Material, redactor: Redactor = GIVEN) -> Iterator[Fields]:
+def lines_of(material: Material, redactor: Redactor = PLAIN) -> Iterator[Fields]:
     """The lines of a diagnostic log, in order, with `History` values for conversations. Not redacted but for those."""
     lines = scrubbed(material.trace.lines, redactor) if material.trace else ()
     return _Teller(material, redactor).tell(material.records, lines)
@@ -273,7 +272,7 @@ class Outline(_Teller):
     """
 
     def __init__(self, material: Material) -> None:
-        super().__init__(material, GIVEN)
+        super().__init__(material, PLAIN)
         self._transcript = _NoConversation()
         lines = sorted(material.trace.lines, key=lambda line: line.after) if material.trace else []
         self._lines: deque[TraceLine] = deque(lines)

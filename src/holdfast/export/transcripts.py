@@ -12,8 +12,7 @@ from holdfast.export.html_page import html_page
 from holdfast.export.markdown_page import markdown_page
 from holdfast.export.seen_text import Excerpt, excerpt
 from holdfast.logic.branches import NODES
-from holdfast.logic.redact import Redactor
-from holdfast.logic.redact_given import GIVEN
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.state import state_of
 from holdfast.ports import EventStore
 from holdfast.vocab.errors import BlobMissing
@@ -25,7 +24,7 @@ PageKind = Literal["markdown", "html"]
 _PAGES: Final[dict[PageKind, Callable[[Dialogue], Iterator[str]]]] = {"markdown": markdown_page, "html": html_page}
 
 
-async def page(store: EventStore, session: str, kind: PageKind, *, redactor: Redactor = GIVEN) -> str:
+async def page(store: EventStore, session: str, kind: PageKind, *, redactor: Redactor = PLAIN) -> str:
     """The conversation of `session` as a page, without its secrets. Nothing is written."""
     material = await _gather(store, session, redactor)
     return await anyio.to_thread.run_sync(lambda: "".join(_PAGES[kind](dialogue_of(material, redactor))))

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.logic.redact_given import GIVEN
+from holdfast.logic.redact import PLAIN
 from holdfast.logic.state import State
 from holdfast.logic.turns import Turn, segment
 from holdfast.vocab.messages import SessionMessage, iso
@@ -25,7 +25,7 @@ Document = dict[str, object]
 def scaffold(state: State, agent: str = "") -> Document:
     """The workflow of a session, without its secrets."""
     slug = agent or AGENT
-    title = GIVEN.text(state.meta.name or state.meta.prompt)
+    title = PLAIN.text(state.meta.name or state.meta.prompt)
     turns = [turn for turn in segment(state.transcript) if turn.completed]
     nodes = [_node(number, turn, slug) for number, turn in enumerate(turns, start=1)]
     ids = ["input", *(str(node["id"]) for node in nodes), "output"]
@@ -35,7 +35,7 @@ def scaffold(state: State, agent: str = "") -> Document:
         "edges": [{"from": one, "to": other} for one, other in pairwise(ids)],
         "metadata": {"holdfastExport": _origin(state, slug, title)},
     }
-    return {key: GIVEN.value(part) for key, part in document.items()}
+    return {key: PLAIN.value(part) for key, part in document.items()}
 
 
 def slug_of(title: str) -> str:

@@ -21,7 +21,7 @@ _ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
 def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     """What the policy says about each command and each access of a script."""
     findings = [*_ruled(case, text, script), *_unread(case, text, script), *weigh_homemade(case, script, text)]
-    if script.outside and not script.commands:
+    if script.outside and not script.commands and not any(rule.pattern is None for rule in case.book.allow.shell):
         findings.append(_unproved(None, _short(text), script.outside))
     moves = Moves(script, text, case.ground.cwd, case.ground.os) if len(script.commands) > 1 else None
     for number, command in enumerate(script.commands):

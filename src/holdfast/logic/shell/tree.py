@@ -119,6 +119,9 @@ class _Walk:
         own = [child for child in words if child.type.endswith("_redirect")]
         sets = "variable_assignment" if node.type == "command" else ""
         fields = [field for child in words if child not in own and child.type != sets for field in self._fields(child)]
+        if node.type == "test_command":
+            bracket = self._source(node.children[0])
+            fields = [Field(bracket, bracket), *self._tested(node.children[1:-1])]
         seen = Seen(fields, [], [], fed)
         for redirect in (*redirects, *own):
             if redirect.type == "file_redirect":
@@ -131,6 +134,14 @@ class _Walk:
             self._suspect(node)
         elif any(one.end_byte == other.start_byte for one, other in pairwise(words) if other not in own):
             self.tree.problems.append("two of its words stand together")
+
+    def _tested(self, nodes: "Sequence[Node]") -> Iterator[Field]:
+        """Give the words of a test, which stand in a tree of their own."""
+        for node in nodes:
+            if node.type.endswith("_expression"):
+                yield from self._tested(node.children)
+            else:
+                yield Field(self._value(node)[0], self._source(node))
 
     def _hold(self, children: "Sequence[Node]") -> None:
         """Note what a variable holds: the value of an assignment, the words of a loop."""
