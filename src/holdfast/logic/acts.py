@@ -89,6 +89,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     """Which program runs is not known: `$cmd`, `eval "$x"`, `... | sh`. Whatever is denied may hide in it."""
     exact: bool = False
     """Only a rule for the whole command may allow it, none with a wildcard (`find -exec`, `git -c`)."""
+    given: bool = False
+    """Whether a shell is given a text of its own by it."""
     network: bool = False
     """Whether it talks to other machines."""
     proved: bool = False

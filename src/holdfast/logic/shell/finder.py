@@ -103,7 +103,7 @@ class Finder:
         layers, effect, scripts = self._layers(seen, site)
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
-        self.commands.append(_command((*around, *layers), effect, steers))
+        self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts)))
         inside, site = (*around, *layers[:1]), _moved(seen.fields, site)
         for script in scripts:
             if script.value is not None:
@@ -249,7 +249,7 @@ def _join(effect: Effect, other: Effect) -> None:
     effect.inner += other.inner
 
 
-def _command(layers: tuple[Layer, ...], effect: Effect, steers: tuple[str, ...]) -> Command:
+def _command(layers: tuple[Layer, ...], effect: Effect, steers: tuple[str, ...], *, given: bool) -> Command:
     return Command(
         layers=layers,
         does="edits" if effect.edits else "runs",
@@ -258,5 +258,6 @@ def _command(layers: tuple[Layer, ...], effect: Effect, steers: tuple[str, ...])
         steers=steers,
         opaque=effect.opaque,
         exact=effect.exact,
+        given=given,
         network=effect.network,
     )
