@@ -178,7 +178,7 @@ def is_known(name: str) -> bool:
         name in rows()
         or name in rewriters()
         or bool(operand_kinds(name))
-        or any(name in words(key) for key in ("wrappers", "shells", "interpreters", "network"))
+        or any(name in words(key) for key in ("wrappers", "shells", "text_runners", "interpreters", "network"))
     )
 
 
