@@ -66,4 +66,5 @@ def jq(rng: random.Random) -> str:
     part = texts("jq")
     script = rng.choice((" | ", ", ", " + ")).join(rng.choice(part) for _ in range(rng.choice((1, 1, 2))))
     flags = pick(rng, "jq-2")
-    return f"jq {flags}{quoted(rng, script) if rng.random() < 0.4 else single(script)} {rng.choice(('data.json', 'data.json', a_file(rng), ''))}"
+    word = quoted(rng, script) if rng.random() < 0.4 else single(script)
+    return f"jq {flags}{word} {rng.choice(('data.json', 'data.json', a_file(rng), ''))}"
