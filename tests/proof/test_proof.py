@@ -17,7 +17,7 @@ pytestmark = pytest.mark.skipif(bool(lacking_for_traced_sandbox()), reason=lacki
 
 JUDGED = 25_000
 RUN = 600
-QUICK = ("a here-document may have a delimiter without quotes", "sed takes the flag e", "find may delete")
+QUICK = ("a dollar before a parenthesis is a dollar", "a comment goes on to the end of the text")
 """Faults that are found soon; `python -m tests.proof --faults` looks for all of them."""
 FOUND = (
     # a line inside of $(cat ...) that only begins with the delimiter ends the lines for bash
