@@ -109,9 +109,8 @@ def heredoc(rng: random.Random) -> str:
     )
     if rng.random() < 0.5:
         end = rng.choice(("EOF", "END", "A"))
-        return (
-            f"{rng.choice(_FED)} <<'{end}'{rng.choice(('', '', also))}\n{body}{end}{rng.choice(('', chr(10), behind))}"
-        )
+        mark = rng.choice(("'", "'", "'", "'", "'", "", '"'))
+        return f"{rng.choice(_FED)} <<{mark}{end}{mark}{rng.choice(('', '', also))}\n{body}{end}{rng.choice(('', chr(10), behind))}"
     return f"{program} {opening}{also}\n{body}{closing}{second}{behind}"
 
 
@@ -140,6 +139,9 @@ def several(rng: random.Random) -> str:
             f"echo {end}",
             f" {end}",
         )
+        if rng.random() < 0.3:  # an end that goes on in the next line
+            cut = rng.randrange(1, len(end) + 1)
+            lines += [f"{end[:cut]}\\", end[cut:], hit]
         lines += [rng.choice(near) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
         lines += [end] if rng.random() < 0.85 else []
     lines += [rng.choice(("", hit, hit, ends[-1], "ls", f"{hit} f")) for _ in range(rng.choice((0, 1, 2, 3)))]
