@@ -126,6 +126,8 @@ class Check:
         self.said, self.ground = said, ground
         self.named = [_Named(*touch) for touch in said.touches]
         self.running = dict[int, str]()
+        self.ran = dict[int, frozenset[str]]()
+        """All that a process and those it comes from have run."""
         self.loose = said.loose
         self.weak = ground.bare and not said.proved
 
@@ -139,7 +141,7 @@ class Check:
     def look(self, event: Event) -> str:
         programs = [self.running[process] for process in (event.process, *event.parents) if process in self.running]
         program = programs[0] if programs else ""
-        own = self.weak and not self.loose.isdisjoint(programs)
+        own = self.weak and not self.loose.isdisjoint(self._ran_before(event))
         match event.kind:
             case "exec":
                 return self._executed(event, program, own=own)
@@ -159,6 +161,9 @@ class Check:
             case "read" | "folder":
                 return "" if self._may_read(event.path, program, event.kind) else f"reads {self._short(event.path)}"
 
+    def _ran_before(self, event: Event) -> frozenset[str]:
+        return next((self.ran[each] for each in (event.process, *event.parents) if each in self.ran), frozenset())
+
     def _short(self, path: str) -> str:
         return path.replace(self.ground.root, "ROOT")
 
@@ -167,6 +172,7 @@ class Check:
             self.running[event.process] = ""
             return ""
         name = posixpath.basename(event.path)
+        self.ran[event.process] = self._ran_before(event) | {name}
         self.running[event.process] = name
         if own or self._may_execute(event, name, before):
             return ""
