@@ -30,6 +30,11 @@ FOUND = (
     "true || cd sub && cat ../outside/o.txt",
     "pwd || cd src && cat ../../outside/o.txt",
 )
+FOUND_IN_DASH = (
+    # a job in the background, and another command with a redirect
+    "echo x &>/dev/null gzip -v build/out.o",
+    "cd src && ls &>/dev/null touch made",
+)
 """Commands that were once allowed with no rule, and did what was not named."""
 
 
@@ -87,11 +92,12 @@ def test_a_case_depends_on_its_seed_and_number_alone() -> None:
     assert case_of(7, 1) != case_of(8, 1)
 
 
-@pytest.mark.parametrize("text", FOUND)
+@pytest.mark.parametrize("text", [*FOUND, *FOUND_IN_DASH])
 @pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits"])
 def test_what_was_found_asks(text: str, mode: str, tmp_path: Path) -> None:
+    shell = "dash" if text in FOUND_IN_DASH else "bash"
     with Judge(tmp_path) as judge:
-        said = judge.judge([Case(number=0, family="", text=text, shell="bash", mode=mode)])[0]
+        said = judge.judge([Case(number=0, family="", text=text, shell=shell, mode=mode)])[0]
     assert said.decision != "allow"
 
 
