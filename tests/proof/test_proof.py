@@ -15,8 +15,8 @@ from tests.proof.judging import Case, Judge
 
 pytestmark = pytest.mark.skipif(bool(lacking_for_traced_sandbox()), reason=lacking_for_traced_sandbox() or "-")
 
-JUDGED = 25_000
-RUN = 600
+JUDGED = 20_000
+RUN = 500
 QUICK = ("a dollar before a parenthesis is a dollar", "a comment goes on to the end of the text")
 """Faults that are found soon; `python -m tests.proof --faults` looks for all of them."""
 FOUND = (
