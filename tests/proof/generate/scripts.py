@@ -9,6 +9,8 @@ from tests.proof.generate.words import a_file, a_hit
 
 def sed(rng: random.Random) -> str:
     """Write a sed command."""
+    if rng.random() < 0.45:
+        return f"sed {rng.choice(('', '-n ', '-E ', '-i ', '-e '))}{single(_plain_sed(rng))} {a_file(rng)}"
     script = "".join(
         _sed_command(rng) + rng.choice((";", "; ", "\n", "", "")) for _ in range(rng.choice((1, 1, 1, 2, 3)))
     )
@@ -33,6 +35,30 @@ def _sed_command(rng: random.Random) -> str:
     flags = pick(rng, "sed-command-3")
     body = pick(rng, "sed-command-4", flags=flags, hit=hit, joined=_joined(rng, hit), left=left, mark=mark, right=right)
     return f"{_address(rng)}{rng.choice(('', '', '', ' ', '!'))}{body}"
+
+
+def _plain_sed(rng: random.Random) -> str:
+    """Write a script of one or two usual commands."""
+    hit = a_hit(rng)
+    address = rng.choice(("", "", "1", "$", "1,2", "/./", "/x/", "1!", "2,$"))
+    change = f"s/{rng.choice(('x', 'a', '.*', '^', '[a-z]*', '$', '#'))}/{rng.choice(('y', '', '&', hit))}/{pick(rng, 'sed-command-3')}"
+    usual = rng.choice(
+        (
+            change,
+            change,
+            change,
+            "p",
+            "d",
+            "q",
+            "=",
+            f"e {hit}",
+            "w made",
+            "r .env",
+            _joined(rng, hit),
+            _joined(rng, hit),
+        )
+    )
+    return f"{address}{usual}{rng.choice(('', '', '', ';p', f';{change}'))}"
 
 
 def _joined(rng: random.Random, hit: str) -> str:
