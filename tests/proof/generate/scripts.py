@@ -63,7 +63,8 @@ def _plain_sed(rng: random.Random) -> str:
 
 def _joined(rng: random.Random, hit: str) -> str:
     """Write two commands with something between them that may end the first, or not."""
-    first = rng.choice("aicbtTr:#wqQpdl}{sy=") + rng.choice(("", "", " ", " x", "x", " text", "/x/y/", " 5"))
+    letters = "btT" if rng.random() < 0.4 else "aicbtTr:#wqQpdl}{sy="
+    first = rng.choice(letters) + rng.choice(("", "", " ", " x", "x", " text", "/x/y/", " 5"))
     between = "".join(
         rng.choice((";", "\n", "\n", "\\", "\\", " ", "}", "#", "\t")) for _ in range(rng.choice((1, 1, 2, 2, 3)))
     )
