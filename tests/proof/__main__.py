@@ -1,6 +1,7 @@
 """Proof by execution: `python -m tests.proof [--count N] [--run N] [--seed N] [--only K] [--source SRC]`."""
 
 import argparse
+import math
 import platform
 import secrets
 import subprocess
@@ -25,13 +26,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"seed {seed}", flush=True)
     if asked.faults:
         faults = [fault for fault in read_faults() if asked.faults in fault.name]
-        return 0 if find_all(faults, seed, lambda line: print(line, flush=True)) else 1
-    with Campaign(seed, Path(asked.source).resolve()) as campaign:
+        return 0 if find_all(faults, seed, lambda line: print(line, flush=True), aimed=asked.aimed) else 1
+    with Campaign(seed, Path(asked.source).resolve(), tuple(filter(None, asked.families.split(",")))) as campaign:
         if asked.only is not None:
             return _replay(campaign, asked.only)
         begun = time.monotonic()
         hits = campaign.go(
-            asked.count, asked.run, lambda each: _tell(campaign, each), first=asked.first, enough=asked.enough
+            asked.count,
+            asked.run,
+            lambda each: _tell(campaign, each),
+            first=asked.first,
+            enough=asked.enough,
+            seconds=asked.seconds,
         )
         for line in campaign.counts.lines():
             print(line)
@@ -56,6 +62,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the number of the first command")
     parser.add_argument("--only", type=int, help="replay the command of this number")
     parser.add_argument("--enough", type=int, default=0, help="stop after so many violations")
+    parser.add_argument("--families", default="", help="judge commands of these families alone, with commas between")
+    parser.add_argument(
+        "--aimed", action="store_true", help="with --faults: judge commands of the families that a fault is about"
+    )
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this time")
     parser.add_argument(
         "--faults", nargs="?", const=" ", help="find the planted faults (those with these words in their name)"
     )
@@ -65,7 +76,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def _tell(campaign: Campaign, violation: Violation) -> None:
     counts = campaign.counts
-    print(f"VIOLATION after {counts.judged:,} judged, {counts.run:,} run: {violation}", flush=True)
+    print(
+        f"VIOLATION after {counts.generated:,} generated, {counts.judged:,} judged, {counts.run:,} run: {violation}",
+        flush=True,
+    )
 
 
 def _replay(campaign: Campaign, number: int) -> int:

@@ -1,10 +1,12 @@
 """Judges generated commands, runs those that are allowed, and counts."""
 
+import math
 import re
 import shutil
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -55,6 +57,7 @@ class Violation(msgspec.Struct, frozen=True):
 class Counts(msgspec.Struct):
     """What was done."""
 
+    generated: int = 0
     judged: int = 0
     allowed: int = 0
     run: int = 0
@@ -108,8 +111,8 @@ def pairs_of(said: Said) -> Iterator[tuple[str, frozenset[str]]]:
 class Campaign:
     """One workspace, one sandbox and one judge, for any number of commands."""
 
-    def __init__(self, seed: int, source: Path = SOURCE) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, source: Path = SOURCE, families: Collection[str] = ()) -> None:
+        self.seed, self.families = seed, families
         self.folder = Path(tempfile.mkdtemp(prefix="proof-"))
         root = self.folder.resolve() / "place"
         self.workspace = Workspace(root)
@@ -119,14 +122,27 @@ class Campaign:
         self.counts = Counts()
         self.seen = set[object]()
 
-    def go(self, count: int, run: int, found: Callable[[Violation], None], *, first: int = 0, enough: int = 0) -> int:
-        """Judge the commands from `first` on, run some of those that are allowed; stop after `enough` violations.
+    def go(
+        self,
+        count: int,
+        run: int,
+        found: Callable[[Violation], None],
+        *,
+        first: int = 0,
+        enough: int = 0,
+        seconds: float = math.inf,
+    ) -> int:
+        """Judge the commands from `first` on, run some of those that are allowed, and give the number of violations.
 
-        Give how many there are.
+        Stop after `enough` of them, or when the time is over.
         """
-        hits = 0
+        hits, until = 0, time.monotonic() + seconds
         for start in range(first, first + count, BATCH):
+            if time.monotonic() > until:
+                break
             cases = [case_of(self.seed, number) for number in range(start, min(start + BATCH, first + count))]
+            self.counts.generated += len(cases)
+            cases = [case for case in cases if not self.families or case.family in self.families]
             answers = self.judge.judge(cases)
             self.counts.judged += len(cases)
             for case, said in zip(cases, answers, strict=True):
@@ -148,7 +164,7 @@ class Campaign:
         marks = {(case.family, shape_of(case.text)), *pairs_of(said)}
         new = not marks <= self.seen
         self.seen |= marks
-        room = run / count * self.counts.judged - self.counts.run
+        room = run / count * self.counts.generated - self.counts.run
         aimed = _AIMED.search(case.text) is not None
         return room > (0 if new and aimed else 5 if new else 20)
 

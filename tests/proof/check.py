@@ -126,6 +126,8 @@ class Check:
         self.said, self.ground = said, ground
         self.named = [_Named(*touch) for touch in said.touches]
         self.running = dict[int, str]()
+        self.ran = dict[int, frozenset[str]]()
+        """All that a process and those it comes from have run."""
         self.loose = said.loose
         self.weak = ground.bare and not said.proved
 
@@ -139,7 +141,7 @@ class Check:
     def look(self, event: Event) -> str:
         programs = [self.running[process] for process in (event.process, *event.parents) if process in self.running]
         program = programs[0] if programs else ""
-        own = self.weak and not self.loose.isdisjoint(programs)
+        own = self.weak and not self.loose.isdisjoint(self._ran_before(event))
         match event.kind:
             case "exec":
                 return self._executed(event, program, own=own)
@@ -159,6 +161,9 @@ class Check:
             case "read" | "folder":
                 return "" if self._may_read(event.path, program, event.kind) else f"reads {self._short(event.path)}"
 
+    def _ran_before(self, event: Event) -> frozenset[str]:
+        return next((self.ran[each] for each in (event.process, *event.parents) if each in self.ran), frozenset())
+
     def _short(self, path: str) -> str:
         return path.replace(self.ground.root, "ROOT")
 
@@ -167,6 +172,7 @@ class Check:
             self.running[event.process] = ""
             return ""
         name = posixpath.basename(event.path)
+        self.ran[event.process] = self._ran_before(event) | {name}
         self.running[event.process] = name
         if own or self._may_execute(event, name, before):
             return ""
@@ -182,7 +188,7 @@ class Check:
         for word in self.said.programs:
             if word == name and (not inside or path == f"{self.ground.root}/bin/{name}"):
                 return True
-            if "/" in word and os.path.realpath(posixpath.join(self.ground.work, word)) == os.path.realpath(path):
+            if "/" in word and _real(posixpath.join(self.ground.work, word)) == _real(path):
                 return True
         return name == "cat" and event.arguments == ("cat",) and "$(cat <<'" in self.ground.text
 
@@ -216,7 +222,7 @@ class Check:
 
     def _may_read(self, path: str, program: str, kind: str) -> bool:
         path = _normal(path, self.ground.work)
-        real = os.path.realpath(path)
+        real = _real(path)
         if os.path.isdir(real):
             kind = "folder"
         if any(_fits(each, f"{self.ground.root}/{denied}") for each in (path, real) for denied in self.ground.denied):
@@ -252,7 +258,7 @@ class Check:
 
     def _is_held(self, path: str) -> bool:
         """Whether a file is denied, or a secret whose name stands in the text."""
-        for each in dict.fromkeys((path, os.path.realpath(path))):
+        for each in dict.fromkeys((path, _real(path))):
             if any(_fits(each, f"{self.ground.root}/{denied}") for denied in self.ground.denied):
                 return True
             if (
@@ -273,14 +279,14 @@ class _Named:
     def __init__(self, kind: str, path: str, glob: bool, deep: bool) -> None:
         self.kind, self.deep, self.glob = kind, deep, glob
         self.path = posixpath.normpath(path) if path else ""
-        self.real = self.path if glob else os.path.realpath(self.path)
+        self.real = self.path if glob else _real(self.path)
         self.pattern = _translated(self.path) if glob else None
 
     def covers(self, path: str, *, below: bool) -> bool:
         """Whether a path is this one, or below it."""
         if not self.path:
             return False
-        for each in dict.fromkeys((path, os.path.realpath(path))):
+        for each in dict.fromkeys((path, _real(path))):
             for own in (self.path, self.real):
                 if each == own or (below and each.startswith(f"{own.rstrip('/')}/")):
                     return True
@@ -332,6 +338,13 @@ def _fits(path: str, pattern: str) -> bool:
     return _translated(pattern).fullmatch(path) is not None or (
         pattern.endswith("/**") and path.startswith(pattern.removesuffix("**"))
     )
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except OSError:  # the links of /proc/PID may not be looked at
+        return path
 
 
 def _normal(path: str, base: str) -> str:

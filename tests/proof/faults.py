@@ -28,6 +28,8 @@ class Fault(msgspec.Struct, frozen=True):
     file: str
     search: str
     replace: str
+    families: tuple[str, ...] = ()
+    """Families of commands that are about it."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -62,11 +64,15 @@ def planted(fault: Fault) -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def find(fault: Fault, seed: int, *, most: int = MOST, run: int = RUN) -> Found:
-    """Run commands until one shows the fault that does not show without it."""
+def find(fault: Fault, seed: int, *, most: int = MOST, run: int = RUN, aimed: bool = False) -> Found:
+    """Run commands until one shows the fault that does not show without it; with `aimed` those of its families alone."""
     begun = time.monotonic()
     shown = list[Violation]()
-    with planted(fault) as source, Campaign(seed, source) as campaign, Judge(campaign.root) as sound:
+    with (
+        planted(fault) as source,
+        Campaign(seed, source, fault.families if aimed else ()) as campaign,
+        Judge(campaign.root) as sound,
+    ):
         known = set[int]()
 
         def note(violation: Violation) -> None:
@@ -81,7 +87,7 @@ def find(fault: Fault, seed: int, *, most: int = MOST, run: int = RUN) -> Found:
             campaign.go(1_000, run * 1_000 // most, note, first=first, enough=0)
             first += 1_000
         counts = campaign.counts
-    judged = shown[0].case.number + 1 if shown else counts.judged
+    judged = shown[0].case.number + 1 if shown else counts.generated
     return Found(judged, counts.run, time.monotonic() - begun, shown[0] if shown else None)
 
 
@@ -91,11 +97,11 @@ def _still(campaign: Campaign, violation: Violation, check: Check) -> bool:
     return bool(found_by(check, events))
 
 
-def find_all(faults: Sequence[Fault], seed: int, report: Callable[[str], None]) -> bool:
+def find_all(faults: Sequence[Fault], seed: int, report: Callable[[str], None], *, aimed: bool = False) -> bool:
     """Find each, and say after how many commands."""
     missed = 0
     for number, fault in enumerate(faults):
-        found = find(fault, seed + number)
+        found = find(fault, seed + number, aimed=aimed)
         missed += found.by is None
         how = (
             f"found after {found.judged:,} commands ({found.run:,} run)"

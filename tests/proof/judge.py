@@ -6,7 +6,7 @@ judge says of each: the decision and, when it allows, the programs and files tha
 
 import json
 import sys
-from typing import Any, cast
+from typing import Any
 
 
 def main() -> None:
@@ -30,7 +30,8 @@ def main() -> None:
         key = tuple(texts)
         if key not in parsed:
             parsed[key] = tuple(
-                Rule.parse(cast("Any", decision), text) for decision, _, text in (each.partition(" ") for each in texts)
+                Rule.parse("deny" if decision == "deny" else "allow", text)
+                for decision, _, text in (each.partition(" ") for each in texts)
             )
         return parsed[key]
 

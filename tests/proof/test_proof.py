@@ -15,9 +15,9 @@ from tests.proof.judging import Case, Judge
 
 pytestmark = pytest.mark.skipif(bool(lacking_for_traced_sandbox()), reason=lacking_for_traced_sandbox() or "-")
 
-JUDGED = 25_000
-RUN = 600
-QUICK = ("a here-document may have a delimiter without quotes", "sed takes the flag e", "find may delete")
+JUDGED = 20_000
+RUN = 500
+QUICK = ("a dollar before a parenthesis is a dollar", "a comment goes on to the end of the text")
 """Faults that are found soon; `python -m tests.proof --faults` looks for all of them."""
 FOUND = (
     # a line inside of $(cat ...) that only begins with the delimiter ends the lines for bash
@@ -29,6 +29,11 @@ FOUND = (
     # a cd that a || skips
     "true || cd sub && cat ../outside/o.txt",
     "pwd || cd src && cat ../../outside/o.txt",
+)
+FOUND_IN_DASH = (
+    # a job in the background, and another command with a redirect
+    "echo x &>/dev/null gzip -v build/out.o",
+    "cd src && ls &>/dev/null touch made",
 )
 """Commands that were once allowed with no rule, and did what was not named."""
 
@@ -87,12 +92,13 @@ def test_a_case_depends_on_its_seed_and_number_alone() -> None:
     assert case_of(7, 1) != case_of(8, 1)
 
 
-@pytest.mark.parametrize("text", FOUND)
+@pytest.mark.parametrize("text", [*FOUND, *FOUND_IN_DASH])
 @pytest.mark.parametrize("mode", ["default", "plan", "acceptEdits"])
 def test_what_was_found_asks(text: str, mode: str, tmp_path: Path) -> None:
+    shell = "dash" if text in FOUND_IN_DASH else "bash"
     with Judge(tmp_path) as judge:
-        said = judge.judge([Case(number=0, family="", text=text, shell="bash", mode=mode)])[0]
-    assert said.decision == "ask"
+        said = judge.judge([Case(number=0, family="", text=text, shell=shell, mode=mode)])[0]
+    assert said.decision != "allow"
 
 
 @pytest.mark.parametrize("fault", read_faults(), ids=lambda fault: fault.name)
@@ -103,4 +109,4 @@ def test_every_fault_has_its_place(fault: Fault) -> None:
 
 @pytest.mark.parametrize("fault", [each for each in read_faults() if each.name in QUICK], ids=lambda fault: fault.name)
 def test_a_planted_fault_is_found(fault: Fault) -> None:
-    assert find(fault, 1, most=30_000).by is not None
+    assert find(fault, 1, most=30_000, aimed=True).by is not None

@@ -102,6 +102,8 @@ def _events(line: bytes, folders: Folders) -> list[Event]:
         return _opened(process, arguments, failed) if found[5] != b"EISDIR" else []
     if name in _NETWORK:
         return [Event(process, "connect", _address(name, arguments))] if not _NETLINK.search(arguments) else []
+    if name.startswith("mkdir") and found[5] == b"EEXIST":
+        return []  # `mkdir -p` tries each folder on the way
     if _CHANGES.fullmatch(name):
         paths = [_plain(each) for each in _FD.findall(arguments)[:1]] if name in _BY_DESCRIPTOR else _paths(arguments)
         paths = paths if name in _TWO else paths[-1:] if name.startswith("symlink") else paths[:1]

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.proof.generate import flags, scripts, shapes
 from tests.proof.generate.mutate import mutated
-from tests.proof.generate.quoting import quoted
+from tests.proof.generate.quoting import oddly, quoted
 from tests.proof.generate.words import a_text
 from tests.proof.judging import Case
 
@@ -32,6 +32,8 @@ def quotes(rng: random.Random) -> str:
         )
     ]
     words += [quoted(rng, a_text(rng)) for _ in range(rng.choice((1, 1, 2, 3)))]
+    if rng.random() < 0.15:
+        words.insert(rng.randrange(1, len(words) + 1), oddly(rng, a_text(rng)))
     return " ".join(words)
 
 

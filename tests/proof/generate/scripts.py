@@ -9,6 +9,8 @@ from tests.proof.generate.words import a_file, a_hit
 
 def sed(rng: random.Random) -> str:
     """Write a sed command."""
+    if rng.random() < 0.45:
+        return f"sed {rng.choice(('', '-n ', '-E ', '-i ', '-e '))}{single(_plain_sed(rng))} {a_file(rng)}"
     script = "".join(
         _sed_command(rng) + rng.choice((";", "; ", "\n", "", "")) for _ in range(rng.choice((1, 1, 1, 2, 3)))
     )
@@ -35,9 +37,34 @@ def _sed_command(rng: random.Random) -> str:
     return f"{_address(rng)}{rng.choice(('', '', '', ' ', '!'))}{body}"
 
 
+def _plain_sed(rng: random.Random) -> str:
+    """Write a script of one or two usual commands."""
+    hit = a_hit(rng)
+    address = rng.choice(("", "", "1", "$", "1,2", "/./", "/x/", "1!", "2,$"))
+    change = f"s/{rng.choice(('x', 'a', '.*', '^', '[a-z]*', '$', '#'))}/{rng.choice(('y', '', '&', hit))}/{pick(rng, 'sed-command-3')}"
+    usual = rng.choice(
+        (
+            change,
+            change,
+            change,
+            "p",
+            "d",
+            "q",
+            "=",
+            f"e {hit}",
+            "w made",
+            "r .env",
+            _joined(rng, hit),
+            _joined(rng, hit),
+        )
+    )
+    return f"{address}{usual}{rng.choice(('', '', '', ';p', f';{change}'))}"
+
+
 def _joined(rng: random.Random, hit: str) -> str:
     """Write two commands with something between them that may end the first, or not."""
-    first = rng.choice("aicbtTr:#wqQpdl}{sy=") + rng.choice(("", "", " ", " x", "x", " text", "/x/y/", " 5"))
+    letters = "btT" if rng.random() < 0.4 else "aicbtTr:#wqQpdl}{sy="
+    first = rng.choice(letters) + rng.choice(("", "", " ", " x", "x", " text", "/x/y/", " 5"))
     between = "".join(
         rng.choice((";", "\n", "\n", "\\", "\\", " ", "}", "#", "\t")) for _ in range(rng.choice((1, 1, 2, 2, 3)))
     )
@@ -66,4 +93,5 @@ def jq(rng: random.Random) -> str:
     part = texts("jq")
     script = rng.choice((" | ", ", ", " + ")).join(rng.choice(part) for _ in range(rng.choice((1, 1, 2))))
     flags = pick(rng, "jq-2")
-    return f"jq {flags}{quoted(rng, script) if rng.random() < 0.4 else single(script)} {rng.choice(('data.json', 'data.json', a_file(rng), ''))}"
+    word = quoted(rng, script) if rng.random() < 0.4 else single(script)
+    return f"jq {flags}{word} {rng.choice(('data.json', 'data.json', a_file(rng), ''))}"

@@ -1,4 +1,4 @@
-"""Shapes of shell text: lists and pipes, here-documents, expansions, data that shells evaluate, and the forms of find, xargs, test, git, cp."""
+"""Shapes of shell text: lists, pipes, here-documents, expansions, data that shells evaluate, forms of find, xargs, test, git, cp."""
 
 import random
 
@@ -68,7 +68,8 @@ def plain(rng: random.Random) -> str:
 
 def after_cd(rng: random.Random) -> str:
     """Write a `cd` and a command behind it."""
-    return f"cd {a_folder(rng)}{rng.choice((' && ', ' && ', '; ', ' || ', chr(10)))}{rng.choice((find, listing_of_globs, plain, simple, git))(rng)}"
+    joined = rng.choice((" && ", " && ", "; ", " || ", "\n"))
+    return f"cd {a_folder(rng)}{joined}{rng.choice((find, listing_of_globs, plain, simple, git))(rng)}"
 
 
 def listing_of_globs(rng: random.Random) -> str:
@@ -91,6 +92,8 @@ def redirect(rng: random.Random) -> str:
 
 def heredoc(rng: random.Random) -> str:
     """Write a here-document, or several."""
+    if rng.random() < 0.25:
+        return several(rng)
     hit = a_hit(rng)
     end = pick(rng, "heredoc")
     opening = pick(rng, "heredoc-2", end=end)
@@ -106,10 +109,43 @@ def heredoc(rng: random.Random) -> str:
     )
     if rng.random() < 0.5:
         end = rng.choice(("EOF", "END", "A"))
-        return (
-            f"{rng.choice(_FED)} <<'{end}'{rng.choice(('', '', also))}\n{body}{end}{rng.choice(('', chr(10), behind))}"
-        )
+        mark = rng.choice(("'", "'", "'", "'", "'", "", '"'))
+        return f"{rng.choice(_FED)} <<{mark}{end}{mark}{rng.choice(('', '', also))}\n{body}{end}{rng.choice(('', chr(10), behind))}"
     return f"{program} {opening}{also}\n{body}{closing}{second}{behind}"
+
+
+def several(rng: random.Random) -> str:
+    """Write one to three here-documents, quoted or not, whose lines come near their ends."""
+    hit = a_hit(rng)
+    ends = [rng.choice(("EOF", "A", "B", "cat", "sort", "END")) for _ in range(rng.choice((1, 2, 2, 3)))]
+    marks = [rng.choice(("", "", "'", "\\", '"')) for _ in ends]
+    opening = " ".join(
+        f"<<{rng.choice(('', '', '-'))}{mark}{end}{mark if mark != chr(92) else ''}"
+        for mark, end in zip(marks, ends, strict=True)
+    )
+    lines = list[str]()
+    for end in ends:
+        near = (
+            "text",
+            "a b",
+            f"{end}\\",
+            f"{end} ",
+            f"\t{end}",
+            f"{end}x",
+            "\\",
+            "x\\",
+            "",
+            hit,
+            f"echo {end}",
+            f" {end}",
+        )
+        if rng.random() < 0.3:  # an end that goes on in the next line
+            cut = rng.randrange(1, len(end) + 1)
+            lines += [f"{end[:cut]}\\", end[cut:], hit]
+        lines += [rng.choice(near) for _ in range(rng.choice((0, 0, 1, 1, 2)))]
+        lines += [end] if rng.random() < 0.85 else []
+    lines += [rng.choice(("", hit, hit, ends[-1], "ls", f"{hit} f")) for _ in range(rng.choice((0, 1, 2, 3)))]
+    return f"{rng.choice(_FED)} {opening}\n" + "\n".join(lines) + rng.choice(("", "\n"))
 
 
 def _line(rng: random.Random, end: str, hit: str) -> str:
@@ -177,6 +213,9 @@ def dataflow(rng: random.Random) -> str:
         ("declare", "typeset", "local", "readonly", "export", "declare -g", "builtin declare", "command declare")
     )
     kind = pick(rng, "dataflow-2")
+    if rng.random() < 0.4:
+        known = {"name": name, "declare": declare, "kind": kind, "hit": hit}
+        return pick(rng, "evaluated", value=pick(rng, "evaluated-values", **known), **known)
     first = pick(rng, "dataflow-3", declare=declare, evaluated=evaluated, hit=hit, kind=kind, name=name)
     second = pick(rng, "dataflow-4", evaluated=evaluated, name=name, plain=plain(rng))
     text = f"{first}{rng.choice(('; ', '; ', ' && ', chr(10), ' '))}{second}" if second else first
@@ -199,11 +238,15 @@ def find(rng: random.Random) -> str:
     """Write a `find`, perhaps with `xargs`."""
     tests = texts("find")
     start = rng.choice(("", "", "-L ", "-P ", "-H ", "-O3 ", "-D exec "))
-    text = f"find {start}{' '.join(a_folder(rng) for _ in range(rng.choice((0, 1, 1, 1, 2))))} {' '.join(rng.choice(tests) for _ in range(rng.choice((1, 1, 2, 3))))}"
+    folders = " ".join(a_folder(rng) for _ in range(rng.choice((0, 1, 1, 1, 2))))
+    text = f"find {start}{folders} {' '.join(rng.choice(tests) for _ in range(rng.choice((1, 1, 2, 3))))}"
     if rng.random() < 0.4:
         given = pick(rng, "find-2")
         program = pick(rng, "find-3")
-        text += f"{rng.choice((' | ', ' | ', '|', ' | sort | ', ' | head -3 | ', ' | cat list.txt | ', '; ', ' 2>/dev/null | '))}xargs {given}{program}"
+        joined = rng.choice(
+            (" | ", " | ", "|", " | sort | ", " | head -3 | ", " | cat list.txt | ", "; ", " 2>/dev/null | ")
+        )
+        text += f"{joined}xargs {given}{program}"
     return text
 
 
