@@ -184,10 +184,13 @@ class _Walk:
 
     def _suspect(self, node: "Node") -> None:
         """Mistrust text in quotes where the shell evaluates it once more."""
-        for each in self._texts(node):
-            if each.type in ("raw_string", "ansi_c_string") and _EVALUATED.search(self._source(each)):
+        stack = [node]
+        while stack:
+            each = stack.pop()
+            if not each.named_child_count and _EVALUATED.search(self._source(each)):
                 self.tree.problems.append("it has text that the shell may evaluate")
                 return
+            stack += each.named_children
 
     def _field(self, node: "Node") -> Field:
         """Give a word as the program sees it, as far as that is known."""

@@ -104,9 +104,9 @@ def check_characters(text: str) -> None:
 class Reader:
     """Reads one text; `known` has the values of variables, None for those that may be shown but are not known."""
 
-    def __init__(self, text: str, known: Mapping[str, str | None], *, old_bash: bool = False) -> None:
+    def __init__(self, text: str, known: Mapping[str, str | None], *, bash: bool, old_bash: bool) -> None:
         self.text, self.at, self.depth, self.count, self.expanded = text, 0, 0, 0, 0
-        self.known, self.old_bash = dict(known), old_bash
+        self.known, self.bash, self.old_bash = dict(known), bash, old_bash
         self.inner: list[tuple[Piece, ...]] = []
         self.lines: tuple[int, int] | None = None
         """Where the line ends behind which a here-document begins, and where what follows it begins."""
@@ -231,6 +231,8 @@ class Reader:
                 raise Outside("it redirects in a way that is not in the grammar")
             return None
         self.at = found.end()
+        if found[4] and not self.bash:
+            raise Outside("only bash reads &> as a redirect")
         if found[6]:  # a copy of a descriptor opens nothing
             return Redirect("read", Word("/dev/null", "/dev/null"))
         self._blanks()

@@ -70,7 +70,7 @@ def prove(text: str, place: Place) -> Proof:
     known["HOME"] = place.home
     known["PWD"] = place.cwd if not re.search(r"\bcd\b", text) else None
     try:
-        pieces = Reader(text, known, old_bash=place.os == "darwin").whole()
+        pieces = Reader(text, known, bash=shell == "bash", old_bash=place.os == "darwin").whole()
     except RecursionError:  # the caller's own stack may be nearly used up
         raise Outside("there is no room left to read it") from None
     if not pieces:
