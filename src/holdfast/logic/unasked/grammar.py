@@ -231,7 +231,7 @@ class Reader:
                 raise Outside("it redirects in a way that is not in the grammar")
             return None
         self.at = found.end()
-        if found[4] and not self.bash:
+        if found[3] and not self.bash:
             raise Outside("only bash reads &> as a redirect")
         if found[6]:  # a copy of a descriptor opens nothing
             return Redirect("read", Word("/dev/null", "/dev/null"))
