@@ -48,7 +48,7 @@ EDITING: tuple[str, ...] = (
     "rm -rf build/*", "rm *.pyc", "rm -f *.log", "mv src/a.py src/b.py", "mkdir -p a/b && touch a/b/c",
     "test -f x && rm x", "rm -rf build dist", "rm -rf node_modules", "rmdir empty",
     "cat > src/a.py <<'EOF'\nprint(1)\nEOF", "cat <<'EOF' > src/a.py\nprint(\"$HOME\")\nEOF", "echo hi > out.txt",
-    "echo hi >> out.txt", "cp -r src backup", "git diff > change.patch", "grep -rn foo src > found.txt",
+    "echo hi >> out.txt", "git diff > change.patch", "grep -rn foo src > found.txt",
     "ls src ; tee log.txt < a.txt", "touch a.txt b.txt", "rm -rf ./build", "printf 'a\\nb\\n' > a.txt",
     "echo \"x=1\" ; cat a.txt > b.txt", "git status > /dev/null",
 )  # fmt: skip

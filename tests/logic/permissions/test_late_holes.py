@@ -24,12 +24,6 @@ def test_content_that_becomes_something_protected_asks(command: str) -> None:
     assert weighed("Bash", command, mode="acceptEdits", files=EVIL).decision == "ask"
 
 
-@pytest.mark.parametrize("command", ["cp -r src dest"])
-def test_content_that_becomes_nothing_protected_is_free(command: str) -> None:
-    files = {"src/a.py": "x", "src/.hidden": "x", "build/b": "y", ".git/config": "y"}
-    assert weighed("Bash", command, mode="acceptEdits", files=files).decision == "allow"
-
-
 def test_content_of_which_nothing_is_known_asks_only_over_the_workspace() -> None:
     files = {".git/config": "y"}
     assert weighed("Bash", "cp -r new/. .", mode="acceptEdits", files=files).decision == "ask"

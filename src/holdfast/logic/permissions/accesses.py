@@ -106,7 +106,7 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
 def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     if taken := _takes_denied(case, touch, spot):
         return taken
-    place = protected(spot, case.ground) if touch.changes else ""
+    place = protected(spot, case.ground) if touch.changes or touch.access.rewrites else ""
     if not place and touch.access.kind == "write" and carries(touch.command):
         place = holds_protected(spot, case.ground)
     if place:

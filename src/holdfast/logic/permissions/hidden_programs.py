@@ -1,23 +1,28 @@
 """Programs that others may start: named among the words of one that nobody knows, or in the code of an interpreter."""
 
 import re
+from itertools import pairwise
 from typing import Final
 
-from holdfast.logic.acts import Command
+from holdfast.logic.acts import Command, Layer
 
 _INTERPRETER: Final = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|expect|osascript|Rscript|R|ghci|julia|groovy|scala|pwsh"
     r"|powershell|irb|guile|elixir|erl|jshell|emacs|vim|nvim|ex|vi|gdb|sqlite3|psql|mysql|[gmn]?awk)[\d.]*"
 )
+_MESSAGES: Final = frozenset(("-m", "--message", "-am", "--title", "--body", "-t", "-b"))
+"""Options whose values are words for people."""
 _NAMES: Final = re.compile(r"[\w./+-]+")
 
 
 def may_run(command: Command, program: str) -> bool:
     """Whether a command may start a program that one of its words names."""
-    if command.does != "runs" or not command.layers or not command.layers[-1].words:
-        return False
-    first, *rest = command.layers[-1].words
-    name = (first or "").rpartition("/")[2]
+    return command.does == "runs" and any(_may_run(layer, program) for layer in command.layers)
+
+
+def _may_run(layer: Layer, program: str) -> bool:
+    first, *rest = layer.words or (None,)
+    name = _base(first or "")
     words = [word for word in rest if word is not None and program in word]
     if not words or name == program:
         return False
@@ -25,7 +30,19 @@ def may_run(command: Command, program: str) -> bool:
         return True  # a script of it may begin a command anywhere: `1erm x`
     if _INTERPRETER.fullmatch(name):
         return any(_base(found) == program for word in words for found in _NAMES.findall(word))
-    return not _is_known(name) and any(_base(_first(word)) == program for word in words)
+    if not _is_known(name) and any(_base(_first(word)) == program for word in words):
+        return True
+    return any(_is_given(before or "", word or "", program) for before, word in pairwise(layer.words))
+
+
+def _is_given(before: str, word: str, program: str) -> bool:
+    """Whether a word is, or ends in, a text that an option or a setting may have run: `--tree-filter 'rm x'`, `SHELL=rm`."""
+    if before in _MESSAGES:
+        return False
+    parts = [part for part in re.split(r"[=:]+", word)[1:] if part]
+    if before.startswith("-") or (before.isalpha() and len(before) == 1):
+        parts.append(word)
+    return any(_base(_first(part).strip("'\"")) == program for part in parts)
 
 
 def _first(word: str) -> str:

@@ -11,7 +11,6 @@ from holdfast.logic.permissions.paths import plain
 from holdfast.logic.permissions.wildcards import meets
 
 _MOVERS: Final = frozenset(("mv", "gmv", "install", "ginstall"))
-"""What they put in a place was looked at where it was: only what is below it is new."""
 _PLACERS: Final = frozenset(("ln", "gln", "rsync", "unzip", "bsdtar", "tar", "gtar", "cpio", "7z", "scp"))
 _COPIERS: Final = frozenset(("cp", "gcp"))
 _KEEPING: Final = frozenset("rRadPsH")
@@ -25,8 +24,6 @@ class Target(msgspec.Struct, frozen=True):
     """A place that a command of the script fills."""
 
     path: str
-    itself: bool
-    """Whether the place itself is as new as what is below it."""
 
 
 def carries(command: Command | None) -> bool:
@@ -69,12 +66,12 @@ class Moves:
         sure = {plain(each.path, self._os) for each in writes if each.path.endswith("/")} if name in _MOVERS else set()
         # with a slash at its end it is a folder that is there already: what goes into it has a place of its own in the list
         kept = [place for place in places if not (place in sure and any(p.startswith(place + "/") for p in places))]
-        return [Target(place, name not in _MOVERS) for place in kept]
+        return [Target(place) for place in kept]
 
     def _is_in(self, access: Access, target: Target) -> bool:
         if not access.known:
             return False
-        itself = target.itself and access.kind != "list"
+        itself = access.kind != "list"
         path = plain(access.path, self._os)
         if ".." in access.path.split("/") and f"{target.path}/" in access.path:
             return True

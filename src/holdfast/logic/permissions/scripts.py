@@ -37,7 +37,7 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
 
 def _stale(case: Case, touch: Touch, place: str) -> list[Finding]:
     """A file below a place that the script itself fills: it may be a link to anywhere, or what is denied by another name."""
-    free = touch.vouch in ("whole", "bare") or (case.scope == "full" and not touch.changes)
+    free = not touch.changes and (touch.vouch in ("whole", "bare") or case.scope == "full")
     if free and not case.book.guards:
         return []
     held: Hold = "hard" if case.book.deny.reads or case.book.deny.edits else "soft"

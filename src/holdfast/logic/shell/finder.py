@@ -46,7 +46,7 @@ _GOES: Final = (
     "--chroot",
 )
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
-_OPTION: Final = re.compile(r"^(?:--[a-z-]+|[A-Za-z_]\w*)=")
+_OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
@@ -160,7 +160,10 @@ class Finder:
             known = all(field.value is not None for field in rest)
             return [Field(" ".join(field.value or "" for field in rest) if known else None, "")]
         if name not in words("text_runners"):
-            return [value for option, value in pairwise(rest) if option.value == "--entrypoint"]
+            given = (
+                ("--entrypoint", "-c", "--call", "--command") if wraps(name, [field.value for field in rest]) else ()
+            )
+            return [value for option, value in pairwise(rest) if option.value in given]
         found = [
             Field(_OPTION.sub("", field.value or ""), field.text) for field in rest if _TEXT.search(field.value or "")
         ]

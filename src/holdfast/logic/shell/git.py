@@ -11,7 +11,19 @@ from holdfast.logic.shell.options import Line, take_apart
 
 _PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
 _WRITTEN: Final = ("-o", "--output", "--output-directory", "--separate-git-dir")
-_WRITERS: Final = ("archive", "format-patch", "clone", "init", "bundle")
+_WRITERS: Final = ("archive", "format-patch", "clone", "init", "bundle", "diagnose", "bugreport")
+_RUNNERS: Final = (
+    "filter-branch",
+    "send-email",
+    "difftool",
+    "mergetool",
+    "instaweb",
+    "daemon",
+    "upload-pack",
+    "receive-pack",
+    "imap-send",
+)
+"""They run programs that their options name."""
 _FILE: Final = re.compile(r"(?:^\.{0,2}/|.\.[A-Za-z]\w*$)|^\.$")
 """What is a file rather than a branch: with an ending, or a way to it."""
 _NEW_BRANCH: Final = ("-b", "-B", "--orphan", "-t", "--track", "-d", "--detach")
@@ -54,6 +66,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
     effect.exact = effect.exact or (name not in _WRITERS and bool(line.values("--output")))
     for field in line.values(*(_WRITTEN if name in _WRITERS else ("--output",))):
         effect.touch("write", field, site)
+    for field in line.values("-F"):
+        effect.touch("read", field, site)
     if name == "grep" or line.has("--no-index"):
         effect.touch("read", HERE, site)
         effect.deepen()
@@ -88,7 +102,10 @@ def _split(text: str) -> list[Field]:
 def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect) -> None:
     """Take in the commands that some subcommands run."""
     words = [field.value or "" for field in rest]
+    if name in _RUNNERS or (name == "clone" and line.has("-u", "--upload-pack")):
+        effect.exact = True
     if (name, *words[:1]) in (("submodule", "foreach"), ("bisect", "run")):
+        effect.exact = True
         given = [field for field in rest[1:] if field.value not in ("--recursive", "--quiet", "-q")]
         known = all(field.value is not None for field in given)
         effect.scripts.append(Field(" ".join(field.value or "" for field in given) if known else None, "foreach"))
@@ -165,6 +182,12 @@ def _makes(line: Line, effect: Effect, site: Site) -> None:
         effect.touch("write", field, site)
 
 
+def _adds(line: Line, effect: Effect, site: Site) -> None:
+    if line.operands[:1] and line.operands[0].value == "add":
+        for field in line.operands[2:3]:
+            effect.touch("write", field, site)
+
+
 def _begins(line: Line, effect: Effect, site: Site) -> None:
     for field in line.operands[:1]:
         effect.touch("write", field, site)
@@ -187,5 +210,6 @@ _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "mv": _removes,
     "restore": _restores,
     "rm": _removes,
+    "submodule": _adds,
     "worktree": _makes,
 }

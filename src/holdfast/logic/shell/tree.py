@@ -99,6 +99,8 @@ class _Walk:
                     self._suspect(node)
                 case "ERROR" | "variable_assignment" | "subscript" | "arithmetic_expansion" | "expansion":
                     self._suspect(node)
+                case "command_substitution" if "<<" in self._source(node):
+                    self.tree.problems.append("where a here-document inside of $(...) ends is not plain")
                 case "heredoc_body" | "string" | "concatenation":
                     redirects = ()
                 case _:

@@ -69,7 +69,7 @@ class Redirect(msgspec.Struct, frozen=True):
     """A file that the shell opens for a command."""
 
     kind: str
-    """`read`, `write`, or `text` for a here-document, whose lines `word` holds."""
+    """`read`, `write`, `copy` of a descriptor, or `text` for a here-document, whose lines `word` holds."""
     word: Word
 
 
@@ -151,6 +151,8 @@ class Reader:
     def _remember(self, piece: Piece) -> None:
         """Take in variables that are set for what follows: only such as no shell and no program gives a meaning to."""
         for command in piece.commands:
+            if len(command.assignments) > 1 and not command.words:
+                raise Outside("it sets several variables at once")
             for name, word in command.assignments if not command.words else ():
                 if not _OWN_NAME.fullmatch(name) or self.depth or piece.joined != ";" or len(piece.commands) > 1:
                     raise Outside(f"it sets {name} for what follows")
@@ -234,7 +236,7 @@ class Reader:
         if found[3] and not self.bash:
             raise Outside("only bash reads &> as a redirect")
         if found[6]:  # a copy of a descriptor opens nothing
-            return Redirect("read", Word("/dev/null", "/dev/null"))
+            return Redirect("read" if "0" in found[4] or found[5] == "<" else "copy", Word("/dev/null", "/dev/null"))
         self._blanks()
         word = self._word()
         if not word.value or word.glob:

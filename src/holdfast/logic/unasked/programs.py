@@ -167,6 +167,8 @@ def _cd(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     target = words[0] if words else Word("~", around.home)
     if len(words) > 1 or target.glob or (target.value or "-")[0] == "-":
         raise Unlisted("where it goes is not known")
+    if re.search(r"(?:^|/)(?!\.{0,2}/)[^/]+/(?:.*/)?\.\.(?:/|$)", target.value or ""):
+        raise Unlisted("where .. behind a folder leads is up to the links there")
     touches = tuple(around.touch("list", target))
     return Effect(touches, moves_to=tuple(posixpath.normpath(touch.path) for touch in touches))
 
@@ -220,7 +222,7 @@ def found_by(words: Sequence[Word], around: Around) -> tuple[Touch, ...] | None:
     values = [word.value or "" for word in words]
     last = len(values) - values[::-1].index("-o") if "-o" in values else 0
     prints = [value for value in values if value in ("-print", "-print0")]
-    if values[0] != "find" or (last and (len(prints) != 1 or prints[0] != values[-1])):
+    if values[0] != "find" or (last and not prints) or (prints and prints != values[-1:]):
         return None
     names = [after for before, after in zip(values[last:], values[last + 1 :], strict=False) if before == "-name"]
     if len(names) != 1 or re.search(r"[\\{}\[\]/]|^$", names[0]) or word_list("find_mixes", "reading") & set(values):
@@ -256,6 +258,7 @@ def _copy(words: Sequence[Word], row: Row, around: Around) -> Effect:
     *sources, target = given.operands if len(given.operands) > 1 else (HERE,)
     if (
         not sources
+        or given.has(row.deep)
         or any(word.glob or posixpath.basename(word.value or "") in ("", ".", "..") for word in sources)
         or target.glob
     ):
@@ -263,9 +266,7 @@ def _copy(words: Sequence[Word], row: Row, around: Around) -> Effect:
     touches = around.touch("write", target)
     for source in sources:
         below = f"{(target.value or '').rstrip('/')}/{posixpath.basename(source.value or '')}"
-        touches += around.touch("read", source, deep=given.has(row.deep)) + around.touch(
-            "write", Word(target.text, below)
-        )
+        touches += around.touch("read", source) + around.touch("write", Word(target.text, below))
         touches += around.touch("remove", source) if row.grammar == "move" else []
     return Effect(tuple(touches), edits=True)
 
@@ -334,7 +335,7 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     places = [*around.folders, *(touch.path for word in before.values("-C") for touch in around.touch("list", word))]
     if sub is None or any(posixpath.normpath(place) != posixpath.normpath(around.base) for place in places):
         raise Unlisted(f"git {name} is not known to only read, or another repository's configuration can run programs")
-    if any(re.search(r"%G|%\(signature", word.value or "") for word in before.operands):
+    if any(re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "") for word in before.operands):
         raise Unlisted("it has signatures checked by a program")
     given = _given(before.operands[1:], sub)
     joined = " ".join(word.value or "" for word in given.operands)

@@ -68,7 +68,7 @@ def prove(text: str, place: Place) -> Proof:
         raise Outside(f"{shell} reads such a text by rules of its own")
     known: dict[str, str | None] = dict.fromkeys((*word_list("shown"), "?", "#"))
     known["HOME"] = place.home
-    known["PWD"] = place.cwd if not re.search(r"\bcd\b", text) else None
+    known["PWD"] = place.cwd if not re.search(r"\bcd\b", re.sub(r"[\"'\\]", "", text)) else None
     try:
         pieces = Reader(text, known, bash=shell == "bash", old_bash=place.os == "darwin").whole()
     except RecursionError:  # the caller's own stack may be nearly used up
@@ -108,6 +108,8 @@ class _Prover:
         feeder: tuple[Touch, ...] | None = None
         moved: tuple[str, ...] = ()
         for at, command in enumerate(commands):
+            if any(redirect.kind in ("read", "text") for redirect in command.redirects):
+                feeder = None
             around = Around(folders, self.place.cwd, self.place.home, self.place.trusted, self.place.os, feeder)
             moved = self.simple(command, around, fed=at > 0) or moved
             feeder = found_by(command.words, around) if command.words and self.steps[-1].does == "reads" else None
@@ -157,7 +159,7 @@ class _Prover:
         """Say what a command does, or why the tables do not tell. Then its words must be known: a rule allows what it can see."""
         head = words[0]
         own = head.value in word_list("words")
-        if head.value is None or head.glob or not head.value:
+        if head.value is None or head.glob or not head.value or "$" in head.text:
             raise Outside("which program runs is not known before it runs")
         if own and head.value not in programs():
             raise Outside(f"{head.value} is a word of the shell whose effect is not in the tables")
