@@ -4,17 +4,13 @@ import re
 from typing import Final
 
 from holdfast.logic.acts import Ground
+from holdfast.logic.text.invisible import HIDDEN
 
 LONGEST: Final = 10_000
 """Longer commands are never allowed by themselves."""
 
 _SUSPECT: Final = re.compile(r"[^\t\n\x20-\x7e]|[ \t]{60}|\n[ \t]*\n[ \t]*\n|\\\n|IFS")
 """What the finer patterns below look at again; most texts have none of it."""
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_UNSEEN: Final = re.compile(
-    "[\u00a0\u00ad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\u3164\ufe00-\ufe0f\ufeff\uffa0"
-    "\ufff0-\ufffb\ud800-\udfff\U000e0000-\U000e0fff]"
-)
 _PADDING: Final = re.compile(r"[ \t]{60,}(?=\S)|\n{20,}(?=\S)|(?:\n[ \t]*){30,}(?=\S)")
 _SPLIT_WORD: Final = re.compile(r"[^\s\\]\\\n[^\s]")
 _SPLITTER: Final = re.compile(r"\$\{?IFS\b")
@@ -41,9 +37,7 @@ def doubts_about(text: str, ground: Ground) -> list[str]:
     doubts = list[str]()
     if len(text) > LONGEST:
         doubts.append(f"it is longer than {LONGEST} characters")
-    if _CONTROL.search(text):
-        doubts.append("it has control characters")
-    if not text.isascii() and _UNSEEN.search(text):
+    if HIDDEN.search(text):
         doubts.append("it has characters that are not seen")
     if _PADDING.search(text):
         doubts.append("blanks hide what follows them")

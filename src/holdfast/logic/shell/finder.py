@@ -31,20 +31,10 @@ _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
 _FEEDERS: Final = ("xargs", "gxargs", "parallel", "sem")
 """They give a program arguments that are not in the text."""
-_GOES: Final = (
-    "-C",
-    "--chdir",
-    "--cd",
-    "--cwd",
-    "-D",
-    "--directory",
-    "-w",
-    "--workdir",
-    "--wd",
-    "-R",
-    "--root",
-    "--chroot",
+_GOES: Final = frozenset(
+    ["-C", "--chdir", "--cd", "--cwd", "-D", "--directory", "-w", "--workdir", "--wd", "-R", "--root", "--chroot"]
 )
+"""Options that name the folder that a program runs in."""
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
