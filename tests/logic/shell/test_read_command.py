@@ -39,7 +39,7 @@ PLAIN = (
 """Forms that take a command as it is."""
 QUOTED = (
     "sh -c {}", "bash -lc {}", "eval {}", "trap {} EXIT", "env -S {}", "bash <<< {}", "echo {} | sh", "git -c alias.x='!'{} x",
-    "tar xf a --to-command={}", "xargs -I% sh -c {}", "GIT_PAGER={} git log", "declare -a a='($('{}'))'", "RANDOM='a[$('{}')]'",
+    "tar xf a --to-command={}", "xargs -I% sh -c {}", "GIT_PAGER={} git log",
 )  # fmt: skip
 """Forms that take a command as one word."""
 
