@@ -51,7 +51,7 @@ def test_a_secret_is_refused_with_a_reason_and_a_code(door: Door) -> None:
     ran = door.run("memory", "add", "The password is hunter2")
 
     assert (ran.code, ran.out) == (1, "")
-    assert "Not kept: it tells a password or a key." in ran.err
+    assert "Not kept: it holds a password." in ran.err
     assert not (door.work / ".holdfast").exists()
 
 
