@@ -119,10 +119,9 @@ def test_no_text_can_end_the_frame(content: bytes) -> None:
 def test_no_added_text_can_break_out_of_its_line(text: str) -> None:
     added = window(f"- [2026-01-01] (user/x) {' '.join(text.split())}".encode("utf-8", "replace"))
 
-    assert (
-        re.search(r"<(?=\s*[A-Za-z/!?])", told(added, trusted=True, where="x").split("<project-memory>")[1][:-18])
-        is None
-    )
+    inside = told(added, trusted=True, where="x").split("<project-memory>")[1].removesuffix("</project-memory>")
+    assert re.search(r"<\s*/?\s*project-memory", inside) is None
+    assert len(inside.strip().splitlines()) <= 1
 
 
 def test_an_untrusted_project_speaks_with_the_words_of_strangers(tmp_path: Path) -> None:
