@@ -29,6 +29,7 @@ def test_scan_counts_by_session_and_shows_no_secret(talked: Door) -> None:
     assert done.code == 1
     assert TOKEN not in done.out
     assert OTHER not in done.out
+    assert len({each["session"] for each in done.json}) == len(done.json)
     by_session = {each["session"]: each for each in done.json}
     assert by_session["s2"]["count"] == 0
     assert by_session["s1"]["count"] >= 3

@@ -124,11 +124,11 @@ def _stores(place: Place) -> tuple[str, ...]:
     """The store that is named; else the usual one and those that lie beside it."""
     if place.store is not None:
         return (place.store,)
-    folder, usual = data_dir(), default_store_url()
-    files = [f"sqlite://{path}" for path in sorted(folder.glob("*.db")) if path.is_file()]
+    folder = data_dir()
+    usual = Path("/", default_store_url().partition("://")[2].lstrip("/"))
+    files = [path for path in (usual, *sorted(folder.glob("*.db"))) if path.is_file()]
     folders = [f"jsonl://{path.parent}" for path in sorted(folder.glob("*/store.json"))]
-    there = [usual] if Path(usual.partition("://")[2]).exists() else []
-    return tuple(dict.fromkeys((*there, *files, *folders)))
+    return (*(f"sqlite://{path}" for path in dict.fromkeys(files)), *folders)
 
 
 @asynccontextmanager
