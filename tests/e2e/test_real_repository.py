@@ -37,7 +37,7 @@ FILES: dict[str, object] = {
     "docs/style.md": "Short sentences.\n",
     ".claude/settings.json": {
         "permissions": {
-            "allow": ["Bash(echo *)", "Write", "mcp__harbour__depth"],
+            "allow": ["Bash(echo $HARBOUR)", "Write", "mcp__harbour__depth"],
             "deny": ["Read(./charts/secret.txt)"],
         },
         "hooks": {
