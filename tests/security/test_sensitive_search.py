@@ -366,7 +366,7 @@ async def test_git_asks_in_a_folder_of_a_repository_too(shared: Path) -> None:
 
 async def test_git_objects_without_a_path_ask(shared: Path) -> None:
     content = (shared / ".env").read_bytes()
-    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324 - as git names it
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
     commands = (f"git cat-file -p {blob}", f"git cat-file blob {blob}", f"git show {blob}", "git cat-file -p HEAD:.env")
     assert {decision for decision, _ in (await verdicts(shared, commands)).values()} == {"ask"}
 
