@@ -352,7 +352,8 @@ class Fixture:
         """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
         if (parts := lookup_parts(glob)) is not None:
             folder, which, named = parts
-            start = "/" if which in ("named", "repository") else folder.rstrip("/") + "/"
+            whole = which == "repository" or (which == "named" and folder not in self._paths)
+            start = "/" if whole else folder.rstrip("/") + "/"
             found = (path for path in sorted(self._paths) if path.startswith(start))
             if named:
                 return tuple(path for path in found if matches_below(path, named))

@@ -258,7 +258,7 @@ def _shows_denied(case: Case, touch: Touch, search: Search) -> Finding | None:
     """A command of git that shows what is in files which it does not name, and one of them is denied."""
     for rule in _about(case.book.deny, touch):
         for glob in deep_globs(rule, "", case.ground) if rule.pattern is not None else ():
-            found = case.ground.globs.get(search.lookup_of(glob), () if case.ground.described else NOT_TOLD)
+            found = case.ground.globs.get(search.lookup_of(glob), NOT_TOLD)
             met = [path for path in found if not path or path_pattern(rule, case.ground).covers(path)]
             if met:
                 detail = f"git would show what the rule {str(rule)!r} denies{f': {met[0]!r}' if met[0] else ''}"

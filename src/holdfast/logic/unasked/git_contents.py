@@ -11,6 +11,8 @@ ENDING: Final = re.compile(r"\*[\w.+@-]+")
 """A pathspec that is about the end of a name. In any other, `*` may stand for folders."""
 REVISION_PATH: Final = re.compile(r"[\w.~^/@-]+:(?P<path>[\w.+@-][\w./+@-]*)")
 """`HEAD~2:src/a.py`: one file or folder of a revision."""
+COMMIT: Final = re.compile(r"HEAD(?:[~^]\d*)*(?:\^\{(?:commit|tree)\})?")
+"""What is a commit or a list of names for certain. Any other word may be the name of a file's content."""
 
 _BY_DEFAULT: Final = ("diff", "show", "range-diff")
 _WHEN_ASKED: Final = ("log", "whatchanged", "reflog", "diff-tree", "diff-index", "diff-files", "stash")

@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from holdfast.logic.unasked.git_contents import REVISION_PATH, narrowing, shows_contents
+from holdfast.logic.unasked.git_contents import COMMIT, REVISION_PATH, narrowing, shows_contents
 from holdfast.logic.unasked.grammar import Word
 from holdfast.logic.unasked.options import Given, Unlisted, take_apart
 from holdfast.logic.unasked.scripts import is_awk_program, is_jq_filter, is_sed_script
@@ -357,7 +357,8 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
 def _git_contents(name: str, words: Sequence[Word], given: Given, around: Around) -> list[Touch]:
     """Name what git shows of files: below a path that is given, else all that is tracked."""
     if name == "cat-file" and not given.has("-t -s -e --batch-check"):
-        if not given.operands or not REVISION_PATH.fullmatch(given.operands[-1].value or ""):
+        value = given.operands[-1].value or "" if given.operands else ""
+        if not REVISION_PATH.fullmatch(value) and not COMMIT.fullmatch(value):
             raise Unlisted("it shows an object of which nobody knows what file it is")
         return []
     if name == "grep" or given.has("--no-index") or not shows_contents(name, given):
