@@ -30,7 +30,7 @@ from holdfast.vocab.event import Draft
 from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.keys import BUILT_IN, Keys
 from holdfast.vocab.rules import Rule
-from holdfast.workspaces.git import git_environment
+from holdfast.workspaces.git import careful_git, git_environment
 
 if TYPE_CHECKING:
     import httpx
@@ -66,11 +66,15 @@ class Hands:
         outputs: StoredOutputs,
         environment: Mapping[str, str] | None = None,
         keys: Keys = BUILT_IN,
+        *,
+        asked_for: bool = True,
     ) -> None:
+        """Bind the tools. `asked_for`: whether a person was asked to trust the workspace, if it is trusted."""
         self.ground = ground
         self.rules = rules
         self.outputs = outputs
-        guard = {} if ground.trusted else git_environment(ground.cwd)
+        careful = {} if asked_for else careful_git()
+        guard = careful if ground.trusted else git_environment(ground.cwd)
         self.programs = {**(environment or {}), **guard}
         """The variables of every program that is started, by tools and by hooks."""
         self.keys = keys

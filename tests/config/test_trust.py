@@ -446,3 +446,74 @@ def test_a_real_repository_has_nothing_to_trust(world: World) -> None:
     subprocess.run(["git", "init", "-q", str(world.project)], check=True, env={**os.environ, **world.environment})
 
     assert world.read().trust.survey.claims == ()
+
+
+GIT_PROGRAM = '[core]\n\tfsmonitor = "touch PWNED; false"\n'
+
+
+def git(world: World, *words: str) -> None:
+    own = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x"}
+    environment = {**os.environ, **world.environment, **own, "GIT_COMMITTER_EMAIL": "x"}
+    subprocess.run(["git", *words], cwd=world.project, check=True, capture_output=True, env=environment)
+
+
+@pytest.mark.parametrize("kept", [".git/modules/sub", ".git/modules/a/b", ".git/modules/sub/modules/inner"])
+def test_git_submodule_folders_need_trust_and_end_it(world: World, kept: str) -> None:
+    git(world, "init", "-q")
+    world.write(".git/modules/sub/HEAD", "ref: refs/heads/main\n")
+    world.write(".git/modules/sub/config", "[core]\n\tbare = false\n\tworktree = ../../../sub\n")
+    world.write(".git/modules/sub/hooks/pre-commit.sample", "#!/bin/sh\n", mode=0o755)
+    assert world.read().trust.survey.claims == ()
+
+    world.write(f"{kept}/config", GIT_PROGRAM)
+    found = world.read().trust
+    assert (found.state, [(claim.kind, claim.file) for claim in found.survey.claims]) == (
+        "untrusted",
+        [("git", f"{kept}/config")],
+    )
+    world.trust()
+    assert world.read().trust.trusted
+    world.write(".git/modules/z/config", GIT_PROGRAM)
+    assert world.read().trust.changed == ("git:.git/modules/z/config core.fsmonitor",)
+
+
+@pytest.mark.parametrize("as_file", [False, True])
+def test_git_submodules_in_the_index_need_trust_wherever_their_folder_is(world: World, *, as_file: bool) -> None:
+    git(world, "init", "-q")
+    git(world, "init", "-q", "sub")
+    git(world, "-C", "sub", "commit", "-q", "--allow-empty", "-m", "x")
+    git(world, "init", "-q", "sub/inner")
+    git(world, "-C", "sub/inner", "commit", "-q", "--allow-empty", "-m", "x")
+    git(world, "-C", "sub", "add", "inner")
+    git(world, "add", "sub")
+    assert world.read().trust.survey.claims == ()
+
+    if as_file:
+        (world.project / "sub/inner/.git").rename(world.project / "kept")
+        world.write("sub/inner/.git", "gitdir: ../../kept\n")
+    where = "kept/config" if as_file else "sub/inner/.git/config"
+    world.write(where, GIT_PROGRAM)
+    claims = world.read().trust.survey.claims
+    assert [(claim.kind, os.path.normpath(claim.file)) for claim in claims] == [("git", where)]
+
+
+def test_git_modules_that_never_end_cannot_be_trusted(world: World) -> None:
+    world.write(".git/modules/a/config", "")
+    (world.project / ".git/modules/a/loop").symlink_to(world.project / ".git/modules")
+    assert world.read().trust.trusted
+    (world.project / ".git/modules/a/all").symlink_to("/usr")
+    assert world.read().trust.state == "untrusted"
+
+
+@pytest.mark.parametrize("name", ["pre-commit", "post-checkout", "post-index-change"])
+def test_git_hooks_that_are_executable_need_trust_and_end_it(world: World, name: str) -> None:
+    git(world, "init", "-q")
+    world.write(".git/hooks/pre-push", "#!/bin/sh\n", mode=0o644)
+    world.write(".git/hooks/pre-push.sample", "#!/bin/sh\n", mode=0o755)
+    assert world.read().trust.survey.claims == ()
+
+    world.write(f".git/hooks/{name}", "#!/bin/sh\n", mode=0o755)
+    assert [claim.file for claim in world.read().trust.survey.claims] == [f".git/hooks/{name}"]
+    world.trust()
+    world.write(".git/hooks/commit-msg", "#!/bin/sh\n", mode=0o755)
+    assert world.read().trust.changed == ("git:.git/hooks/commit-msg",)

@@ -252,6 +252,48 @@ def test_git_of_a_trusted_repository_is_as_the_repository_wants_it(hostile: Host
     assert (ran.code, "git-external-diff" in hostile.ran) == (0, True)
 
 
+def test_git_of_a_submodule_runs_none_of_its_programs(hostile: Hostile) -> None:
+    own = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x"}
+    environment = {**os.environ, **own, "GIT_COMMITTER_EMAIL": "x", "HOME": str(hostile.home)}
+    inner = hostile.write("sub/s.txt", "one\n").parent
+    hostile.write("sub/.gitattributes", "* filter=evil diff=evil\n")
+    for root in (inner, hostile.root):
+        for words in (("init", "-q"), ("add", "."), ("commit", "-q", "-m", "x")):
+            subprocess.run(["git", *words], cwd=root, check=True, capture_output=True, env=environment)
+    module = hostile.root / ".git/modules/sub"
+    module.parent.mkdir()
+    (inner / ".git").rename(module)
+    hostile.write("sub/.git", "gitdir: ../.git/modules/sub\n")
+    subprocess.run(["git", "status"], cwd=inner, check=True, capture_output=True, env=environment)
+    hostile.write("sub/s.txt", "two\n")
+    marks = {name: hostile.mark(name, then) for name, then in (("fsm", "fail"), ("clean", "cat"), ("text", "cat"))}
+    with (module / "config").open("a", encoding="utf-8") as file:
+        file.write(f'[core]\nworktree = ../../../sub\nfsmonitor = "{marks["fsm"]}"\n')
+        file.write(f'[filter "evil"]\nclean = "{marks["clean"]}"\n[diff "evil"]\ntextconv = "{marks["text"]}"\n')
+    calls = [("Bash", {"command": command}) for command in ("git status", "git diff --submodule=diff")]
+
+    shown = hostile.run("trust", "show", "--json").json
+    ran = hostile.run("-p", "go", *model(hostile, *calls), "--output-format", "json")
+    assert (shown["state"], ran.code, len(ran.json["permission_denials"])) == ("untrusted", 3, 2)
+    allowed = hostile.run("-p", "go", *model(hostile, *calls), "--allow", "Bash(git *)", "--output-format", "json")
+    assert allowed.json["permission_denials"] == []
+    assert nothing_happened(hostile)
+
+    for _, call in calls:  # and the test can fail: without us they run
+        subprocess.run(call["command"].split(), cwd=hostile.root, check=False, capture_output=True, env=environment)
+    assert set(hostile.ran) >= {"fsm", "clean"}
+
+
+def test_git_leaves_submodules_alone_where_nobody_was_asked(door: Door) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=door.work, check=True)
+    names = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse")
+    calls = [{"name": "Bash", "args": {"command": f"git config --get {name}"}} for name in names]
+    plays = door.script({"text": "", "calls": calls}, {"text": "Done."})
+
+    ran = door.run("-p", "go", "--model", plays, "--output-format", "stream-json")
+    assert [block["content"].strip() for block in results(ran.lines)] == ["false", "all", "false"]
+
+
 # --- trusting ----------------------------------------------------------------------------------------------------------------------
 
 

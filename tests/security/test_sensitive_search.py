@@ -1,5 +1,6 @@
 """Secrets are not read by searching: SEC-H3, L3, L9, L16, AE6."""
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Sequence
@@ -63,7 +64,7 @@ async def verdicts(root: Path, commands: Sequence[str], **options: Any) -> dict[
         return Answer(allowed=False)
 
     judged, texts = await done(root, *map(bash, commands), asker=refuse, **options)
-    assert not [text for text in texts if KEY in text]
+    assert not [command for command, text in zip(commands, texts, strict=True) if KEY in text]
     return {command: (each.decision, "private" in each.taints) for command, each in zip(commands, judged, strict=True)}
 
 
@@ -273,3 +274,124 @@ async def test_l16_a_hard_link_to_a_private_file_is_that_file(tmp_path: Path, mo
 
     assert [(each.decision, each.reason) for each in judged] == [("ask", "sensitive")] * 4 + [("allow", "mode")] * 2
     assert not [text for text in texts if KEY in text]
+
+
+def committed(root: Path, *names: str) -> None:
+    """Make a repository with two commits, the first of some files."""
+    own = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x"}
+    environment = {**os.environ, **own, "GIT_COMMITTER_EMAIL": "x"}
+    for words in (
+        ("init", "-q"),
+        ("add", "-f", *names),
+        ("commit", "-q", "-m", "one"),
+        ("commit", "-q", "--allow-empty", "-m", "two"),
+    ):
+        subprocess.run(["git", *words], cwd=root, check=True, env=environment)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A repository in which a file with secrets is committed."""
+    root = tmp_path / "shared"
+    for name, text in {".env": f"DB={KEY}\n", "src/a.py": "K = 1\n", "sub/.env": f"DB={KEY}\n"}.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    committed(root, ".")
+    return root
+
+
+GIT_SHOWS = (
+    "git grep DB HEAD",
+    "git grep DB HEAD~1",
+    "git grep DB -- 'sub*'",
+    "git grep -e DB HEAD",
+    "git log -p",
+    "git log -p -1",
+    "git log -p HEAD",
+    "git log -U1",
+    "git log -S DB=",
+    "git log -p -S DB=",
+    "git log -p -- '*v'",
+    "git log -p -- ':(icase).ENV'",
+    "git --icase-pathspecs log -p -- .ENV",
+    "git log -p --full-diff -- src/a.py",
+    "git log -p -- sub",
+    "git show HEAD",
+    "git show",
+    "git show HEAD~1 --stat -p",
+    "git diff HEAD~1",
+    "git diff HEAD~1 HEAD",
+    "git diff HEAD~1:sub HEAD:sub",
+    "git diff",
+    "git diff-tree -p HEAD",
+    "git stash show -p",
+    "git reflog -p",
+    "git whatchanged -p",
+    "git status -v",
+)
+GIT_NAMES = (
+    "git log --oneline",
+    "git log --stat",
+    "git show --stat",
+    "git show HEAD --name-only",
+    "git diff --stat HEAD~1",
+    "git diff --name-only",
+    "git stash list",
+    "git reflog -3",
+    "git status",
+    "git log -p -- src",
+    "git log -p src/a.py",
+    "git log -p HEAD -- src",
+    "git diff HEAD~1 -- src/a.py",
+    "git diff -- '*.py'",
+    "git log -L 1,1:src/a.py",
+    "git show HEAD:src/a.py",
+    "git cat-file -p HEAD:src/a.py",
+    "git cat-file -t HEAD",
+    "git blame src/a.py",
+    "git grep K -- '*.py'",
+    "git grep K src",
+)
+
+
+async def test_git_asks_before_it_shows_sensitive_files_that_are_tracked(shared: Path) -> None:
+    assert await verdicts(shared, GIT_SHOWS) == dict.fromkeys(GIT_SHOWS, ("ask", True))
+    assert await verdicts(shared, GIT_NAMES) == dict.fromkeys(GIT_NAMES, ("allow", False))
+
+
+async def test_git_asks_in_a_folder_of_a_repository_too(shared: Path) -> None:
+    commands = ("git log -p", "git show HEAD", "git diff HEAD~1")
+    assert await verdicts(shared / "src", commands) == dict.fromkeys(commands, ("ask", True))
+
+
+async def test_git_objects_without_a_path_ask(shared: Path) -> None:
+    content = (shared / ".env").read_bytes()
+    blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    commands = (f"git cat-file -p {blob}", f"git cat-file blob {blob}", f"git show {blob}", "git cat-file -p HEAD:.env")
+    assert {decision for decision, _ in (await verdicts(shared, commands)).values()} == {"ask"}
+
+
+async def test_git_shows_everything_where_nothing_sensitive_is_tracked(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"DB={KEY}\n")
+    (tmp_path / "a.py").write_text("K = 1\n")
+    committed(tmp_path, "a.py")
+    commands = [command for command in GIT_SHOWS if ":sub" not in command and "stash" not in command]
+    rules = [Rule.parse("deny", "Read(.env)")]
+    assert await verdicts(tmp_path, commands) == dict.fromkeys(commands, ("allow", False))
+    commands.remove("git log -p -- ':(icase).ENV'")
+    shown = [command for command in commands if "grep" not in command]
+    assert await verdicts(tmp_path, shown, rules=rules) == dict.fromkeys(shown, ("allow", False))
+
+
+async def test_git_asks_before_it_shows_what_a_rule_denies(tmp_path: Path) -> None:
+    for name in ("src/a.py", "sub/b.py"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("K = 1\n")
+    committed(tmp_path, ".")
+    rules = [Rule.parse("deny", "Read(src/**)")]
+    commands = ("git log -p", "git show HEAD", "git diff HEAD~1", "git grep K HEAD")
+    free = ("git log -p -- sub", "git log --stat", "git grep K sub")
+    assert await verdicts(tmp_path, [*commands, *free], rules=rules) == {
+        **dict.fromkeys(commands, ("ask", False)),
+        **dict.fromkeys(free, ("allow", False)),
+    }

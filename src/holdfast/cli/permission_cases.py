@@ -25,6 +25,7 @@ from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode
 from holdfast.wire.unbroken import json_line
 from holdfast.workspaces.looking import MAGIC
+from holdfast.workspaces.sensitive_files import matches_below
 
 CWD: Final = "/repo"
 HOME: Final = "/home/u"
@@ -350,11 +351,14 @@ class Fixture:
     def match(self, glob: str) -> tuple[str, ...]:
         """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
         if (parts := lookup_parts(glob)) is not None:
-            start = parts[0].rstrip("/") + "/"
-            found = (
-                path for path in sorted(self._paths) if path.startswith(start) and sensitive_name(path, self._system)
-            )
-            return tuple(path for path in found if parts[1] != "shown" or "/." not in path[len(start) - 1 :])
+            folder, which, named = parts
+            whole = which == "repository" or (which == "named" and folder not in self._paths)
+            start = "/" if whole else folder.rstrip("/") + "/"
+            found = (path for path in sorted(self._paths) if path.startswith(start))
+            if named:
+                return tuple(path for path in found if matches_below(path, named))
+            kept = (path for path in found if sensitive_name(path, self._system))
+            return tuple(path for path in kept if which != "shown" or "/." not in path[len(start) - 1 :])
         pattern = re.compile(
             "/".join(_segment(part) for part in glob.split("/")).replace("(?:.*/)?/", "(?:.*/)?"), re.DOTALL
         )

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from holdfast.config.claim_words import all_texts, env_words, hook_words, server_words, setting_words, variables
 from holdfast.config.following import NotFollowed, followed, hook_commands
+from holdfast.config.git_folders import TooMany, own_folders, submodules
 from holdfast.config.git_keys import Unclear, program_keys
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
 from holdfast.config.layer_file import LayerFile, changes_of, servers_of
@@ -35,8 +36,6 @@ MOST_BYTES: Final = 64 * 1024 * 1024
 MOST_GIT_KEYS: Final = 200
 LONGEST_COMMAND: Final = 16 * 1024
 """Characters of a command in which files are looked for."""
-_GIT_HOOK: Final = "post-index-change"
-"""The one hook that git may run for commands that only look."""
 
 
 class Claim(Struct, frozen=True, kw_only=True):
@@ -226,13 +225,7 @@ class _Look:
                 if not is_missing(folder):
                     self._extension(folder)
                 continue
-            try:
-                with os.scandir(folder) as listing:
-                    entries = sorted(islice(listing, self._files_left + 1), key=lambda entry: entry.name)
-            except OSError as exc:
-                self.problem = f"{str(folder)!r} cannot be looked into: {exc.strerror}"
-                return
-            for entry in entries:
+            for entry in self._listed(folder):
                 if entry.is_dir(follow_symlinks=False):
                     self._count(0)
                     waiting.append(Path(entry.path))
@@ -248,14 +241,36 @@ class _Look:
     # --- git -------------------------------------------------------------------------------------------------------------------------
 
     def git(self) -> None:
-        for folder in _git_folders(self.root, self._bases[-1]):
-            for name in ("config", "config.worktree"):
-                self._git_config(folder, folder / name)
-            hook = folder / "hooks" / _GIT_HOOK
-            if os.access(hook, os.X_OK):
-                self._git_item("", "", self.content(hook, follow=True), hook)
+        own = tuple(own_folders(self.root, self._bases[-1]))
+        for folder in own:
+            self._git_folder(folder, own=True)
+        try:
+            inner = submodules(own, self.root, self._files_left)
+        except (TooMany, OSError) as exc:
+            self.problem = self.problem or str(exc)
+            return
+        for folder in inner.folders:
+            self._git_folder(folder, own=False)
+        for index, why in inner.unread:
+            self._git_item("", f"cannot be read: {why}", "", index)
 
-    def _git_config(self, folder: Path, path: Path) -> None:
+    def _git_folder(self, folder: Path, *, own: bool) -> None:
+        for name in ("config", "config.worktree"):
+            self._git_config(folder, folder / name, own=own)
+        hooks = folder / "hooks"
+        for entry in self._listed(hooks) if hooks.is_dir() else ():
+            if not entry.name.endswith(".sample") and not entry.is_dir() and os.access(entry.path, os.X_OK):
+                self._git_item("", "", self.content(Path(entry.path), follow=True), Path(entry.path))
+
+    def _listed(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as listing:
+                return sorted(islice(listing, self._files_left + 1), key=lambda entry: entry.name)
+        except OSError as exc:
+            self.problem = self.problem or f"{str(folder)!r} cannot be looked into: {exc.strerror}"
+            return []
+
+    def _git_config(self, folder: Path, path: Path, *, own: bool) -> None:
         if is_missing(path):
             return
         try:
@@ -268,11 +283,15 @@ class _Look:
             self.problem = self.problem or f"{path} names more than {MOST_GIT_KEYS} programs"
         count: Counter[str] = Counter()
         for key, value in found[:MOST_GIT_KEYS]:
-            if key == "core.worktree" and os.path.realpath(folder / value) == str(self.root):
-                continue  # a submodule's own
+            if key == "core.worktree" and self._is_own_tree(os.path.realpath(folder / value), own=own):
+                continue
             inner = "".join(self._git_value(folder, key, value))
             count[key] += 1
             self._git_item(f"{key} {count[key]}" if count[key] > 1 else key, f"{key} = {value}", inner, path)
+
+    def _is_own_tree(self, tree: str, *, own: bool) -> bool:
+        """Whether a work tree is the one that a git folder is expected to have: the project, or for a submodule a folder in it."""
+        return tree == str(self.root) or (not own and tree.startswith(f"{self.root}{os.sep}"))
 
     def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
         """The digests of the files that a value leads to, so that a change of them is noticed."""
@@ -345,29 +364,3 @@ def _decoded(text: JsonText) -> dict[str, object]:
 
     found = json.loads(text.content)
     return found if isinstance(found, dict) else {}
-
-
-def _git_folders(root: Path, cwd: Path) -> Iterator[Path]:
-    """Where git would find its configuration: the project's own folder, and a bare repository that lies around the working folder."""
-    own = root / ".git"
-    if own.is_dir():
-        yield own
-    elif not is_missing(own):
-        yield from _pointed_to(own)
-    for folder in (cwd, *cwd.parents):
-        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
-            yield folder
-        if folder == root:
-            return
-
-
-def _pointed_to(file: Path) -> Iterator[Path]:
-    """The folders of a worktree or a submodule, whose `.git` is a file that names them."""
-    try:
-        content, _ = read_regular(file, LARGEST)
-        folder = file.parent / os.fsdecode(content.replace(b"\0", b"")).removeprefix("gitdir:").strip()
-        yield folder
-        shared, _ = read_regular(folder / "commondir", LARGEST)
-    except OSError:
-        return
-    yield folder / os.fsdecode(shared.replace(b"\0", b"")).strip()

@@ -52,6 +52,11 @@ def git_environment(folder: str | os.PathLike[str] | None = None) -> dict[str, s
     return {**_VARIABLES, **_as_variables(settings)}
 
 
+def careful_git() -> dict[str, str]:
+    """The variables that keep git out of submodules and from starting a monitor, for a workspace that nobody was asked about."""
+    return _as_variables({key: _SETTINGS[key] for key in _CAREFUL})
+
+
 async def run_git(args: Sequence[str], cwd: str | os.PathLike[str], *, deadline_s: float = DEADLINE_S) -> GitOutput:
     """Run a git command for Holdfast itself, hardened. Raise `UserError` when there is no git, no repository, or no answer in time."""
     folder, program = os.fspath(cwd), _program()
@@ -101,6 +106,7 @@ _SETTINGS: Final[Mapping[str, str]] = {
     "submodule.recurse": "false",
     "tag.gpgSign": "false",
 }
+_CAREFUL: Final = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse")
 _COMPARE: Final = 'f() { diff -u -- "$2" "$5"; true; }; f'
 _NOT_HERE: Final = "!echo 'This alias comes from a workspace that is not trusted; it was not run.' >&2; false #"
 _INVENTED: Final = (

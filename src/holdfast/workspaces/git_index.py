@@ -11,25 +11,57 @@ LARGEST: Final = 128 * 1024 * 1024
 
 _TIMES: Final = 40
 """Bytes of an entry before its hash."""
-_WHOLE: Final = (b"link", b"sdir")
+_SPLIT: Final = b"link"
+_WHOLE: Final = (_SPLIT, b"sdir")
 """Extensions of an index that does not name every file by itself."""
+_MODE: Final = 24
+"""Where the mode stands in an entry."""
+_GITLINK: Final = b"\x00\x00\xe0\x00"
+"""The mode of a submodule, 160000."""
+
+
+def repository_of(folder: str) -> Path | None:
+    """The root of the work tree that `folder` lies in."""
+    return next((each for each in (Path(folder), *Path(folder).parents) if os.path.lexists(each / ".git")), None)
 
 
 def tracked_names(folder: str) -> Iterator[str] | None:
     """Name the files that git tracks below `folder`, as `/name`; None when that cannot be told."""
-    root = next((each for each in (Path(folder), *Path(folder).parents) if os.path.lexists(each / ".git")), None)
+    root = repository_of(folder)
     if root is None:
         return None
     try:
         git = _git_folder(root)
         content = _content(git / "index")
-        names = _names(content, 32 if b"sha256" in _content(_common_folder(git) / "config") else 20)
+        names = [name for name, _ in _entries(content, _hash_size(git), _WHOLE)]
     except FileNotFoundError:
         return iter(())  # nothing was ever added
     except (OSError, ValueError, IndexError):
         return None
     below = os.fsencode(os.path.relpath(folder, root) + "/") if Path(folder) != root else b""
     return (f"/{os.fsdecode(name[len(below) :])}" for name in names if name.startswith(below))
+
+
+def submodule_paths(git: Path) -> tuple[str, ...]:
+    """Name the submodules in the index of a git folder. Raise `OSError` or `ValueError` when the index cannot be read."""
+    try:
+        content = _content(git / "index")
+    except FileNotFoundError:
+        return ()
+    if _GITLINK not in content and _SPLIT not in content:
+        return ()
+    try:
+        entries = _entries(content, _hash_size(git), (_SPLIT,))
+    except IndexError as exc:
+        raise ValueError("the index is cut off") from exc
+    return tuple(os.fsdecode(name) for name, mode in entries if mode == _GITLINK)
+
+
+def _hash_size(git: Path) -> int:
+    try:
+        return 32 if b"sha256" in _content(_common_folder(git) / "config") else 20
+    except FileNotFoundError:
+        return 20
 
 
 def _git_folder(root: Path) -> Path:
@@ -58,12 +90,12 @@ def _content(path: Path) -> bytes:
         return file.read(LARGEST)
 
 
-def _names(content: bytes, hash_size: int) -> list[bytes]:
-    """The names of the entries, by the format that git documents in `gitformat-index`; raise `ValueError` for any other."""
+def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list[tuple[bytes, bytes]]:
+    """The names and modes of the entries, by the format of `gitformat-index`. Raise `ValueError` for any other, and for some extensions."""
     version, count = int.from_bytes(content[4:8], "big"), int.from_bytes(content[8:12], "big")
     if content[:4] != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("no index that is known")
-    names, at, name = list[bytes](), 12, b""
+    entries, at, name = list[tuple[bytes, bytes]](), 12, b""
     for _ in range(count):
         start = at
         at += _TIMES + hash_size
@@ -75,12 +107,12 @@ def _names(content: bytes, hash_size: int) -> list[bytes]:
         end = content.index(b"\0", at)
         name = name[:kept] + content[at:end]
         at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
-        names.append(name)
+        entries.append((name, content[start + _MODE : start + _MODE + 4]))
     while at + 8 <= len(content) - hash_size:
-        if content[at : at + 4] in _WHOLE:
+        if content[at : at + 4] in unknown:
             raise ValueError("the index is a part of one")
         at += 8 + int.from_bytes(content[at + 4 : at + 8], "big")
-    return names
+    return entries
 
 
 def _offset(content: bytes, at: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.logic.permissions.searches import lookup_parts
 from holdfast.workspaces.confine import private_files
-from holdfast.workspaces.sensitive_files import find_sensitive
+from holdfast.workspaces.sensitive_files import find_sensitive, find_tracked
 
 NOWHERE: Final = ""
 """Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
@@ -54,7 +54,8 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
         if (parts := lookup_parts(pattern)) is not None:
-            found[pattern] = find_sensitive(*parts, until)
+            folder, which, glob = parts
+            found[pattern] = find_tracked(folder, which, glob) if glob else find_sensitive(folder, which, until)
             continue
         if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
             continue

@@ -7,12 +7,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from holdfast.logic.permissions.paths import fold
 from holdfast.logic.permissions.places import is_suspect, mixed_with, sensitive_name
 from holdfast.logic.permissions.searches import NOT_TOLD, Which
-from holdfast.workspaces.git_index import tracked_names
+from holdfast.workspaces.git_index import repository_of, tracked_names
 
 MOST_FOUND: Final = 200
 """Files that are named; where there are more, nobody could look through all."""
@@ -47,11 +49,11 @@ def find_sensitive(folder: str, which: Which, until: float) -> tuple[str, ...]:
     """
     try:
         paths = (
-            _tracked(folder)
-            if which == "tracked"
-            else _shown(folder, until)
+            _shown(folder, until)
             if which == "shown"
             else _all(folder, until)
+            if which == "all"
+            else _tracked(_seen_by_git(folder, which))
         )
         found = []
         for path in paths:
@@ -61,6 +63,35 @@ def find_sensitive(folder: str, which: Which, until: float) -> tuple[str, ...]:
         return tuple(found)
     except (_TooMuch, OSError, ValueError):
         return NOT_TOLD
+
+
+def find_tracked(folder: str, which: Which, glob: str) -> tuple[str, ...]:
+    """Name the tracked files that match a glob, absolute, `*` standing for folders too; `NOT_TOLD` when that cannot be told."""
+    start = _seen_by_git(folder, which)
+    names = iter(()) if start is None else tracked_names(start)
+    if names is None:
+        return NOT_TOLD
+    paths = (start.rstrip("/") + name for name in names) if start is not None else iter(())
+    found = tuple(islice((path for path in paths if matches_below(path, glob)), MOST_FOUND))
+    return tuple(path.encode("utf-8", "replace").decode() for path in found)
+
+
+def matches_below(path: str, glob: str) -> bool:
+    """Whether a glob matches a path or a folder above it; a wildcard may stand for folders."""
+    return fnmatchcase(path, glob) or fnmatchcase(path, f"{glob}/*")
+
+
+def _seen_by_git(folder: str, which: Which) -> str | None:
+    """The folder whose tracked files are meant: the root of the repository, unless it is about what is below `folder`."""
+    if which == "tracked" or (which == "named" and os.path.lexists(folder)):
+        return folder
+    root = repository_of(folder)
+    if root is not None:
+        return str(root)
+    bare = any(
+        (each / "HEAD").is_file() and (each / "objects").is_dir() for each in (Path(folder), *Path(folder).parents)
+    )
+    return folder if bare else None
 
 
 def _all(folder: str, until: float) -> Iterator[str]:
@@ -76,7 +107,9 @@ def _shown(folder: str, until: float) -> Iterator[str]:
     return (path for path, inner in found if "/." not in inner or _is_unhidden(inner, unhiding))
 
 
-def _tracked(folder: str) -> Iterator[str]:
+def _tracked(folder: str | None) -> Iterator[str]:
+    if folder is None:
+        return iter(())  # there is no repository
     names = tracked_names(folder)
     if names is None:
         raise _TooMuch

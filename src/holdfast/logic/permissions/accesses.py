@@ -21,7 +21,7 @@ from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, l
 from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot, plain
 from holdfast.logic.permissions.places import critical, device, glob_meets, holds_protected, protected, sensitive
 from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by, may_pick
-from holdfast.logic.permissions.searches import read_by, search_of
+from holdfast.logic.permissions.searches import NOT_TOLD, Search, read_by, search_of
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
 from holdfast.vocab.rules import Rule
 
@@ -237,6 +237,9 @@ def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     """A command that reads all of a folder in which something is denied; the search tools leave that out by themselves."""
     if not is_deep(touch.access, touch.command):
         return None
+    search = search_of(touch.access, touch.command, case.ground)
+    if search is not None and search.by_git:
+        return _shows_denied(case, touch, search)
     for rule in _about(case.book.deny, touch):
         if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
             continue
@@ -248,6 +251,18 @@ def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
             known = f": {there[0]!r}" if there else ""
             detail = f"it goes through {spot.lexical!r}, where the rule {str(rule)!r} denies something{known}"
             return Finding(touch.what, "ask", "rule", detail, "hard")
+    return None
+
+
+def _shows_denied(case: Case, touch: Touch, search: Search) -> Finding | None:
+    """A command of git that shows what is in files which it does not name, and one of them is denied."""
+    for rule in _about(case.book.deny, touch):
+        for glob in deep_globs(rule, "", case.ground) if rule.pattern is not None else ():
+            found = case.ground.globs.get(search.lookup_of(glob), NOT_TOLD)
+            met = [path for path in found if not path or path_pattern(rule, case.ground).covers(path)]
+            if met:
+                detail = f"git would show what the rule {str(rule)!r} denies{f': {met[0]!r}' if met[0] else ''}"
+                return Finding(touch.what, "ask", "rule", detail, "hard")
     return None
 
 

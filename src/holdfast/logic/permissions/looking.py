@@ -33,7 +33,13 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
             globs[search.lookup] = None
     for access, command in found if rules else ():
         if not access.glob and is_deep(access, command):
-            globs.update(_below(denied.reads, access, ground))
+            search = search_of(access, command, ground)
+            if search is not None and search.by_git:
+                globs.update(
+                    (search.lookup_of(glob), None) for rule in denied.reads for glob in deep_globs(rule, "", ground)
+                )
+            else:
+                globs.update(_below(denied.reads, access, ground))
         elif not access.glob and len(below) < MOST_BELOW and takes_all(access, command):
             below.update(_below(denied.edits, access, ground))
     return tuple(paths), tuple(globs | below)

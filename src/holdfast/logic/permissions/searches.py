@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from holdfast.logic.unasked.grammar import Word
     from holdfast.logic.unasked.options import Given
 
-Which = Literal["all", "shown", "tracked"]
-"""`all` files below a folder; those `shown`, whose names do not begin with a dot; those that git has `tracked`."""
+Which = Literal["all", "shown", "tracked", "named", "repository"]
+"""`all` files below a folder; those `shown`, whose names do not begin with a dot; those that git has `tracked`. Of what is `named` to git,
+those tracked below it; if there is no such file it may be a revision, and then all of the `repository` that the folder lies in."""
 
 NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
@@ -31,12 +32,15 @@ _MARKS: Final[dict[Which, str]] = {
     "all": "/**/<sensitive>",
     "shown": "/**/<sensitive, shown>",
     "tracked": "/**/<sensitive, tracked>",
+    "named": "/**/<sensitive, named to git>",
+    "repository": "/**/<sensitive, in the repository>",
 }
 _MOVERS: Final = frozenset(("cp", "gcp", "mv", "gmv"))
 _GREPS: Final = frozenset(("grep", "egrep", "fgrep", "ggrep"))
 _PLAIN_PATTERN: Final = re.compile(r"[\w.*?@+-]+")
 """A pattern of a file's name that every program reads alike."""
 _UNTRACKED: Final = "--no-index --untracked --no-exclude-standard --recurse-submodules"
+_PATHSPECS: Final = "--literal-pathspecs --glob-pathspecs --noglob-pathspecs --icase-pathspecs"
 _TYPES: Final = {
     "c": "*.c *.h *.H *.cats",
     "cpp": "*.C *.cc *.cpp *.cxx *.c++ *.H *.hh *.hpp *.hxx *.h *.inl *.in",
@@ -73,6 +77,15 @@ class Search(msgspec.Struct, frozen=True):
         """The pattern under which the sensitive files are found."""
         return self.folder.rstrip("/") + _MARKS[self.which]
 
+    def lookup_of(self, glob: str) -> str:
+        """The pattern under which those of its files are found that match a glob; a wildcard of it may stand for folders."""
+        return self.lookup + glob
+
+    @property
+    def by_git(self) -> bool:
+        """Whether it reads nothing but what git has tracked, wherever that lies."""
+        return self.which in ("named", "repository")
+
     def reads(self, path: str, os: str) -> bool:
         """Whether it reads a file that was found."""
         if self.moves:
@@ -81,11 +94,12 @@ class Search(msgspec.Struct, frozen=True):
         return not self.names or any(fnmatchcase(path.rpartition("/")[2], pattern) for pattern in self.names)
 
 
-def lookup_parts(lookup: str) -> tuple[str, Which] | None:
-    """Take a pattern of this module apart: the folder, and which of its files are meant; None for any other pattern."""
+def lookup_parts(lookup: str) -> tuple[str, Which, str] | None:
+    """Take a pattern of this module apart: the folder, which of its files are meant, and the glob of `lookup_of`; None for any other."""
     for which, mark in _MARKS.items():
-        if lookup.endswith(mark):
-            return lookup.removesuffix(mark) or "/", which
+        folder, found, glob = lookup.partition(mark)
+        if found:
+            return folder or "/", which, glob
     return None
 
 
@@ -129,11 +143,7 @@ def _narrowed(program: str, words: "Sequence[Word]", folder: str, ground: Ground
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
     if program == "git":
-        git = programs()["git"]
-        name, *rest = take_apart(words, git.rows[0].options, stop=True).operands or words[:1]
-        if name.value == "grep":
-            return _by_git(take_apart(rest, git.sub["grep"].options, number=True), folder, ground)
-        return Search(folder) if any((word.value or "").startswith("--no-i") for word in rest) else None
+        return _by_git(words, folder, ground)
     if program == "rg":
         return _by_rg(take_apart(words, programs()["rg"].rows[0].options), folder)
     if program in _GREPS:
@@ -167,11 +177,31 @@ def _by_rg(given: "Given", folder: str) -> Search | None:
     return Search(folder, "all" if given.has("--hidden -.") or unrestricted > 1 else "shown")
 
 
-def _by_git(given: "Given", folder: str, ground: Ground) -> Search:
-    paths = [word.value or "" for word in given.operands[0 if given.has("-e -f") else 1 :]]
-    by_name = paths and folder == plain(ground.cwd, ground.os) and all("*" in path for path in paths)
-    names = tuple(paths) if by_name and _is_plain(paths) else ()
-    return Search(folder, "all" if given.has(_UNTRACKED) else "tracked", names)
+def _by_git(words: "Sequence[Word]", folder: str, ground: Ground) -> Search | None:
+    from holdfast.logic.unasked.git_contents import ENDING, narrowing, shows_contents  # noqa: PLC0415 - likewise
+    from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
+    from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
+
+    git = programs()["git"]
+    before = take_apart(words, next(row.options for row in git.rows if row.grammar), stop=True)
+    first, *inner = before.operands or words[:1]
+    name = first.value or ""
+    if name not in git.sub:
+        return Search(folder) if any((word.value or "").startswith("--no-i") for word in inner) else None
+    given = take_apart(inner, git.sub[name].options, number=True)
+    if given.has(_UNTRACKED if name == "grep" else "--no-index"):
+        return Search(folder)
+    if not shows_contents(name, given):
+        return None
+    paths = tuple(word.value or "" for word in narrowing(name, inner, given))
+    here = plain(ground.cwd, ground.os)
+    if before.has(_PATHSPECS):
+        return Search(folder, "repository")
+    if folder != here:
+        own = folder.removeprefix(here.rstrip("/") + "/")
+        return Search(here, "repository", (own,)) if ENDING.fullmatch(own) else Search(folder, "named")
+    names = paths if all(ENDING.fullmatch(path) for path in paths) else ()
+    return Search(folder, "tracked" if name == "grep" and not paths else "repository", names)
 
 
 def _is_plain(patterns: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from holdfast.logic.unasked.git_contents import COMMIT, REVISION_PATH, narrowing, shows_contents
 from holdfast.logic.unasked.grammar import Word
 from holdfast.logic.unasked.options import Given, Unlisted, take_apart
 from holdfast.logic.unasked.scripts import is_awk_program, is_jq_filter, is_sed_script
@@ -350,7 +351,29 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
             touches += around.touch("read", Word(word.text, path))
         if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[]", word.value or ""):
             touches += around.touch("read", HERE)  # git expands it itself
-    return Effect(tuple(touches))
+    return Effect((*touches, *_git_contents(name, before.operands[1:], given, around)))
+
+
+def _git_contents(name: str, words: Sequence[Word], given: Given, around: Around) -> list[Touch]:
+    """Name what git shows of files: below a path that is given, else all that is tracked."""
+    if name == "cat-file" and not given.has("-t -s -e --batch-check"):
+        value = given.operands[-1].value or "" if given.operands else ""
+        if not REVISION_PATH.fullmatch(value) and not COMMIT.fullmatch(value):
+            raise Unlisted("it shows an object of which nobody knows what file it is")
+        return []
+    if name == "grep" or given.has("--no-index") or not shows_contents(name, given):
+        return []  # a search reaches below what it names by itself
+    touches = list[Touch]()
+    for word in narrowing(name, words, given) or (HERE,):
+        value = word.value or ""
+        inner = REVISION_PATH.fullmatch(value)
+        if re.search(r"[*?\[]|^:", value):
+            touches += around.touch("read", HERE, deep=True)
+        elif inner is None:
+            touches += around.touch("read", word, deep=True)
+        elif name != "show":  # that lists a folder; the others go through it
+            touches += around.touch("read", Word(word.text, inner["path"]), deep=True)
+    return touches
 
 
 _GRAMMARS: Final[Mapping[str, Callable[[Sequence[Word], Row, Around], Effect]]] = {
