@@ -5,7 +5,7 @@ secret, and nobody can try out values, be they as few as the digits of a PIN: wi
 
 A secret is often told by what stands beside it (`api_key: ...`), and then stands alone elsewhere, escaped, or cut in two by the border
 of two texts. So all texts are looked through first (`learn`): what is found and looks like nothing else is from then on looked for
-everywhere, so is each half of it, and a smaller part where a text begins or ends.
+everywhere, so are the parts of it (`KnownValues`).
 """
 
 import hashlib
@@ -13,22 +13,22 @@ import hmac
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from holdfast.logic.redact import Found, Redactor, apart
+from holdfast.logic.known_values import KnownValues
+from holdfast.logic.redact import Found, Redactor, apart, replace, written_forms
 from holdfast.logic.redact_shapes import looks_random
 
 LEAST: Final = 8
 """Characters of a value that is looked for wherever it stands. A shorter one would blot out ordinary words."""
 PLAIN_LEAST: Final = 20
 """The same for a value that does not look random."""
-AT_BORDER: Final = 6
-"""Characters of a part of a known value that is found where a text begins or ends; elsewhere it is half of the value."""
 DIGITS: Final = 12
 """Of the hash in a mark."""
 _MARK: Final = re.compile(rf"\[ERASED [0-9a-f]{{{DIGITS}}}: [^\[\]]{{1,80}}\]")
 _HALF: Final = "a part of one"
+_KNOWN: Final = "a known value"
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9 ,.()-]+")
 
 
@@ -38,9 +38,12 @@ class Eraser:
     def __init__(self, key: bytes, known: Iterable[str] = ()) -> None:
         """Make marks with `key`; `known` are values that are secret wherever they stand."""
         self._key = key
-        self._values = dict.fromkeys(known)
-        self._redactor = Redactor(exact=self._values)
-        self._whole = tuple(each for each in self._values if len(each) >= 2 * LEAST)
+        self._values: dict[str, None] = {}
+        self._index = KnownValues()
+        known = tuple(known)
+        self._redactor = Redactor(exact=known)
+        for value in known:
+            self._add(value)
         self.counts: Counter[str] = Counter()
         """How often each kind was replaced."""
         self.marks: set[str] = set()
@@ -48,12 +51,16 @@ class Eraser:
     def learn(self, text: str) -> list[Found]:
         """Remember what is found in a text, and give it."""
         found = self.find(text)
-        fresh = {form for one in found for form in _forms(text[one.start : one.end]) if _is_telling(form)}
-        if not fresh <= self._values.keys():
-            self._values |= dict.fromkeys(sorted(fresh))
-            self._redactor = Redactor(exact=self._values)
-            self._whole = tuple(each for each in self._values if len(each) >= 2 * LEAST)
+        for one in found:
+            if one.why != _HALF:
+                for form in _forms(text[one.start : one.end]):
+                    if form not in self._values and _is_telling(form):
+                        self._add(form)
         return found
+
+    def known(self, text: str) -> str:
+        """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
+        return replace(self._redactor.known(text), apart([*self._exact(text)]))
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -62,11 +69,12 @@ class Eraser:
 
     def find(self, text: str) -> list[Found]:
         """Every secret in a text, in order; a mark is none."""
-        found = apart([*self._redactor.find(text), *self._halves(text)])
+        whole = apart([*self._redactor.find(text), *self._exact(text)])
+        parts = [Found(run.start, run.end, _HALF) for run in self._index.parts(text)]
+        found = _named_after(whole, apart([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
             return found
-        marks = [mark.span() for mark in _MARK.finditer(text)]
-        return [one for one in found if not any(start <= one.start and one.end <= end for start, end in marks)]
+        return _outside([mark.span() for mark in _MARK.finditer(text)], found)
 
     def text(self, text: str) -> str:
         """A text with a mark in place of each secret."""
@@ -85,21 +93,14 @@ class Eraser:
         self.marks.add(mark)
         return mark
 
-    def _halves(self, text: str) -> Iterator[Found]:
-        """Parts of known values, half of them or more, as they stand where a text was cut."""
-        for value in self._whole:
-            size = max(LEAST, (len(value) + 1) // 2)
-            for at in _places(text, value[:size]):
-                end = size
-                while end < len(value) and text[at + end : at + end + 1] == value[end]:
-                    end += 1
-                yield Found(at, at + end, _HALF)
-            for at in _places(text, value[-size:]):
-                start = 0
-                while size + start < len(value) and at > start and text[at - start - 1] == value[-size - start - 1]:
-                    start += 1
-                yield Found(at - start, at + size, _HALF)
-            yield from _at_borders(text, value)
+    def _add(self, value: str) -> None:
+        self._values[value] = None
+        self._index.add(value)
+        for form in written_forms(value):
+            self._index.add(form, parts=False)
+
+    def _exact(self, text: str) -> Iterator[Found]:
+        return (Found(run.start, run.end, _KNOWN) for run in self._index.whole(text))
 
 
 def kind_of(why: str) -> str:
@@ -107,25 +108,25 @@ def kind_of(why: str) -> str:
     return _UNFIT.sub(" ", why).strip()[:60] or "a secret"
 
 
-def _at_borders(text: str, value: str) -> Iterator[Found]:
-    """A smaller part of a value where a text begins or ends: the other part may be in the text before or after it."""
-    if len(text) >= AT_BORDER and text[-AT_BORDER:] in value:
-        for size in range(min(len(value), len(text)), AT_BORDER - 1, -1):
-            if text.endswith(value[:size]):
-                yield Found(len(text) - size, len(text), _HALF)
-                break
-    if len(text) >= AT_BORDER and text[:AT_BORDER] in value:
-        for size in range(min(len(value), len(text)), AT_BORDER - 1, -1):
-            if text.startswith(value[-size:]):
-                yield Found(0, size, _HALF)
-                break
+def _named_after(whole: list[Found], found: list[Found]) -> list[Found]:
+    """What was found, each called what the first whole secret in it is called."""
+    named, at = [], 0
+    for one in found:
+        while at < len(whole) and whole[at].end <= one.start:
+            at += 1
+        named.append(one._replace(why=whole[at].why) if at < len(whole) and whole[at].start < one.end else one)
+    return named
 
 
-def _places(text: str, word: str) -> Iterator[int]:
-    at = text.find(word)
-    while at >= 0:
-        yield at
-        at = text.find(word, at + 1)
+def _outside(marks: Sequence[tuple[int, int]], found: list[Found]) -> list[Found]:
+    """What does not stand in a mark; both are in order."""
+    outside, at = [], 0
+    for one in found:
+        while at < len(marks) and marks[at][1] <= one.start:
+            at += 1
+        if at == len(marks) or not (marks[at][0] <= one.start and one.end <= marks[at][1]):
+            outside.append(one)
+    return outside
 
 
 def _is_telling(value: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
+from holdfast.logic.known_values import WINDOW, KnownValues
 from holdfast.logic.redact_blocks import find_blocks
 from holdfast.logic.redact_named import find_assigned
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
@@ -21,15 +22,21 @@ REDACTED: Final = "[REDACTED]"
 SHORTEST_EXACT: Final = 6
 """An exact value shorter than this would blot out ordinary words."""
 
+FEW: Final = 16
+"""Exact values that are looked for one by one; more are looked for all at once."""
+
 
 class Redactor:
     """Finds and replaces secrets. `exact` are values that are known to be secret, such as those that the runtime injected."""
 
     def __init__(self, exact: Iterable[str] = ()) -> None:
-        forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in _forms(value)}
+        forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in written_forms(value)}
         self._exact: tuple[str, ...] = tuple(sorted(forms, key=len, reverse=True))
-        self._partial = frozenset(form[:size] for form in self._exact for size in range(1, len(form)))
-        self._longest = max(map(len, self._partial), default=0)
+        self._short = tuple(form for form in self._exact if len(form) < WINDOW)
+        self._index = KnownValues() if len(self._exact) > FEW else None
+        if self._index is not None:
+            for form in self._exact:
+                self._index.add(form, parts=False)
 
     def find(self, text: str) -> list[Found]:
         """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
@@ -61,7 +68,8 @@ class Redactor:
 
     def open_value(self, text: str) -> int:
         """Where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
-        for size in range(min(self._longest, len(text)), 0, -1):
+        longest = len(self._exact[0]) - 1 if self._exact else 0
+        for size in range(min(longest, len(text)), 0, -1):
             if text[-size:] in self._partial:
                 return len(text) - size
         return len(text)
@@ -83,8 +91,14 @@ class Redactor:
             return REDACTED
         return self.value(value)
 
+    @functools.cached_property
+    def _partial(self) -> frozenset[str]:
+        return frozenset(form[:size] for form in self._exact for size in range(1, len(form)))
+
     def _find_exact(self, text: str) -> Iterator[Found]:
-        for value in self._exact:
+        if self._index is not None:
+            yield from (Found(*run, "a value that was injected") for run in self._index.whole(text))
+        for value in self._exact if self._index is None else self._short:
             at = text.find(value)
             while at >= 0:
                 yield Found(at, at + len(value), "a value that was injected")
@@ -186,7 +200,7 @@ def _hides(key: str, value: object) -> bool:
     return is_secret_key(key)
 
 
-def _forms(value: str) -> Iterator[str]:
+def written_forms(value: str) -> Iterator[str]:
     """The ways in which an exact value may be written."""
     yield value
     yield json.dumps(value)[1:-1]

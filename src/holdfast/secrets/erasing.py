@@ -80,8 +80,7 @@ class _Rewriting(Struct):
         if "file" in about.roles:
             self.given_up.add(sha)
         if about.roles == {"media"}:
-            known = Redactor(exact=self.look.eraser.values)
-            new = changed_blob(content, known.known)
+            new = changed_blob(content, self.look.eraser.known)
             self.look.eraser.counts[_KNOWN_IN_MEDIUM] += 1
         else:
             new = changed_blob(content, self.look.eraser.text)

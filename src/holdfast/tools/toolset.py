@@ -102,11 +102,12 @@ def _depth(text: str) -> int:
 
 
 def _where(text: str, message: str) -> str:
+    """Where reading ended. Nothing of the text is quoted: a part of a secret could not be told for what it is."""
     position = re.search(r"\(byte (\d+)\)", message)
     if position is None:
-        return f"after {text[-40:]!r}"
+        return f"after all of its {len(text)} characters"
     at = len(text.encode("utf-8", "replace")[: int(position[1])].decode("utf-8", "ignore"))
-    return f"at {text[max(0, at - 20) : at + 20]!r}"
+    return f"at character {at + 1} of {len(text)}"
 
 
 def _kind(value: object) -> str:
