@@ -37,6 +37,15 @@ FAMILIES: Final[Mapping[str, str]] = {
     "--token": "--token ",
     "blanks": "token ",
     "token=1(": "token=1(",
+    "elements": "<password>",
+    "elements with values": "<password>x1y2",
+    "siblings": "name: value: ",
+    "siblings that end in key": "key: API_KEY, value=",
+    "colours": "\x1b[31mred ",
+    "suffixes": "TOKEN_A_B_C_",
+    "logins": "docker login -p ",
+    "settings": "aws configure set a_token ",
+    "hashes": "$6$",
     "ordinary prose": "The quick brown fox jumps over the lazy dog, and the key of the house is lost.\n",
 }
 WORDS: Final = re.compile(r"\w+")

@@ -66,3 +66,22 @@ def test_no_pipe_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".ignore")
 
     assert find_sensitive(str(tmp_path), "shown", time.monotonic() + 60) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config/master.key", "9f86d081884c7d659a2feaa0c55ad015"),
+        ("config/master.key", "9f86d081884c7d659a2feaa0c55ad015\n"),
+        ("a.key", "AbCdEfGh0123456789+/AbCdEfGh0123456789+/AbC=\n"),
+        (".npmrc", "; a note\n" * 9_000 + "//registry.test/:_authToken=x\n"),
+        (".envrc", "export DB_PASS=x\n"),
+        (".envrc", "export STRIPE_SK=x\n"),
+        (".envrc", "export SENTRY_DSN=x\n"),
+    ],
+)
+def test_c1_short_keys_long_files_and_short_names_count(tmp_path: Path, name: str, content: str) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(content)
+
+    assert found(tmp_path) == [Path(name).name]

@@ -104,8 +104,9 @@ class KnownValues:
                     yield Run(at, at + size)
 
     def _is_part(self, text: str, run: Run) -> bool:
-        at_edge = text[run.start : run.start + WINDOW] in self._heads[WINDOW], (
-            text[run.end - WINDOW : run.end] in self._tails[WINDOW]
+        at_edge = (
+            text[run.start : run.start + WINDOW] in self._heads[WINDOW],
+            (text[run.end - WINDOW : run.end] in self._tails[WINDOW]),
         )
         if (run.end == len(text) and at_edge[0]) or (run.start == 0 and at_edge[1]):
             return True

@@ -7,13 +7,16 @@ pieces goes through a `StreamRedactor`, which also finds the secret that pieces 
 import functools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
 
 from holdfast.logic.known_values import WINDOW, KnownValues
 from holdfast.logic.redact_blocks import find_blocks
+from holdfast.logic.redact_keys import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_named import find_assigned
+from holdfast.logic.redact_pairs import find_pairs
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_shapes import find_shapes
 from holdfast.logic.redact_spoken import find_spoken
@@ -40,11 +43,17 @@ class Redactor:
 
     def find(self, text: str) -> list[Found]:
         """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
+        found = self._find(text)
+        if _COLOUR_BEGINS.search(text):
+            found += _uncoloured(text, self._find)
+        return apart(found)
+
+    def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
         lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
         if any(stem in lowered for stem in STEMS):
-            found += (*find_assigned(text, lowered), *find_spoken(text, lowered))
-        return apart(found)
+            found += (*find_assigned(text, lowered), *find_spoken(text, lowered), *find_pairs(text, lowered))
+        return found
 
     def known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
@@ -60,7 +69,8 @@ class Redactor:
             case str():
                 return self._string(value)
             case Mapping():
-                return {key: self._under(key, inner) for key, inner in value.items()}
+                named = _value_of_pair(value)
+                return {key: REDACTED if key == named else self._under(key, inner) for key, inner in value.items()}
             case list() | tuple():
                 return [self.value(inner) for inner in value]
             case _:
@@ -123,17 +133,6 @@ def looks_secret(text: str, name: str = "") -> str:
     return f"it holds {found[0].why}" if found else ""
 
 
-@functools.lru_cache(maxsize=4096)
-def is_secret_key(key: str) -> bool:
-    """Whether what stands under `key` is secret: `api_key`, `apiKey`, `X-Api-Key`, but not `max_tokens` or `page_token`."""
-    words = [word for word in _NOT_WORD.split(_CAMEL.sub("_", key).lower()) if word]
-    if not words:
-        return False
-    if words[-1] == "token" and len(words) > 1:
-        return _HARMLESS.fullmatch(words[-2]) is None
-    return bool(_SECRET_WORD.fullmatch(words[-1]) or any(_SECRET_PAIR.fullmatch("".join(words[-n:])) for n in (2, 3)))
-
-
 def replace(text: str, found: Iterable[Found]) -> str:
     """`text` with a mark in place of what was found."""
     pieces: list[str] = []
@@ -144,19 +143,16 @@ def replace(text: str, found: Iterable[Found]) -> str:
     return "".join((*pieces, text[at:])) if pieces else text
 
 
-_SECRET_WORD: Final = re.compile(
-    "password|passwd|passphrase|pwd|secret|token|authorization|cookie|credentials?|apikey|xapikey"
-)
-_SECRET_PAIR: Final = re.compile(
-    "(?:api|secret|access|private|auth|account|shared|signing|encryption|master|service|sharedaccess|secretaccess)key"
-    "|apisecret|(?:set)?cookie|connectionstring|connstr|connectionuri|databaseurl|(?:shared)?accesssignature"
-)
-_HARMLESS: Final = re.compile(
-    "page|next|continuation|pagination|cursor|eos|bos|pad|unk|sep|cls|mask|stop|special|cancel|cancellation|per|sync|fencing"
-)
-"""What makes a token something else: a place in a list, a piece of text."""
 _OPAQUE: Final = frozenset(("signature", "thoughtSignature", "thought_signature", "encrypted_content"))
 """State that only its provider can read: no secret of the user's, and nothing for other eyes either."""
+_PAIRS: Final = (
+    ("name", "value"),
+    ("key", "value"),
+    ("parametername", "parametervalue"),
+    ("parameterkey", "parametervalue"),
+)
+_COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
+_COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
 _KEY_WORDS: Final = (
     "pass",
     "pwd",
@@ -169,6 +165,7 @@ _KEY_WORDS: Final = (
     "conn",
     "database",
     "signature",
+    "_sk",
 )
 STEMS: Final = (
     "pass",
@@ -184,10 +181,10 @@ STEMS: Final = (
     "curl",
     "mysql",
     "mariadb",
+    "login",
+    "_sk",
 )
 """In small letters: a text without any of these names no secret."""
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NOT_WORD: Final = re.compile(r"[^a-z0-9]+")
 
 
 def _hides(key: str, value: object) -> bool:
@@ -198,6 +195,37 @@ def _hides(key: str, value: object) -> bool:
     if isinstance(value, int | float) and key.lower().endswith("token"):
         return False  # a count, or the number of a lease
     return is_secret_key(key)
+
+
+def _value_of_pair(value: Mapping[object, object]) -> object:
+    """The key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
+    lowered = {key.lower(): key for key in value if isinstance(key, str)}
+    for name, other in _PAIRS:
+        if name in lowered and other in lowered:
+            said, given = value[lowered[name]], value[lowered[other]]
+            if isinstance(said, str) and is_secret_key(said) and isinstance(given, str) and given:
+                return lowered[other]
+    return None
+
+
+def _uncoloured(text: str, find: Callable[[str], list[Found]]) -> list[Found]:
+    """What is found in a text without its colours, at its place in the text."""
+    pieces, starts, ends, at, size = [], [0], [0], 0, 0
+    for match in _COLOUR.finditer(text):
+        pieces.append(text[at : match.start()])
+        size += match.start() - at
+        at = match.end()
+        starts.append(size)
+        ends.append(at)
+    if not pieces:
+        return []
+
+    def place(inside: int) -> int:
+        after = bisect_right(starts, inside) - 1
+        return ends[after] + inside - starts[after]
+
+    found = find("".join((*pieces, text[at:])))
+    return [Found(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
 
 
 def written_forms(value: str) -> Iterator[str]:

@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from holdfast.logic.redact_keys import is_neutral_suffix, is_telling_suffix
 from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, decoded, has_digit, is_placeholder, looks_random
 
 PASSWORDS: Final = "p(?:ass(?:word|wd|phrase|wort)|wd)|kennwort"
 TOKENS: Final = (
     "secret(?:[_.-]?key)?|token|credentials?|(?:private|shared|signing|service|subscription|encryption|master|deploy)[_.-]?key"
-    "|a(?:pi|ccess|uth|ccount|dmin)[_.-]?key"
+    "|a(?:pi|ccess|uth|ccount|dmin|pp)[_.-]?key|(?:fernet|jwt|hmac|session|webhook|django|rails)[_.-]?key"
 )
 """How names end that secrets stand under, in small letters. `key` is one only with such a word before it."""
 LONGEST_QUOTED: Final = 4096
@@ -30,9 +31,13 @@ NOWHERE: Final[Span] = (0, 0)
 def find_assigned(text: str, lowered: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters."""
     reader = _Reader(text, lowered)
-    done = 0
-    for match in _NAME.finditer(lowered):
-        if match.end() <= done:
+    done = at = 0
+    while match := _NAME.search(lowered, at):
+        at = match.end()
+        if at <= done:
+            continue
+        if match["suffix"] and not reader.is_of_name(match):
+            at = match.end("name")
             continue
         kind = _KINDS.get(match["name"]) or _kind(match["name"])
         if reader.is_plain(kind, match.start(), match.end()):
@@ -68,6 +73,13 @@ class _Reader:
         self._argument_ends = _Next(_ARGUMENT_END, text)
         self._header_ends = _Next(_HEADER_END, text)
         self._digits = _Next(_DIGIT, text)
+
+    def is_of_name(self, match: re.Match[str]) -> bool:
+        """Whether what stands between a name and its sign leaves it the name of a secret: `_PROD`, `2`, but not `_TYPE`."""
+        if is_neutral_suffix(match["suffix"]):
+            return True
+        is_variable = match["name"] != "_sk" and self._text[match.start("name") : match.end("suffix")].isupper()
+        return is_variable and not is_telling_suffix(match["suffix"])
 
     def is_plain(self, kind: str, start: int, at: int) -> bool:
         """Whether certainly no secret follows at `at`. This is all that is asked of most names in a text."""
@@ -118,9 +130,7 @@ class _Reader:
             return _is_phrase(value, is_password=kind == "password" or match["name"] == "secret")
         if end - start >= 4 and is_literal(value, password=kind == "password"):
             return True
-        if (
-            end - start >= 6 and _is_mixed(value) and self._text[match.end("name")] in "\\\"'`"
-        ):  # its name is quoted too
+        if end - start >= 6 and _is_mixed(value) and self._text[_name_end(match)] in "\\\"'`":  # its name is quoted too
             return True
         return end - start >= 3 and self._is_variable(match) and not is_code(value)
 
@@ -146,7 +156,9 @@ class _Reader:
 
     def _is_variable(self, match: re.Match[str]) -> bool:
         """Whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
-        start, end = match.span("name")
+        start, end = match.start("name"), _name_end(match)
+        if match["suffix"] and not is_neutral_suffix(match["suffix"]):
+            return False
         if (
             match["name"] in _NO_VARIABLE
             or not self._text[start:end].isupper()
@@ -174,6 +186,10 @@ class _Next:
             match = self._pattern.search(self._text, place)
             self._at = match.start() if match else len(self._text)
         return self._at
+
+
+def _name_end(match: re.Match[str]) -> int:
+    return max(match.end("name"), match.end("suffix"))
 
 
 def _kind(name: str) -> str:
@@ -238,8 +254,10 @@ _KINDS: Final[Mapping[str, str]] = {
 }
 _IS_PASSWORD: Final = re.compile(PASSWORDS).fullmatch
 _NAME: Final = re.compile(
-    rf"(?P<name>{PASSWORDS}|authorization|cookie|{TOKENS}|\"auth|'auth|_auth|_pass)"
-    r"\\*[\"'`]?\]?[ \t]{0,8}(?:=>|:=|[:=])[ \t]{0,8}"
+    rf"(?P<name>{PASSWORDS}|authorization|cookie|{TOKENS}|\"auth|'auth|_auth|_pass|_sk)"
+    r"(?P<suffix>[0-9]{1,3}+|(?:[_-][a-z0-9]{1,16}+){1,3}+)?"
+    r"\\*[\"'`]?\]?[ \t]{0,8}(?:=>|:=|[:=]|%3[da])[ \t]{0,8}"
+    r"(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
 """A name and its sign, in small letters. Every form begins with fixed text, which makes the search fast."""
 _NO_VARIABLE: Final = ("_auth", "'auth", '"auth')
@@ -247,9 +265,11 @@ _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 """How the schemes of an Authorization header begin."""
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
 _OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")
-_WORD_END: Final = re.compile(r"[\s\"'`\\,;)}\]]")
-_ARGUMENT_END: Final = re.compile(r"[\s\"'`\\;]")
-_HEADER_END: Final = re.compile(r"[\s\"'`\\,]")
+_BACKSLASH: Final = r"\\(?!u(?!00[0-7])[0-9a-fA-F]{4})"
+"""One that does not write a letter beyond ASCII, as JSON does."""
+_WORD_END: Final = re.compile(rf"[\s\"'`,;)}}\]]|{_BACKSLASH}")
+_ARGUMENT_END: Final = re.compile(rf"[\s\"'`;]|{_BACKSLASH}")
+_HEADER_END: Final = re.compile(rf"[\s\"'`,]|{_BACKSLASH}")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
 _CODE: Final = re.compile(

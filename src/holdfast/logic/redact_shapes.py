@@ -181,6 +181,8 @@ _REAL: Final[Mapping[str, Callable[[str], bool]]] = {
     "is_database_user_info": _is_database_user_info,
     "looks_random": looks_random,
 }
+_BORDER: Final = r"(?:(?<![A-Za-z0-9]FIXED)|(?<=%[0-9A-Fa-f]{2}FIXED)|(?<=\\[nrtfb]FIXED)|(?<=\\u[0-9a-fA-F]{4}FIXED))"
+"""Before a token stands no letter or digit, unless it belongs to what writes a sign."""
 _SIGNS: Final = "$:/=_-."
 """What sets beginnings apart, the rarest in ordinary text first."""
 
@@ -222,6 +224,6 @@ def _by_sign(rows: list[dict[str, object]]) -> Mapping[str, tuple[Shape, ...]]:
 def _shape(begins: str, row: Mapping[str, str]) -> Shape:
     # A pattern that begins with fixed text is found ten times as fast, so what stands before it is looked at behind it.
     fixed, after = re.escape(begins), row.get("after")
-    before = f"(?<![A-Za-z0-9]{fixed})" if after is None else f"(?<={after}{fixed})" if after else ""
+    before = _BORDER.replace("FIXED", fixed) if after is None else f"(?<={after}{fixed})" if after else ""
     real = _REAL[row["real"]] if "real" in row else None
     return Shape(row["why"], begins, f"{fixed}{before}(?:{row['rest']})", real, row.get("upto", ""))

@@ -94,6 +94,23 @@ _FORMS: Final = (
         command=re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b"),
     ),
     Spoken(
+        "a password of a login",
+        ("login",),
+        re.compile(r"\s-p[ =]?\\*[\"']?(?P<secret>[^\s\"'`\\-][^\s\"'`\\]*)"),
+        _is_given,
+        cased=True,
+        command=re.compile(r"\b(?:docker|podman|buildah|skopeo|nerdctl|helm|oras|az|oc|cf|oci)\b.*\blogin\b"),
+    ),
+    Spoken(
+        "the value of a setting",
+        ("config",),
+        re.compile(
+            rf"config(?:ure)?[ \t]++(?:--?[\w-]++[ \t]++){{0,2}}set[ \t]++[^\s=]{{0,120}}(?:{PASSWORDS}|{TOKENS})[ \t=]++"
+            r"\\*[\"']?(?P<secret>[^\s\"'`\\;-][^\s\"'`\\;]{2,})"
+        ),
+        _is_given,
+    ),
+    Spoken(
         "a password of sshpass",
         ("sshpass",),
         re.compile(r"sshpass[ \t]+-p[ \t]*\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),

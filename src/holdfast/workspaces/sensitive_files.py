@@ -19,16 +19,17 @@ from holdfast.workspaces.git_index import repository_of, tracked_names
 MOST_FOUND: Final = 200
 """Files that are named; where there are more, nobody could look through all."""
 LARGEST: Final = 64 * 1024
-"""Bytes of a file that are searched for a credential."""
+"""Bytes of a file that are searched for a credential; a longer one counts as holding one."""
 
 _SYSTEM: Final = "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
 _WANTED: Final = {
     "credential": re.compile(
-        rb"://[^/\s:@]*:[^/\s@]+@|(?i:_auth|token|passw|pwd|secret|credential|extraheader|key)|\0"
+        rb"://[^/\s:@]*:[^/\s@]+@|(?i:_auth|token|passw|pwd|secret|credential|extraheader|key|pass|pw\b|_sk\b|dsn)|\0"
     ),
-    "key": re.compile(rb"PRIVATE KEY|\0"),
+    "key": re.compile(rb"PRIVATE KEY|\0|\A\s*(?:[A-Za-z0-9+/_=-]{16,}\s*){1,8}\Z"),
 }
-"""What a credential stands beside, and how a private key begins. With a NUL a file is no text: it may be a key as bytes."""
+"""What a credential stands beside, and how a private key begins. With a NUL a file is no text: it may be a key as bytes; one that has
+nothing but a few long words may be a key in hexadecimal or base64."""
 _IGNORE_FILES: Final = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
 _ENOUGH: Final = 500
 """Names between two looks at the clock."""
@@ -193,9 +194,10 @@ def _is_unhidden(inner: str, patterns: list[str]) -> bool:
 
 
 def _holds(wanted: re.Pattern[bytes], path: str) -> bool:
-    """Whether a file seems to hold something; yes when it cannot be read here."""
+    """Whether a file seems to hold something; yes when it cannot be read here, or not to its end."""
     try:
-        return wanted.search(_begin_of(path, strict=True)) is not None
+        content = _begin_of(path, strict=True)
+        return len(content) >= LARGEST or wanted.search(content) is not None
     except OSError:
         return True
 

@@ -1,0 +1,78 @@
+"""Finds secrets whose names stand in an element around them or in a sibling: `<password>...</password>`, `name: DB_PASSWORD` and `value: ...`."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.logic.redact_keys import is_secret_key
+from holdfast.logic.redact_named import is_code
+from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found
+
+REACH: Final = 160
+"""Characters before a value in which its name is looked for."""
+_WHY: Final = "a secret that is named as one"
+
+
+def find_pairs(text: str, lowered: str) -> Iterator[Found]:
+    """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters."""
+    if "</" in text:
+        for match in _ELEMENT.finditer(text):
+            if is_secret_key(match["tag"].rpartition(":")[2]) and _is_given(match["secret"]):
+                yield Found(*match.span("secret"), _WHY)
+    if "value" in lowered:
+        for match in _VALUE.finditer(lowered):
+            name = _name_before(text, lowered, match.start())
+            if name and is_secret_key(name) and _is_given(text[match.start("secret") : match.end("secret")]):
+                yield Found(*match.span("secret"), _WHY)
+
+
+def _name_before(text: str, lowered: str, at: int) -> str:
+    """The name that stands before the value at `at`, as its sibling."""
+    first = max(0, at - REACH)
+    start = max(lowered.rfind("name", first, at), lowered.rfind("key", first, at))
+    while start >= 0:
+        match = _NAME.match(lowered, start, at)
+        if match:
+            return text[match.start("name") : match.end("name")] if match.end() == at else ""
+        # the name itself may have ended with the word: `"Key":"API_KEY"`
+        first_again = max(lowered.rfind("name", first, start), lowered.rfind("key", first, start))
+        if first_again < 0 or start - first_again > _LONGEST_NAME:
+            return ""
+        first, start = max(first, start - _LONGEST_NAME), first_again
+    return ""
+
+
+def _is_given(value: str) -> bool:
+    return value.lower() not in _TYPES and not is_code(value[:LONGEST_JUDGED])
+
+
+_LONGEST_NAME: Final = 100
+_TYPES: Final = frozenset(
+    (
+        "string",
+        "str",
+        "text",
+        "true",
+        "false",
+        "none",
+        "null",
+        "nil",
+        "boolean",
+        "number",
+        "integer",
+        "object",
+        "required",
+        "optional",
+    )
+)
+_ELEMENT: Final = re.compile(
+    r"<(?P<tag>[A-Za-z][\w:.-]{2,60}+)(?:\s[^<>]{0,200}+)?>\s{0,80}+(?P<secret>[^<>\s]{3,4096}+)\s{0,80}+</"
+)
+_VALUE: Final = re.compile(
+    r"value\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<secret>[^\s\"'`\\,;{}\[\]<>]{3,4096}+)"
+)
+_NAME: Final = re.compile(
+    r"(?:name|key)\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<name>[\w.-]{2,80}+)\\{0,4}[\"']?"
+    r"(?:[\s,;\"']|\\[nr\"']|-|(?:parameter|secret|string))*+"
+)
+"""A name up to the word `value`, or to what stands before it in that word."""

@@ -1,0 +1,79 @@
+"""A key that was cut leaves nothing behind: not in the error about a call that was cut off, nor anywhere else a part of it stands."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from holdfast import open_session, open_store
+from holdfast.logic.erasing import Eraser
+from holdfast.runtime.clock import SystemClock
+from holdfast.secrets.erasing import erase, scour
+from holdfast.secrets.scanning import scan
+from tests.contracts.kit import scripted
+from tests.secrets.planted import SESSION
+
+BODY = "dZUsrY8Dk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4xWn6Zq0RvCp3Mb9LsTh7EgYu2AjFi5OkXd8NwVz1QtHr4BcPm6KyGl0SeJa3U"
+ANTHROPIC = f"sk-ant-api03-{BODY}"
+STRIPE = f"sk_live_{BODY[:40]}"
+HARMLESS = "A word of 12 characters: productivity; and api03 at the end"
+
+
+def pieces(size: int) -> list[str]:
+    return [BODY[at : at + size] for at in range(len(BODY) - size + 1)]
+
+
+async def test_b3_a_call_that_was_cut_off_leaves_no_part_of_its_key(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/s.db"
+    cut = '{"command": "curl -H \'x-api-key: ' + ANTHROPIC
+    replies = ({"raw_args": {"name": "Bash", "text": cut}}, "Done.")
+    store = await open_store(url)
+    async with open_session(session_id=SESSION, model=scripted(*replies), store=store, cwd=tmp_path) as session:
+        await session.run("Go on.")
+    said = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    assert ANTHROPIC.encode() in said
+
+    await erase(store, await store.meta(SESSION), Eraser(b"k" * 32), reason="", clock=SystemClock())
+    await scour(store)
+
+    assert (await scan(store, await store.meta(SESSION), Eraser(b"k" * 32))).spots == ()
+    await store.close()
+    left = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    assert [piece for piece in pieces(12) if piece.encode() in left] == []
+
+
+@pytest.mark.parametrize("start", [0, 7, 40, 70, len(BODY) - 12])
+def test_b3_twelve_characters_of_a_known_key_are_erased_wherever_they_stand(start: int) -> None:
+    eraser = Eraser(b"k", [ANTHROPIC])
+    text = f"data was cut, after x{BODY[start : start + 12]}. And so on."
+
+    assert BODY[start : start + 12] not in eraser.text(text)
+    assert eraser.text(HARMLESS) == HARMLESS
+
+
+def test_b3_the_end_of_a_key_after_a_note_is_erased() -> None:
+    eraser = Eraser(b"k")
+    eraser.learn(f"STRIPE={STRIPE}")
+
+    assert STRIPE[-8:] not in eraser.text(f"... [9,000 characters are left out]\n{STRIPE[-8:]}\nand more")
+
+
+def test_c5_a_whole_key_is_counted_as_what_it_is() -> None:
+    eraser = Eraser(b"k")
+    eraser.learn(f"use {ANTHROPIC} and {STRIPE}")
+    eraser.text(f"use {ANTHROPIC} and {STRIPE}; {STRIPE[20:]}")
+
+    assert eraser.counts == {"a key of Anthropic": 1, "a Stripe key": 1, "a part of one": 1}
+
+
+def test_c5_the_time_to_learn_is_linear_in_the_number_of_distinct_secrets() -> None:
+    def taken(count: int) -> float:
+        texts = [f"token: ghp_{number:06}{BODY[number % 60 :][:30]}" for number in range(count)]
+        eraser = Eraser(b"k")
+        start = time.process_time()
+        for text in texts:
+            eraser.learn(text)
+        return time.process_time() - start
+
+    taken(10)
+    assert taken(1_600) <= 24 * max(taken(200), 0.001)  # were it quadratic: 64
