@@ -151,3 +151,15 @@ def test_a_profile_that_is_not_there_stops_the_run_with_its_line_and_a_flag_goes
     assert door.run("-p", "hi", "--model", door.script({"text": "yes"})).out == "yes\n"
     shown = door.run("config", "show")
     assert (shown.code, "There is no profile 'nobody'" in shown.err) == (0, True)
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_c3_no_secret_of_an_address_is_shown(door: Door, flags: tuple[str, ...]) -> None:
+    address = f"http://user:{PLAIN[:12]}@host.test/v1?key={PLAIN}&api_key={PLAIN[3:]}&region=eu"
+    own(door, {"providers": {"house": {"type": "openai-chat", "baseURL": address, "model": "m1"}}})
+
+    ran = door.run("config", "show", *flags)
+
+    assert PLAIN[3:12] not in ran.out, ran.out
+    assert "host.test" in ran.out
+    assert "region=eu" in ran.out

@@ -23,6 +23,10 @@ def pieces(size: int) -> list[str]:
     return [BODY[at : at + size] for at in range(len(BODY) - size + 1)]
 
 
+def written(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
 async def test_b3_a_call_that_was_cut_off_leaves_no_part_of_its_key(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/s.db"
     cut = '{"command": "curl -H \'x-api-key: ' + ANTHROPIC
@@ -30,7 +34,7 @@ async def test_b3_a_call_that_was_cut_off_leaves_no_part_of_its_key(tmp_path: Pa
     store = await open_store(url)
     async with open_session(session_id=SESSION, model=scripted(*replies), store=store, cwd=tmp_path) as session:
         await session.run("Go on.")
-    said = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    said = written(tmp_path)
     assert ANTHROPIC.encode() in said
 
     await erase(store, await store.meta(SESSION), Eraser(b"k" * 32), reason="", clock=SystemClock())
@@ -38,7 +42,7 @@ async def test_b3_a_call_that_was_cut_off_leaves_no_part_of_its_key(tmp_path: Pa
 
     assert (await scan(store, await store.meta(SESSION), Eraser(b"k" * 32))).spots == ()
     await store.close()
-    left = b"".join(path.read_bytes() for path in tmp_path.glob("s.db*"))
+    left = written(tmp_path)
     assert [piece for piece in pieces(12) if piece.encode() in left] == []
 
 

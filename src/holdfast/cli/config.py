@@ -194,6 +194,8 @@ def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
 
 def _values(found: "Layered") -> dict[str, object]:
     """The settings, without what only a provider may see."""
+    from holdfast.config.masking import masked_query
+
     said = found.settings
     return {
         "chat": {
@@ -201,7 +203,7 @@ def _values(found: "Layered") -> dict[str, object]:
         },
         "models": sorted(said.models),
         "providers": {
-            name: {"type": each.type, "base_url": shown(each.base_url), "model": each.model}
+            name: {"type": each.type, "base_url": shown(masked_query(each.base_url)), "model": each.model}
             for name, each in said.providers.items()
         },
         "fallback": said.fallback,

@@ -1,17 +1,24 @@
 """Values of settings, fit to be shown: what only a provider, a server or a program may see is hidden."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
+from urllib.parse import unquote
 
 from holdfast.config.keys import find_key
 from holdfast.config.secret import is_reference
-from holdfast.logic.redact import Redactor, is_secret_key
+from holdfast.logic.redact import REDACTED, Redactor, is_secret_key
 
 HIDDEN: Final = "(a secret)"
 _PRIVATE: Final = ("env", "headers")
 """What is hidden of a server, a hook or a transport; the rest of it says what would run."""
 _OPTIONS: Final = "options"
 """What a provider or a transport is given besides: nobody knows what of it is secret."""
+
+
+_QUERY: Final = frozenset(("key", "sig", "signature", "auth", "pass", "pw", "code"))
+"""Names that are those of secrets in a query, and of other things elsewhere."""
+_PARAMETER: Final = re.compile(r"(?<=[?&;])(?P<name>[^\s=&;#?]{1,100})=[^\s&;#]+")
 
 
 def masked(where: Sequence[str], value: object) -> object:
@@ -24,7 +31,17 @@ def masked(where: Sequence[str], value: object) -> object:
         return {inner: masked((*where, inner), each) for inner, each in value.items()}
     if isinstance(value, list):
         return list(_words(where, value))
-    return Redactor().value(value)
+    return Redactor().value(masked_query(value) if isinstance(value, str) else value)
+
+
+def masked_query(text: str) -> str:
+    """`text` without the values that stand under the names of secrets in the query of a URL."""
+
+    def clean(match: re.Match[str]) -> str:
+        name = unquote(match["name"])
+        return f"{match['name']}={REDACTED}" if name.lower() in _QUERY or is_secret_key(name) else match[0]
+
+    return _PARAMETER.sub(clean, text) if "?" in text else text
 
 
 def hidden(value: object) -> object:

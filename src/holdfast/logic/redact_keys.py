@@ -1,4 +1,4 @@
-"""Which names secrets stand under, as keys of an object, names of elements and names of variables: `api_key`, `X-Api-Key`, `DB_PASSWORD_PROD`."""
+"""Which names secrets stand under: of keys, elements and variables, such as `api_key`, `X-Api-Key` and `DB_PASSWORD_PROD`."""
 
 import functools
 import re

@@ -1,4 +1,4 @@
-"""Finds secrets whose names stand in an element around them or in a sibling: `<password>...</password>`, `name: DB_PASSWORD` and `value: ...`."""
+"""Finds secrets that an element around them names, or a sibling: `<password>...</password>`, `name: DB_PASSWORD` and `value: ...`."""
 
 import re
 from collections.abc import Iterator
