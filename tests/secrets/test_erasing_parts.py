@@ -63,11 +63,12 @@ def test_b3_the_end_of_a_key_after_a_note_is_erased() -> None:
 
 
 def test_c5_a_whole_key_is_counted_as_what_it_is() -> None:
+    npm, bare = f"npm_{BODY[:36]}", BODY[50:80]
     eraser = Eraser(b"k")
-    eraser.learn(f"use {ANTHROPIC} and {STRIPE}")
-    eraser.text(f"use {ANTHROPIC} and {STRIPE}; {STRIPE[20:]}")
+    eraser.learn(f"use {npm}; api_key: {bare}")
+    eraser.text(f"use {npm}; api_key: {bare}, and {bare}; {npm[20:]}")
 
-    assert eraser.counts == {"a key of Anthropic": 1, "a Stripe key": 1, "a part of one": 1}
+    assert eraser.counts == {"an npm token": 1, "a secret that is named as one": 2, "a part of one": 1}
 
 
 def test_c5_the_time_to_learn_is_linear_in_the_number_of_distinct_secrets() -> None:

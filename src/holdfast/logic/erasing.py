@@ -38,12 +38,13 @@ class Eraser:
     def __init__(self, key: bytes, known: Iterable[str] = ()) -> None:
         """Make marks with `key`; `known` are values that are secret wherever they stand."""
         self._key = key
-        self._values: dict[str, None] = {}
+        self._values: dict[str, str] = {}
+        """What is looked for as it is, and what it is."""
         self._index = KnownValues()
         known = tuple(known)
         self._redactor = Redactor(exact=known)
         for value in known:
-            self._add(value)
+            self._add(value, _KNOWN)
         self.counts: Counter[str] = Counter()
         """How often each kind was replaced."""
         self.marks: set[str] = set()
@@ -55,7 +56,7 @@ class Eraser:
             if one.why != _HALF:
                 for form in _forms(text[one.start : one.end]):
                     if form not in self._values and _is_telling(form):
-                        self._add(form)
+                        self._add(form, one.why)
         return found
 
     def known(self, text: str) -> str:
@@ -93,14 +94,15 @@ class Eraser:
         self.marks.add(mark)
         return mark
 
-    def _add(self, value: str) -> None:
-        self._values[value] = None
+    def _add(self, value: str, why: str) -> None:
+        self._values[value] = why
         self._index.add(value)
         for form in written_forms(value):
             self._index.add(form, parts=False)
 
     def _exact(self, text: str) -> Iterator[Found]:
-        return (Found(run.start, run.end, _KNOWN) for run in self._index.whole(text))
+        for start, end in self._index.whole(text):
+            yield Found(start, end, self._values.get(text[start:end], _KNOWN))
 
 
 def kind_of(why: str) -> str:

@@ -86,7 +86,7 @@ class _Reader:
         if kind == "token":
             if self._text[start].isupper() or self._text[at : at + 1] in _OPENING:
                 return False
-            return self._ends_first(at, self._word_ends)
+            return self._ends_first(at, self._word_ends) or _NUMBER.match(self._text, at) is not None
         if kind == "cookie":
             return self._text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
         if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
@@ -255,7 +255,7 @@ _KINDS: Final[Mapping[str, str]] = {
 _IS_PASSWORD: Final = re.compile(PASSWORDS).fullmatch
 _NAME: Final = re.compile(
     rf"(?P<name>{PASSWORDS}|authorization|cookie|{TOKENS}|\"auth|'auth|_auth|_pass|_sk)"
-    r"(?P<suffix>[0-9]{1,3}+|(?:[_-][a-z0-9]{1,16}+){1,3}+)?"
+    r"(?P<suffix>[0-9]{1,3}+|prod(?:uction)?|dev|staging|stage|test|live|base|(?:[_-][a-z0-9]{1,16}+){1,3}+)?"
     r"\\*[\"'`]?\]?[ \t]{0,8}(?:=>|:=|[:=]|%3[da])[ \t]{0,8}"
     r"(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
@@ -283,6 +283,8 @@ _PROSE: Final = re.compile(
 )
 """Words of labels and messages."""
 _DIGIT: Final = re.compile(r"[0-9]")
+_NUMBER: Final = re.compile(r"[0-9]{1,40}+(?:[(),;}\]\s]|\Z)")
+"""A number, or one that is called."""
 _SMALL: Final = re.compile(r"[a-z]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SYMBOL: Final = re.compile(r"[^\w.:/-]")

@@ -21,7 +21,7 @@ def find_pairs(text: str, lowered: str) -> Iterator[Found]:
                 yield Found(*match.span("secret"), _WHY)
     if "value" in lowered:
         for match in _VALUE.finditer(lowered):
-            name = _name_before(text, lowered, match.start())
+            name = _name_before(text, lowered, match.start()) or _name_after(text, lowered, match.end())
             if name and is_secret_key(name) and _is_given(text[match.start("secret") : match.end("secret")]):
                 yield Found(*match.span("secret"), _WHY)
 
@@ -40,6 +40,12 @@ def _name_before(text: str, lowered: str, at: int) -> str:
             return ""
         first, start = max(first, start - _LONGEST_NAME), first_again
     return ""
+
+
+def _name_after(text: str, lowered: str, at: int) -> str:
+    """The name that stands behind the value that ends at `at`, as its sibling."""
+    match = _NEXT_NAME.match(lowered, at)
+    return text[match.start("name") : match.end("name")] if match else ""
 
 
 def _is_given(value: str) -> bool:
@@ -66,13 +72,15 @@ _TYPES: Final = frozenset(
     )
 )
 _ELEMENT: Final = re.compile(
-    r"<(?P<tag>[A-Za-z][\w:.-]{2,60}+)(?:\s[^<>]{0,200}+)?>\s{0,80}+(?P<secret>[^<>\s]{3,4096}+)\s{0,80}+</"
+    r"<(?P<tag>[A-Za-z][\w:.-]{2,60}+)(?:\s[^<>]{0,200}+)?>\s{0,80}+(?:<!\[CDATA\[)?(?P<secret>[^<>\s]{3,4096}+)>?\s{0,80}+</"
 )
 _VALUE: Final = re.compile(
     r"value\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<secret>[^\s\"'`\\,;{}\[\]<>]{3,4096}+)"
 )
+_NAMED: Final = r"(?:name|key)\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<name>[\w.-]{2,80}+)"
+_NEXT_NAME: Final = re.compile(rf"\\{{0,4}}[\"']?(?:[\s,\"']|\\[nr\"']){{0,40}}+(?:parameter)?{_NAMED}")
 _NAME: Final = re.compile(
-    r"(?:name|key)\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<name>[\w.-]{2,80}+)\\{0,4}[\"']?"
+    rf"{_NAMED}\\{{0,4}}[\"']?"
     r"(?:[\s,;\"']|\\[nr\"']|-|(?:parameter|secret|string))*+"
 )
 """A name up to the word `value`, or to what stands before it in that word."""
