@@ -195,6 +195,9 @@ def _expanded(case: Case, touch: Touch) -> Finding:
         detail = f"{access.written!r} stands for a name with blanks, which would be taken for several"
         return Finding(touch.what, "ask", "path", detail, "soft")
     met = [hit] if (hit := _reaches_sensitive(case, touch)) else []
+    if "/" not in access.written and any(path.rpartition("/")[2].startswith("-") for path in found):
+        detail = f"{access.written!r} stands for a name that a program may take for an option"
+        return Finding(touch.what, "ask", "path", detail, "soft")
     if found:
         return strictest([*(_placed(case, touch, case.locate(path)) for path in found), *met])
     if _WILD.isdisjoint(access.path) and access.path in case.ground.globs:

@@ -85,6 +85,10 @@ def read_dd(asked: Asked, effect: Effect) -> None:
 def read_tar(asked: Asked, effect: Effect) -> None:
     """Say what `tar` does: pack what it names, or unpack into a folder."""
     line = take_apart(_dashed(asked.words), asked.row.options)
+    for _, kind, value in line.given:
+        if kind == "script":
+            effect.exact = True
+            effect.scripts.append(value)
     creates = line.has("-c", "-r", "-u", "--create", "--append", "--update")
     for field in line.values("-f", "--file"):
         if field.value != "-":

@@ -109,6 +109,8 @@ def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect)
         given = [field for field in rest[1:] if field.value not in ("--recursive", "--quiet", "-q")]
         known = all(field.value is not None for field in given)
         effect.scripts.append(Field(" ".join(field.value or "" for field in given) if known else None, "foreach"))
+    if any(option in _RUNS and option.startswith("--") for option in line.names):
+        effect.exact = True
     for option, _, value in line.given:
         if option in _RUNS or option.endswith("-filter"):
             effect.exact = True

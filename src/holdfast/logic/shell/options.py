@@ -69,9 +69,10 @@ def _begins(name: str, names: Sequence[str]) -> bool:
 
 def _long(field: Field, value: str, rest: list[Field], known: Mapping[str, tuple[str, str]], line: Line) -> None:
     name, equals, glued = value.partition("=")
-    full = name if name in known else next((each for each in known if _begins(name, (each,))), name)
+    meant = [name] if name in known else [each for each in known if _begins(name, (each,))]
+    full = meant[0] if meant else name
     takes, kind = known.get(full, ("", ""))
-    line.names.append(full)
+    line.names += meant or [name]
     if equals:
         line.given.append((full, kind, Field(glued, field.text)))
     elif takes == ":" and rest:

@@ -21,6 +21,22 @@ _WILD: Final = re.compile(r"[*?\[]|[@!+]\(")
 _ESCAPE: Final = re.compile(r"\\(\n|[\s\S])")
 _QUOTED_ESCAPE: Final = re.compile(r"\\(\n|[\"\\$`])")
 _EVALUATED: Final = re.compile(r"\$\(|`|\$\{")
+_STEERING: Final = ("CDPATH", "HOME", "IFS", "PWD", "OLDPWD", "BASH_ENV", "ENV")
+_SHELL_WORDS: Final = (
+    "cd",
+    "pushd",
+    "popd",
+    "builtin",
+    "command",
+    "eval",
+    "source",
+    ".",
+    "[",
+    "test",
+    "export",
+    "rm",
+    "git",
+)
 _NAME: Final = re.compile(r"(?<![\w${])[A-Za-z_]\w*")
 """A name that may be that of a variable which is set: its uses have a `$` before them."""
 _VARIABLE: Final = re.compile(r"\"?\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\"?")
@@ -92,19 +108,25 @@ class _Walk:
                 case "redirected_statement":
                     own = tuple(each for each in children if each.type.endswith("_redirect"))
                     redirects = (*redirects, *own)
-                    if len(own) == len(children):
-                        self._command(node, (), fed=fed)
+                    if children[0].type not in ("command", "pipeline", "list"):
+                        self._opened(children)
+                case "heredoc_redirect":
+                    pass  # what hangs below it belongs to the command that it feeds
+                case "function_definition":
+                    self._named(children)
+                    self._opened(children)
                 case "for_statement" | "variable_assignment" if children and children[0].type == "variable_name":
                     self._hold(children)
                     self._suspect(node)
                 case "ERROR" | "variable_assignment" | "subscript" | "arithmetic_expansion" | "expansion":
                     self._suspect(node)
                 case "command_substitution" if "<<" in self._source(node):
+                    self._opened(children)
                     self.tree.problems.append("where a here-document inside of $(...) ends is not plain")
                 case "heredoc_body" | "string" | "concatenation":
                     redirects = ()
                 case _:
-                    pass
+                    self._opened(children)
             stack += [self._visit(node, at, child, redirects, fed=fed) for at, child in enumerate(children)][::-1]
 
     def _visit(
@@ -129,6 +151,7 @@ class _Walk:
             if redirect.type == "file_redirect":
                 seen.redirects += self._redirect(redirect)
             else:
+                seen.fields += self._behind(redirect, seen)
                 seen.given += [Field(self._text(each)) for each in self._texts(redirect)]
         seen.fed = fed or any(operator.startswith("<") for operator, _ in seen.redirects)
         self.tree.commands.append(seen)
@@ -136,6 +159,27 @@ class _Walk:
             self._suspect(node)
         elif any(one.end_byte == other.start_byte for one, other in pairwise(words) if other not in own):
             self.tree.problems.append("two of its words stand together")
+
+    def _behind(self, node: "Node", seen: Seen) -> Iterator[Field]:
+        """Give the words behind a here-document's delimiter, and note the redirects there: tree-sitter hangs them below it."""
+        for child in node.named_children:
+            if child.type == "file_redirect":
+                seen.redirects += self._redirect(child)
+            elif node.type == "heredoc_redirect" and not child.type.startswith(
+                ("heredoc_", "file_descriptor", "pipeline", "list")
+            ):
+                yield from self._fields(child)
+
+    def _opened(self, children: "Sequence[Node]") -> None:
+        """Note files that are opened for no command of their own: `$(<file)`, `{ ...; } > file`."""
+        opened = [each for child in children if child.type == "file_redirect" for each in self._redirect(child)]
+        if opened:
+            self.tree.commands.append(Seen([], opened, [], fed=False))
+
+    def _named(self, children: "Sequence[Node]") -> None:
+        """Mistrust a function that goes by the name of a command: later words mean something else."""
+        if children and self._source(children[0]) in _SHELL_WORDS:
+            self.tree.problems.append(f"it makes {self._source(children[0])} mean something else")
 
     def _tested(self, nodes: "Sequence[Node]") -> Iterator[Field]:
         """Give the words of a test, which stand in a tree of their own."""
@@ -151,6 +195,8 @@ class _Walk:
         fields = [field for value in values if value.type != "do_group" for field in self._fields(value)]
         known = fields and all(field.value is not None for field in fields) and len(fields) <= MOST_VALUES
         variable = self._source(name)
+        if variable in _STEERING:
+            self.tree.problems.append(f"it sets {variable}, by which the shell reads what follows")
         self.held[variable] = fields if known and self.mentioned[variable] == 1 else None
 
     def _fields(self, node: "Node") -> list[Field]:

@@ -119,7 +119,7 @@ def _given(words: Sequence[Word], row: Row) -> Given:
         tame = row.tame is True or (row.tame and re.search(r"\.[A-Za-z0-9]+$", word.value or ""))
         if word.glob and (word.value or "")[:1] in "*?[" and not tame:
             raise Unlisted(f"{word.text} may become a flag")
-    given = take_apart(words, row.options, number=row.number, single=row.single)
+    given = take_apart(words, row.options, stop=row.stops, number=row.number, single=row.single)
     if row.needs and not given.has(row.needs):
         raise Unlisted(f"it lacks {row.needs}")
     return given
@@ -168,7 +168,8 @@ def _cd(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     target = words[0] if words else Word("~", around.home)
     if len(words) > 1 or target.glob or (target.value or "-")[0] == "-":
         raise Unlisted("where it goes is not known")
-    if re.search(r"(?:^|/)(?!\.{0,2}/)[^/]+/(?:.*/)?\.\.(?:/|$)", target.value or ""):
+    parts = (target.value or "").split("/")
+    if ".." in parts and (around.folders != (around.base,) or set(parts[: parts.index("..")]) - {".", ""}):
         raise Unlisted("where .. behind a folder leads is up to the links there")
     touches = tuple(around.touch("list", target))
     return Effect(touches, moves_to=tuple(posixpath.normpath(touch.path) for touch in touches))
@@ -333,13 +334,19 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     before = take_apart(words, row.options, stop=True)
     name = (before.operands[0].value or "") if before.operands else ""
     sub = programs()["git"].sub.get(name)
-    places = [*around.folders, *(touch.path for word in before.values("-C") for touch in around.touch("list", word))]
-    if sub is None or any(posixpath.normpath(place) != posixpath.normpath(around.base) for place in places):
+    here = all(word.value in (".", around.base) for word in before.values("-C")) and around.folders == (around.base,)
+    if sub is None or not here:
         raise Unlisted(f"git {name} is not known to only read, or another repository's configuration can run programs")
     if any(re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "") for word in before.operands):
         raise Unlisted("it has signatures checked by a program")
     given = _given(before.operands[1:], sub)
     joined = " ".join(word.value or "" for word in given.operands)
+    if (
+        sub.leads
+        and given.operands
+        and (given.operands[0] is not before.operands[1] or any(word.value == "--" for word in before.operands))
+    ):
+        raise Unlisted(f"git {name} may take its words for files")
     if sub.form is not None and not re.fullmatch(sub.form, joined) and not given.has(sub.lists):
         raise Unlisted(f"this form of git {name} may change something, or show a secret")
     if sub.operands.startswith("text") and any(word.glob for word in given.operands):

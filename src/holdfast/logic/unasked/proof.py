@@ -14,6 +14,7 @@ from holdfast.logic.unasked.table import programs, word_list
 
 MOST_COMMANDS: Final = 60
 _MOST_FOLDERS: Final = 4
+_PARTS_OF_GIT: Final = frozenset((".git", "HEAD", "config", "objects", "refs", "hooks", "commondir", "gitdir"))
 _MOST_RUNNERS: Final = 8
 _SHELLS: Final = ("bash", "sh", "dash")
 _ANY_SHELL: Final = re.compile(r"(?:[A-Za-z0-9_./@%,:+-]+(?:[ ]+|$)|&&[ ]+|\|\|?[ ]+)+")
@@ -86,6 +87,8 @@ class _Prover:
     def __init__(self, place: Place) -> None:
         self.place = place
         self.steps: list[Step] = []
+        self.made: set[str] = set()
+        """Names of files and folders that the text makes."""
 
     def pieces(self, pieces: Sequence[Piece], start: tuple[str, ...]) -> None:
         """Go through a list. After `&&` the folder is where the last `cd` went; after `;` and `||` that `cd` may have failed."""
@@ -134,12 +137,15 @@ class _Prover:
             runners.append(words)
             words = words[effect.runs :]
             effect, why = self._effect(words, around)
+        if not why and words[0].value == "git" and self.made & _PARTS_OF_GIT:
+            effect, why = Effect(), "the command itself makes what may be a repository"
         if effect.moves_to and (runners or sets):
             raise Outside("cd stands behind another program")
         if why:  # a rule that allows the program means it with the workspace's own modules
             sets = tuple(name for name in sets if not _is_inside(name, dict(command.assignments)[name]))
         elif sets:
             why = f"{', '.join(sets)} may change what the program does"
+        self.made |= {posixpath.basename(touch.path) for touch in (*effect.touches, *opened) if touch.kind == "write"}
         self.steps.append(
             Step(
                 words=words,

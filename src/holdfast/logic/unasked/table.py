@@ -30,6 +30,10 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     form: str | None = None
     """A pattern that the operands, joined by blanks, must fit, unless a flag of `lists` is there."""
     lists: str = ""
+    leads: bool = False
+    """Whether the first operand, a subcommand of its own, must come first."""
+    stops: bool = False
+    """Whether flags come before all operands."""
     words: bool = False
     first: str = ""
     """For `words`: a pattern that the first must fit."""
