@@ -7,7 +7,6 @@ waiting. The work is bounded by the length of its input, since a thread cannot b
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-import anyio
 import anyio.to_thread
 
 T = TypeVar("T")
@@ -22,5 +21,5 @@ async def offloaded(work: Callable[[], T], size: int) -> T:
 
 
 async def in_worker(work: Callable[[], T]) -> T:
-    """Return the result of `work`, done in a thread that counts for no limit: nobody else waits for a thread because of it."""
-    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    """Return the result of `work`, done in a thread, and left behind there when nobody waits for it any more."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
