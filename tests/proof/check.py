@@ -279,21 +279,21 @@ class _Named:
     def __init__(self, kind: str, path: str, glob: bool, deep: bool) -> None:
         self.kind, self.deep, self.glob = kind, deep, glob
         self.path = posixpath.normpath(path) if path else ""
-        self.real = self.path if glob else _real(self.path)
-        self.pattern = _translated(self.path) if glob else None
+        self.real = "" if glob else _real(self.path)
+        self.patterns = _patterns_of(self.path) if glob else ()
+        """For wildcards: as named, and below the folder that the part without wildcards leads to."""
 
     def covers(self, path: str, *, below: bool) -> bool:
         """Whether a path is this one, or below it."""
         if not self.path:
             return False
         for each in dict.fromkeys((path, _real(path))):
-            for own in (self.path, self.real):
+            for own in filter(None, (self.path, self.real)):
                 if each == own or (below and each.startswith(f"{own.rstrip('/')}/")):
                     return True
-            if self.pattern is not None:
-                parts = [each, *(_ancestors(each) if below else ())]
-                if any(self.pattern.fullmatch(part) for part in parts):
-                    return True
+            parts = [each, *(_ancestors(each) if below else ())] if self.patterns else []
+            if any(pattern.fullmatch(part) for pattern in self.patterns for part in parts):
+                return True
         return False
 
     def leads_through(self, folder: str) -> bool:
@@ -308,6 +308,12 @@ def _literal(pattern: str) -> str:
     return re.split(r"[*?\[]", pattern, maxsplit=1)[0].rpartition("/")[0] + "/"
 
 
+def _patterns_of(path: str) -> tuple[re.Pattern[str], ...]:
+    folder = _literal(path)
+    led = f"{_real(folder).rstrip('/')}/{path[len(folder) :]}"
+    return tuple(_translated(each) for each in dict.fromkeys((path, led)))
+
+
 def _ancestors(path: str) -> Iterable[str]:
     while len(path) > 1:
         path = posixpath.dirname(path)
@@ -318,7 +324,7 @@ def _ancestors(path: str) -> Iterable[str]:
 def _translated(pattern: str) -> re.Pattern[str]:
     """Read a pattern of the shell; `**` is any depth."""
     parts = list[str]()
-    pattern = re.sub(r"\[[!^]?\[:[a-z]+:\]\]", "?", pattern)
+    pattern = re.sub(r"\[[!^]?(?:\[:[a-z]+:\]|[^\]/])*\]", _any_or_literal, pattern)
     every = pattern.split("/")
     for number, part in enumerate(every):
         if part == "**" and number + 1 < len(every):
@@ -332,6 +338,11 @@ def _translated(pattern: str) -> re.Pattern[str]:
         )
         parts.append(hidden + plain.replace(".*", "[^/]*") + "/")
     return re.compile("".join(parts).removesuffix("/"), re.DOTALL)
+
+
+def _any_or_literal(found: re.Match[str]) -> str:
+    """Take a bracket with a class in it for any character: what the class means is the shell's own matter."""
+    return "?" if "[:" in found[0] else found[0]
 
 
 def _fits(path: str, pattern: str) -> bool:
