@@ -225,6 +225,7 @@ def dataflow(rng: random.Random) -> str:
             text,
             text,
             f"{name}={evaluated} {simple(rng)}",
+            f"{rng.choice(('PATH', 'LD_PRELOAD', 'LD_LIBRARY_PATH', 'GIT_DIR'))}={a_place(rng)} {simple(rng)}",
             f"x=src; {simple(rng)}",
             f"{rng.choice(('dir', 'file', 'n', 'f'))}={a_value(rng)}; cat ${rng.choice(('dir', 'file', 'n', 'f'))}/a.py",
             'dir=src; ls $dir; cat "$dir/a.py"',
