@@ -274,12 +274,8 @@ class Reader:
         if self.text[self.at : self.at + 1] in ("<", ">") and (text.isdigit() or text.endswith("}")):
             raise Outside(f"{text!r} names a descriptor")
         glob = glob and text != "["
-        if (
-            glob
-            and ("\0" in shape or "\\" in value or "{" in value)
-            and (not known or not _same_wildcards(value, shape))
-        ):
-            raise Outside("wildcards are mixed with quotes or expansions")
+        if glob and (set("{}\\") & set(value) or ("\0" in shape and not (known and _same_wildcards(value, shape)))):
+            raise Outside("wildcards are mixed with braces, quotes or expansions")
         return Word(text, self._home(value, shape) if known else None, glob, "\0" not in shape)
 
     def _home(self, value: str, shape: str) -> str:
@@ -372,4 +368,4 @@ class Reader:
 
 def _same_wildcards(value: str, shape: str) -> bool:
     """Whether no wildcard of a word is quoted, so that each means what it looks like."""
-    return all(value.count(char) == shape.count(char) for char in "*?[]{}\\")
+    return all(value.count(char) == shape.count(char) for char in "*?[]")

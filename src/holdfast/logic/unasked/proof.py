@@ -19,7 +19,8 @@ _MOST_RUNNERS: Final = 8
 _SHELLS: Final = ("bash", "sh", "dash")
 _ANY_SHELL: Final = re.compile(r"(?:[A-Za-z0-9_./@%,:+-]+(?:[ ]+|$)|&&[ ]+|\|\|?[ ]+)+")
 """What every shell reads alike."""
-_PLAIN_VALUE: Final = re.compile(r"[A-Za-z0-9_.,:=@/+-]*")
+_PLAIN_VALUE: Final = re.compile(r"(?![/:])(?!.*\.\.)[A-Za-z0-9_.,:=@/+-]*")
+"""A value that leads nowhere: neither from the root nor to a folder above."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,8 +125,8 @@ class _Prover:
             raise Outside(f"it has more than {MOST_COMMANDS} commands")
         opened = [touch for redirect in command.redirects for touch in _opened(redirect, around)]
         if not command.words:
-            if any(touch.kind != "read" for touch in opened):
-                raise Outside("a redirect stands alone")
+            if command.redirects:  # where one fails, some shells do not set the variable
+                raise Outside("a redirect stands without a command")
             return ()
         sets = tuple(name for name, word in command.assignments if not _is_harmless(name, word))
         lines = next((redirect.word.value for redirect in command.redirects if redirect.kind == "text"), None)
@@ -141,7 +142,7 @@ class _Prover:
             effect, why = Effect(), "the command itself makes what may be a repository"
         if effect.moves_to and (runners or sets):
             raise Outside("cd stands behind another program")
-        if why:  # a rule that allows the program means it with the workspace's own modules
+        if why and self.place.trusted and words[0].value in word_list("pythons"):
             sets = tuple(name for name in sets if not _is_inside(name, dict(command.assignments)[name]))
         elif sets:
             why = f"{', '.join(sets)} may change what the program does"
