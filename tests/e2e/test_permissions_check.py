@@ -34,6 +34,13 @@ def test_one_call_is_judged_with_a_reason_and_its_parts(door: Door) -> None:
     assert found.json["offers"] == ["Edit(/out.txt)"]
 
 
+def test_what_is_offered_is_a_rule(door: Door) -> None:
+    found = door.run("permissions", "check", "Bash", '{"command": "tar xzf a.tgz"}')
+
+    assert [part["what"] for part in found.json["parts"] if part["decision"] == "ask"] == ["tar xzf a.tgz", "writes ."]
+    assert "offers" not in found.json
+
+
 def test_the_flags_of_a_check_are_heard(door: Door) -> None:
     def decision(*flags: str, tool: str = "Bash", **args: str) -> str:
         return str(
