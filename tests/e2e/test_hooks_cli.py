@@ -41,6 +41,16 @@ def test_hooks_are_tried_with_a_sample_and_their_verdict_is_shown(door: Door) ->
         assert words in ran.out
 
 
+def test_what_a_hook_prints_is_shown_from_its_beginning(door: Door) -> None:
+    person(door, hooks=call("seq 5000 >&2; exit 2"))
+
+    shown = door.run("hooks", "test", "PreToolUse")
+
+    assert len(shown.out.splitlines()) < 150
+    assert "characters more; --json has all of them]" in shown.out
+    assert "4999" in door.run("hooks", "test", "PreToolUse", "--json").out
+
+
 def test_what_is_given_is_laid_over_the_sample(door: Door) -> None:
     person(door, hooks=call("cat", "Write"))
 
