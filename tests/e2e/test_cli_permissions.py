@@ -1,10 +1,11 @@
 """What people are told about rules and denied calls, and approvals that come after a crash."""
 
+import shlex
 import signal
 
 import pytest
 
-from tests.e2e.door import Door, Line, Process, finish, read_until, send
+from tests.e2e.door import Door, Line, Process, finish, read_until, send, write
 
 RUNS = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "echo ran >> b.txt", "timeout": 30000}}]}
 DONE = {"text": "Done."}
@@ -87,6 +88,37 @@ def test_every_denied_call_is_told_to_who_reads_text(door: Door, flags: tuple[st
 
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (code, "Done.\n", 1)
     assert words.format(work=door.work) in ran.err
+
+
+@pytest.mark.parametrize(
+    ("call", "rules"),
+    [
+        ({"name": "Read", "args": {"file_path": ".env"}}, ("Read(.env)",)),
+        ({"name": "Grep", "args": {"pattern": "K", "path": "conf/.env"}}, ("Read(conf/.env)",)),
+        ({"name": "Bash", "args": {"command": "cat .env"}}, ("Read(.env)",)),
+        ({"name": "Bash", "args": {"command": "cat conf/.en[v] | frob"}}, ("Bash(frob)", "Read(conf/.env)")),
+        ({"name": "Write", "args": {"file_path": ".env", "content": "K=1"}}, ("Edit(.env)",)),
+    ],
+)
+def test_a_rule_that_would_allow_a_sensitive_file_is_named(door: Door, call: Line, rules: tuple[str, ...]) -> None:
+    for name in (".env", "conf/.env"):
+        write(door.work / name, "K=1\n")
+    model = door.script({"text": "I look.", "calls": [call]}, DONE)
+    ran = door.run("-p", "hi", "--no-persist", "--model", model)
+    flags = tuple(flag for rule in rules for flag in ("--allow", rule))
+
+    assert ran.code == 3
+    assert f"Allow it with {shlex.join(flags)}, or answer with" in ran.err
+    assert door.run("-p", "hi", "--no-persist", "--model", model, *flags).code == 0
+
+
+def test_a_call_that_no_named_rule_would_allow_is_told_so(door: Door) -> None:
+    command = {"command": "cat .env; rm -rf $x"}
+    ran = door.run(
+        "-p", "hi", "--no-persist", "--model", door.script({"calls": [{"name": "Bash", "args": command}]}, DONE)
+    )
+
+    assert (ran.code, "No rule is offered for it. Answer with" in ran.err) == (3, True)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,16 @@ def test_hooks_are_tried_with_a_sample_and_their_verdict_is_shown(door: Door) ->
         assert words in ran.out
 
 
+def test_what_a_hook_prints_is_shown_from_its_beginning(door: Door) -> None:
+    person(door, hooks=call("seq 5000 >&2; exit 2"))
+
+    shown = door.run("hooks", "test", "PreToolUse")
+
+    assert len(shown.out.splitlines()) < 150
+    assert "characters more; --json has all of them]" in shown.out
+    assert "4999" in door.run("hooks", "test", "PreToolUse", "--json").out
+
+
 def test_what_is_given_is_laid_over_the_sample(door: Door) -> None:
     person(door, hooks=call("cat", "Write"))
 
@@ -200,3 +210,33 @@ def test_sec_l6_hooks_are_tried_at_once_whatever_their_matcher(door: Door) -> No
     ran = door.run("hooks", "test", "PreToolUse", json.dumps({"tool_name": "a" * 60 + "!"}))
 
     assert "deny; reason: no" in ran.out
+
+
+def reply(command: str) -> dict[str, object]:
+    return {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": command}}]}
+
+
+def test_a_refusal_by_a_hook_that_failed_names_the_hook_without_its_secrets(door: Door) -> None:
+    token = "ghp_1q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1o"
+    person(door, hooks=call(f"no-such-guard --token {token} {'x' * 80}"))
+    shown, told = (
+        door.run("-p", "go", "--model", door.script(reply("ls"), {"text": "Done."}), "--output-format", form)
+        for form in ("text", "stream-json")
+    )
+
+    words = "The hook 'no-such-guard --token [REDACTED] xxx"
+    assert f"Bash was not run: a hook refused the call: {words}" in shown.err
+    assert words in str([line for line in told.lines if line["type"] == "user"])
+    assert token not in shown.out + shown.err + told.out
+
+
+def test_a_guard_of_a_mistyped_event_refuses(door: Door) -> None:
+    person(door, hooks={"PreToolUs": call("exit 0")["PreToolUse"]})
+    ran = door.run("-p", "go", "--model", door.script(reply("touch made"), {"text": "Done."}), "--allow", "Bash")
+
+    assert "'PreToolUs' is not an event that this version knows. Did you mean 'PreToolUse'?" in ran.err
+    assert (
+        "Bash was not run: a hook refused the call: The hook 'hooks.PreToolUs[0].hooks[0]' of PreToolUse failed"
+        in ran.err
+    )
+    assert not (door.work / "made").exists()

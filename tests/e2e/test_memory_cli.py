@@ -47,6 +47,14 @@ def test_rb_w14_a_command_of_a_session_only_proposes_and_the_person_decides(door
     assert door.run("memory", "pending").out == "Nothing waits.\n"
 
 
+def test_what_is_to_be_typed_next_is_a_command_of_the_shell(door: Door) -> None:
+    refused = door.run("memory", "approve", "mem_0")
+    inside = door.spawn("memory", "pending", env={"HOLDFAST_CALL": "ask-0"})
+
+    assert "No memory 'mem_0' waits. See: holdfast memory pending" in refused.err
+    assert "Only the person can see pending memories." in inside.err
+
+
 def test_a_secret_is_refused_with_a_reason_and_a_code(door: Door) -> None:
     ran = door.run("memory", "add", "The password is hunter2")
 

@@ -159,3 +159,31 @@ def test_a_person_in_a_shell_with_a_session_of_its_own_may_decide(door: Door) ->
     )  # fmt: skip
 
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("secrets", "erase", "--yes"),
+        ("sessions", "delete", "s1", "--yes"),
+        ("sessions", "prune", "--older-than", "0", "--yes"),
+        ("sessions", "move", "s1", "sqlite:///{folder}/other.db"),
+        ("log", "repair", "s1"),
+    ],
+)
+def test_a_command_of_a_session_takes_nothing_from_what_is_stored(door: Door, arguments: tuple[str, ...]) -> None:
+    model = door.script(DONE, name="first")
+    token = "ghp_1q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1o"
+    assert door.run("-p", f"Use {token}.", "--model", model, "--session-id", "s1").code == 0
+    given = [each.format(folder=door.folder) for each in arguments]
+    inside(door, ways(*given)["without any variable"], "--scope", "full")
+
+    assert ONLY in said(door)
+    assert f"Use {token}." in door.run("sessions", "show", "s1").out
+
+
+def test_a_command_of_a_session_may_look_at_what_is_stored(door: Door) -> None:
+    assert door.run("-p", "Hi.", "--model", door.script(DONE, name="first"), "--session-id", "s1").code == 0
+    inside(door, ways("sessions", "prune", "--older-than", "0", "--dry-run")["without any variable"])
+
+    assert "1 would be deleted" in said(door)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.door import Door, Line, Ran, send
+from tests.e2e.door import Door, Line, Ran, send, write
 
 SHARED = Path(__file__).parents[3] / "shared/cases/permissions.jsonl"
 
@@ -34,6 +34,13 @@ def test_one_call_is_judged_with_a_reason_and_its_parts(door: Door) -> None:
     assert found.json["offers"] == ["Edit(/out.txt)"]
 
 
+def test_what_is_offered_is_a_rule(door: Door) -> None:
+    found = door.run("permissions", "check", "Bash", '{"command": "tar xzf a.tgz"}')
+
+    assert [part["what"] for part in found.json["parts"] if part["decision"] == "ask"] == ["tar xzf a.tgz", "writes ."]
+    assert "offers" not in found.json
+
+
 def test_the_flags_of_a_check_are_heard(door: Door) -> None:
     def decision(*flags: str, tool: str = "Bash", **args: str) -> str:
         return str(
@@ -49,6 +56,21 @@ def test_the_flags_of_a_check_are_heard(door: Door) -> None:
     assert decision("--untrusted", command="git status") == "ask"
     assert decision(tool="Read", file_path="/etc/hostname") == "ask"
     assert decision("--scope", "full", tool="Read", file_path="/etc/hostname") == "allow"
+
+
+def test_what_is_wrong_with_the_rules_of_a_check_is_said(door: Door) -> None:
+    found = door.run("permissions", "check", "Bash", '{"command": "ls"}', "--allow", "bash", "--deny", "Foo(x)")
+
+    assert (found.code, found.json["decision"]) == (0, "allow")
+    assert "--allow 'bash': there is no tool 'bash'; did you mean 'Bash'?" in found.err
+    assert "--deny 'Foo(x)': there is no tool 'Foo' that comes with holdfast" in found.err
+
+
+def test_settings_do_not_count_in_a_check_and_its_help_says_so(door: Door) -> None:
+    write(door.work / ".claude/settings.json", '{"permissions": {"deny": ["Bash(ls)"]}}')
+
+    assert door.run("permissions", "check", "Bash", '{"command": "ls"}').json["decision"] == "allow"
+    assert "No settings are read" in door.run("permissions", "check", "--help").out
 
 
 def test_links_of_the_real_folder_are_followed(door: Door) -> None:
@@ -286,7 +308,10 @@ def test_the_settings_of_the_place_are_looked_over_when_none_are_named(door: Doo
     assert (right.code, right.out.startswith("Nothing is wrong")) == (0, True)
     (door.work / ".claude/settings.local.json").write_text("{broken")
     broken = door.run("permissions", "lint")
-    assert (broken.code, "cannot be read" in broken.out) == (1, True)
+    assert broken.code == 1
+    assert (
+        "settings.local.json: the file cannot be read, and its denials with it: line 1: This is not JSON" in broken.out
+    )
 
 
 def test_brackets_of_every_kind_lead_to_the_files_of_a_fixture(door: Door) -> None:
@@ -337,6 +362,7 @@ UNSURE: list[tuple[Line, str]] = [
     ({"rule_set": {"hook": {"event": "PreTooluse", "exit": 2}}}, "PreTooluse"),
     ({"rule_set": {"hook": {"exitCode": 2}}}, "exitCode"),
     ({"ruleset": {"deny": ["Bash"]}}, "Did you mean 'rule_set'?"),
+    ({"rulez": {"deny": ["Bash"]}}, "Did you mean 'rule_set'?"),
     ({"arg": {}}, "Did you mean 'args'?"),
     ({"ctx": {"os": "plan9"}}, "ctx.os is 'plan9'"),
     ({"ctx": {"fixtures": {}}}, "fixtures"),

@@ -120,6 +120,37 @@ async def test_sec_h3_templates_and_names_are_free(repository: Path) -> None:
     assert {".env", ".npmrc"} <= set(texts[1].split("\n"))
 
 
+@pytest.mark.parametrize(
+    ("rule", "args", "shown", "private"),
+    [
+        ("Read(.env)", {"hidden": True, "no_ignore": True}, True, True),
+        ("Read(.env)", {"glob": ".env", "no_ignore": True}, True, True),
+        ("Read(/.env)", {"hidden": True, "no_ignore": True}, True, True),
+        ("Read(certs/server.pem)", {}, True, True),
+        ("Read(certs/**)", {"path": "certs"}, False, False),
+        ("Read(.env)", {}, False, False),
+        ("Read(.env)", {"path": "src", "hidden": True}, False, True),
+        ("Read(**)", {"hidden": True, "no_ignore": True}, False, False),
+        ("Read", {"hidden": True, "no_ignore": True}, False, False),
+    ],
+)
+async def test_a_search_shows_a_sensitive_file_that_a_rule_of_the_person_names(
+    repository: Path, rule: str, args: dict[str, object], shown: bool, private: bool
+) -> None:
+    rules = [Rule.parse("allow", rule, source="person")]
+    judged, texts = await done(repository, call("Grep", pattern="K", output_mode="content", **args), rules=rules)
+
+    assert (KEY in texts[0], judged[0].taints) == (shown, ("private",) if private else ())
+
+
+async def test_a_search_shows_nothing_sensitive_that_a_rule_asks_about(repository: Path) -> None:
+    rules = [Rule.parse("allow", "Read(.env)", source="person"), Rule.parse("ask", "Read(.env)", source="person")]
+    search = call("Grep", pattern="K", output_mode="content", hidden=True, no_ignore=True)
+    _, texts = await done(repository, search, rules=rules)
+
+    assert KEY not in texts[0]
+
+
 ASKS = (
     "grep -r K .",
     "grep -rn K deploy",

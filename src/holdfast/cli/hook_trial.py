@@ -31,6 +31,8 @@ from holdfast.workspaces.project import project_root
 
 SHOWN: Final = 2_000
 """Characters of a hook's output that a person is shown."""
+LINES: Final = 40
+"""Lines of it."""
 
 
 async def list_hooks(place: Place, *, settings: str | None, trust: bool, as_json: bool) -> int:
@@ -207,9 +209,15 @@ def _say_run(run: HookRun) -> None:
     _say(f"    {code}{how}{run.seconds:.2f} s: {_words(together([answer]))}")
     notes = [("note", note) for note in answer.notes]
     for name, text in (("output", outcome.stdout), ("errors", outcome.stderr), *notes):
-        shown = text.strip()[:SHOWN]
-        if shown:
+        if shown := _shown(text):
             _say(f"    {name}: " + shown.replace("\n", "\n            "))
+
+
+def _shown(text: str) -> str:
+    """The beginning of a text, with a word about the rest of it."""
+    text = text.strip()
+    shown = "\n".join(text[:SHOWN].split("\n", LINES)[:LINES])
+    return shown if shown == text else f"{shown}\n[{len(text) - len(shown):,} characters more; --json has all of them]"
 
 
 def _words(verdict: HookVerdict) -> str:
@@ -220,10 +228,10 @@ def _words(verdict: HookVerdict) -> str:
     elif verdict.blocked:
         said.append("blocked")
     said += ["the turn ends"] if verdict.stops else []
-    said += [f"reason: {verdict.reason}"] if verdict.reason else []
-    said += [f"other arguments: {verdict.args}"] if verdict.args else []
-    said += [f"context: {verdict.context}"] if verdict.context else []
-    said += [f"other output: {verdict.output}"] if verdict.output is not None else []
+    said += [f"reason: {_shown(verdict.reason)}"] if verdict.reason else []
+    said += [f"other arguments: {_shown(verdict.args)}"] if verdict.args else []
+    said += [f"context: {_shown(verdict.context)}"] if verdict.context else []
+    said += [f"other output: {_shown(verdict.output)}"] if verdict.output is not None else []
     return "; ".join(said or ["no objection"])
 
 

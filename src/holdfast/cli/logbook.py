@@ -11,6 +11,7 @@ from holdfast import replay as replaying
 from holdfast import shelf
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json
+from holdfast.config.person import require_person
 from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
 from holdfast.export.diagnostic_check import check, in_words
 from holdfast.export.diagnostic_payloads import Resolver
@@ -105,6 +106,7 @@ def _told(trouble: Trouble | None) -> int:
 
 async def repair(place: Place, *, session: str, as_json: bool) -> int:
     """Make a damaged log writable again, and say what that costs."""
+    require_person("repair logs")
     async with place.opened() as store:
         meta = await find_one(store, session)
         part = await store.read(meta.id)

@@ -134,7 +134,7 @@ def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
     elif answer.success:
         telling.say(telling.harmless(answer.message, keep="\n"))
     else:
-        telling.complain(telling.harmless(answer.message))
+        telling.complain(telling.harmless(answer.message.replace(": /memory ", ": holdfast memory ")))
     return 0 if answer.success else telling.COULD_NOT
 
 

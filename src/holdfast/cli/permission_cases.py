@@ -204,7 +204,7 @@ def read_line(line: bytes) -> Line:
 
 @lru_cache(maxsize=256)
 def _meant(key: str) -> str:
-    return nearest(key.casefold(), Line.__struct_fields__)
+    return nearest(key.casefold(), (*Line.__struct_fields__, "rules")).replace("rules", "rule_set")
 
 
 _lines: Final = msgspec.json.Decoder(Line)

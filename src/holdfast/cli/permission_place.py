@@ -1,6 +1,7 @@
 """The policy at a real place: its verdict on one call, and a look over the rules of settings files."""
 
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final, Literal, cast
@@ -8,6 +9,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from holdfast.cli.permission_cases import printed
+from holdfast.cli.telling import complain, harmless
 from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
 from holdfast.logic.acts import Ground
@@ -46,6 +48,9 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     except (ValueError, RecursionError) as exc:
         raise UserError(f"The arguments of {wanted.tool!r} are not a JSON object: {exc}.") from exc
     rules = tuple(Rule.parse(decision, text) for decision in _DECISIONS for text in getattr(wanted, decision))
+    for each in lint_rules(deny=wanted.deny, ask=wanted.ask, allow=wanted.allow):
+        if each.kind != "wide":
+            complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
     folder = os.path.realpath(cwd or ".")
     call = Call(spec_of(wanted.tool), args)
     ground = _look(call, rules, Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted))
@@ -76,7 +81,7 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
         print(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
         return 1 if wrong else 0
     for path, each in found:
-        print(f"{path}: {each.decision} {each.rule!r}: {each.words}")
+        print(f"{path}: {each.decision} {each.rule!r}: {each.words}" if each.decision else f"{path}: {each.words}")
     if not wanted:
         print("There are no settings files here.")
     elif not wrong:
@@ -88,7 +93,8 @@ def _lint(path: Path) -> list[Complaint]:
     try:
         settings = msgspec.json.decode(JsonText.read(path).content, type=_Settings)
     except (UserError, ValueError, RecursionError) as exc:
-        words = f"the file cannot be read, and its denials with it: {exc}"
+        why = re.sub(rf"^{re.escape(str(path))}:(\d+)", r"line \1", str(exc))
+        words = f"the file cannot be read, and its denials with it: {why}"
         return [Complaint(decision="", rule="", kind="unreadable", words=words)]
     said = settings.permissions
     wrong = lint_rules(deny=said.deny, ask=said.ask, allow=said.allow)

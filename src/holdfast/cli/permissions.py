@@ -40,7 +40,9 @@ def check(
     untrusted: bool,
     expect: bool,
 ) -> int:
-    """Print the verdict on a call of TOOL with JSON_ARGS. Nothing is run.
+    """Print the verdict on a call of TOOL with JSON_ARGS, and end with 0 whatever it is. Nothing is run.
+
+    No settings are read: only --allow, --ask and --deny count, with - only the rules of each line.
 
     \b
     holdfast permissions check Bash '{"command": "git status && npm test"}' --allow 'Bash(npm test *)'

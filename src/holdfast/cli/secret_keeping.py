@@ -17,6 +17,7 @@ from holdfast.cli.telling import COULD_NOT, DONE, complain, harmless, say, say_j
 from holdfast.cli.trusting import HALTED
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import load_layers
+from holdfast.config.person import require_person
 from holdfast.logic.erasing import LEAST, Eraser
 from holdfast.logic.variables import is_secret_variable
 from holdfast.logic.words import counted
@@ -60,6 +61,7 @@ async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
 
 async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as_json: bool) -> int:
     """Replace secrets by marks, in every store that has any."""
+    require_person("erase secrets")
     if place.url.startswith("memory:"):
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
     if not yes and not sys.stdin.isatty():

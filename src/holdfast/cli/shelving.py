@@ -17,6 +17,7 @@ from holdfast.cli.place import Place
 from holdfast.cli.standing import WORDS, Standing, standings
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_table
 from holdfast.config.finding import Finder
+from holdfast.config.person import require_person
 from holdfast.config.settings import Settings, load_settings
 from holdfast.headless import check_name, find, find_one, left_behind
 from holdfast.logic.entries import SKILL_INVOCATION, Entry, message_of
@@ -172,6 +173,7 @@ async def compact(
 
 async def delete(place: Place, *, sessions: Sequence[str], yes: bool, as_json: bool) -> int:
     """Forget sessions."""
+    require_person("delete sessions")
     async with place.opened() as store:
         found = [await find_one(store, session) for session in sessions]
         _confirm(f"Delete {', '.join(meta.id for meta in found)}?", yes=yes)
@@ -186,6 +188,8 @@ async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run:
     """Forget old or empty sessions."""
     if older_than is None and not empty:
         raise click.UsageError("Say what to prune: --older-than DAYS, --empty, or both.")
+    if not dry_run:
+        require_person("delete sessions")
     async with place.opened() as store:
         clock = SystemClock()
         which = functools.partial(shelf.prune, store, clock=clock, older_than_days=older_than, empty=empty)
@@ -208,6 +212,7 @@ async def move(place: Place, *, session: str, target: str, as_json: bool) -> int
     """Bring a session into another store."""
     if target.startswith("memory:"):
         raise click.UsageError("A session that is moved to memory: ends with this command. Name a store that stays.")
+    require_person("move sessions")
     clock = SystemClock()
     async with place.opened() as store:
         meta = await find_one(store, session)

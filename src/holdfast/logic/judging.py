@@ -39,6 +39,7 @@ def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
         detail=verdict.detail,
         rules=rules_digest(policy.rules),
         offers=verdict.offers,
+        remedies=verdict.remedies,
         taints=verdict.taints,
     )
     return Draft(event=event, by="rule", cause=call.id)

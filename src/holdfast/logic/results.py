@@ -38,7 +38,7 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     halted: bool = False
     """Nobody could be asked."""
     offers: tuple[str, ...] = ()
-    """Rules that would have allowed it."""
+    """Rules that would have allowed it, whether they may be granted in an answer or not."""
 
 
 class ToolSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -221,7 +221,7 @@ class Results:
                 args=call.args,
                 why=asked.detail if asked else why,
                 halted=halted,
-                offers=asked.offers if asked else (),
+                offers=(asked.offers or asked.remedies) if asked else (),
             )
             self._change(denials=(*self.turns[self.open].denials, denial))
 

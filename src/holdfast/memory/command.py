@@ -177,7 +177,8 @@ _ANSWERS: Final[Mapping[str, Callable[[_Asked], MemoryAnswer]]] = {
 
 def _unknown(name: str, by: By) -> str:
     if name in SUBCOMMANDS:
-        return f"Only the person can {name} memories. You may: list, show, add, used."
+        what = "see pending" if name == "pending" else name
+        return f"Only the person can {what} memories. You may: list, show, add, used."
     known = ", ".join(known for known, each in SUBCOMMANDS.items() if by == "user" or each.for_model)
     return f"There is no /memory {name[:40]!r}. There is: {known}."
 

@@ -161,6 +161,6 @@ def denial_in_words(denial: Denial, *, answerable: bool) -> str:
     if denial.tool == "AskUserQuestion":
         return "AskUserQuestion was not run: nobody was there to answer. Answer with --input-format stream-json."
     asked = f"{denial.tool} was not run: it needs an approval, and nobody could be asked ({denial.why})."
-    flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers[:3])
-    advice = f"Allow it with {flags}, or answer" if flags else "No rule allows it by itself. Answer"
+    flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers)
+    advice = f"Allow it with {flags}, or answer" if flags else "No rule is offered for it. Answer"
     return f"{asked} {advice} with --input-format stream-json."

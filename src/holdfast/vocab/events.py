@@ -1,8 +1,6 @@
 """The events of a session: facts in the past tense, frozen, stored for ever.
 
-An event's name on the wire is the snake-case name of its class (`ToolStarted` is `tool_started`). A change of shape raises its number in
-`VERSIONS` and adds an upcaster in `wire/upcast.py`. Events in `INTENTS` have a performer; a result names the intent that it answers in
-the envelope's `cause`.
+Its name on the wire is its class in snake case. A change of shape raises its number in `VERSIONS` and adds an upcaster in `wire/upcast.py`.
 """
 
 from typing import Final
@@ -256,6 +254,8 @@ class CallJudged(Event, frozen=True, kw_only=True):
     """Digest of the rules that were in force."""
     offers: tuple[str, ...] = ()
     """Rules that would have allowed it, as narrow as what is shown."""
+    remedies: tuple[str, ...] = ()
+    """Where none is offered: rules that would have allowed it if the person had written them."""
     taints: tuple[Taint, ...] = ()
     """What the call brings into the session when it runs."""
 

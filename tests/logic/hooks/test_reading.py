@@ -136,8 +136,8 @@ def test_nothing_is_nothing(section: object) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("PreToolUsed", "Did you mean 'PreToolUse'?"),
-        ("pre_tool_use", "Did you mean 'PreToolUse'?"),
+        ("PostToolUsed", "Did you mean 'PostToolUse'?"),
+        ("permission_request", "Did you mean 'PermissionRequest'?"),
         ("SomethingNew", "not an event that this version knows; it is ignored."),
         ("disableAllHooks", "Write it beside `hooks`"),
         ("FileChanged", "no moment for FileChanged yet"),
@@ -150,6 +150,33 @@ def test_an_event_that_nobody_knows_is_said_and_ignored(name: str, words: str) -
     assert len(warnings) == 1
     assert warnings[0].startswith(f"hooks.{name}: ")
     assert words in warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("PreToolUs", "PreToolUse"),
+        ("pre_tool_use", "PreToolUse"),
+        ("PretoolUse", "PreToolUse"),
+        ("UserPromptSubmitted", "UserPromptSubmit"),
+        ("PreModelSwich", "PreModelSwitch"),
+    ],
+)
+def test_a_guard_of_a_mistyped_event_stays_as_one_that_fails(name: str, meant: str) -> None:
+    group = {"matcher": "Bash", "hooks": [ENTRY, {**ENTRY, "onFailure": "continue"}, {**ENTRY, "async": True}]}
+    (spec,), warnings = read_hooks({name: [group]}, source="person")
+
+    assert (spec.event, spec.matcher, spec.on_failure) == (meant, "Bash", "block")
+    assert isinstance(spec.handler, BrokenHook)
+    assert spec.where == f"hooks.{name}[0].hooks[0]"
+    assert f"Did you mean {meant!r}? Until it is mended, it fails whenever {meant} is due" in warnings[-1]
+
+
+def test_a_mistyped_event_without_a_guard_is_ignored() -> None:
+    specs, warnings = read_hooks({"PreToolUs": [{"hooks": [{**ENTRY, "onFailure": "continue"}]}]}, source="person")
+
+    assert specs == ()
+    assert "it is ignored. Did you mean 'PreToolUse'?" in warnings[0]
 
 
 BROKEN: list[tuple[object, str, str]] = [

@@ -22,6 +22,13 @@ FOUND = [
     ("allow", "Bash(python3:*)", "wide"),
     ("allow", "Bash(docker exec *)", "wide"),
     ("allow", "Bash(* --version)", "wide"),
+    *(
+        ("allow", f"Bash({text})", "wide")
+        for text in (
+            *("bash -c *", "bash -c:*", 'bash -lc "npm *"', "sh -ec *", "/usr/bin/python3 -c *", "python -I -c *"),
+            *("node -e *", "node --eval *", "perl -ne *", "ruby -e '*'", "php -r *", "deno eval *"),
+        )
+    ),
     ("allow", "Bash( *)", "wide"),
     ("deny", "Bash(rm", "syntax"),
     ("allow", "Bash()", "syntax"),
@@ -81,6 +88,16 @@ RIGHT = [
     ("allow", "Task"),
     *(
         ("allow", f"Bash({text})")
+        for text in (
+            "bash -c ls",
+            "bash -x run.sh *",
+            "python3 -m pytest *",
+            "python -c 'print(1)' *",
+            "node a.js -e x *",
+        )
+    ),
+    *(
+        ("allow", f"Bash({text})")
         for text in ("cd *", "./gradlew *", "[ *", "rm -rf dist/*", "ls .", "git commit -m *", "FOO=1 npm *")
     ),
     *(
@@ -119,3 +136,18 @@ def test_sec_m6_a_rule_that_allows_commands_is_told_to_be_one_of_two_kinds() -> 
     assert all(wanted[each.rule] in each.words for each in found)
     wide = [each for each in lint_rules(allow=["*", "Bash(**)"]) if each.kind == "wide"]
     assert [(as_such in each.words, inside in each.words) for each in wide] == [(True, False), (False, True)]
+
+
+def test_a_rule_about_a_program_that_runs_other_code_is_told_that_this_is_not_looked_at() -> None:
+    looked = ("git log *", "ls *", "cargo fmt *", "grep -rn *")
+    not_looked = ("make lint *", "pytest *", "npm run *", "bash run.sh *", ".venv/bin/pytest *", "cargo test:*", "make")
+
+    found = command_kinds([f"Bash({text})" for text in (*looked, *not_looked)])
+
+    assert [each.rule for each in found if each.words.endswith("is not looked at")] == [
+        f"Bash({text})" for text in not_looked
+    ]
+
+
+def test_a_rule_that_allows_nothing_is_not_called_wide() -> None:
+    assert [each.kind for each in lint_rules(allow=["Bash(eval *)"])] == ["never-consulted"]

@@ -202,7 +202,10 @@ def _failure(spec: HookSpec, why: str, notes: list[str] | tuple[str, ...] = ()) 
     said = (*notes, f"The hook {spec.label!r} ({spec.event}) failed: {why}, {told}.")
     if refuses:
         return _refusal(
-            spec, f"A hook of {spec.event} failed, and nothing passes without it: {why}.", notes=said, failed=why
+            spec,
+            f"The hook {spec.label!r} of {spec.event} failed, and nothing passes without it: {why}.",
+            notes=said,
+            failed=why,
         )
     return HookAnswer(hook=spec.id, event=spec.event, label=spec.label, notes=said, failed=why)
 

@@ -60,16 +60,45 @@ class _Reader:
     def _event(self, name: str, value: object) -> Iterator[HookSpec]:
         where = f"hooks.{name}"
         if name not in EVENTS:
-            self._warn(where, f"{name!r} is not an event that this version knows; it is ignored.{_meant(name)}")
+            yield from self._mistyped(name, value, where)
             return
         if not EVENTS[name].moment:
             self._warn(where, f"There is no moment for {name} yet; its hooks do not run.")
             return
+        yield from self._groups(name, value, where)
+
+    def _mistyped(self, name: str, value: object, where: str) -> Iterator[HookSpec]:
+        """Say that nobody knows an event; where it is nearly spelled like one that guards, keep the places of the guards."""
+        meant = _nearest(name)
+        problem = f"{name!r} is not an event that this version knows"
+        guards: list[HookSpec] = []
+        if meant and EVENTS[meant].moment and EVENTS[meant].on_failure == "block":
+            guards = [
+                each for each in self._groups(meant, value, where) if each.on_failure == "block" and not _looks_on(each)
+            ]
+        stays = (
+            f" Until it is mended, it fails whenever {meant} is due, and what it guards is refused." if guards else ""
+        )
+        self._warn(where, f"{problem}{'.' if guards else '; it is ignored.'}{_advice(name, meant)}{stays}")
+        for each in guards:
+            yield make_spec(
+                meant,
+                BrokenHook(problem=f"{where}: {problem}."),
+                matcher=each.matcher,
+                if_rule=each.if_rule,
+                on_failure="block",
+                source=self._source,
+                root=self._root,
+                where=each.where,
+                doubt=each.doubt,
+            )
+
+    def _groups(self, event: str, value: object, where: str) -> Iterator[HookSpec]:
         if value is None:
             return
         groups = value if isinstance(value, list) else [value]
         for number, group in enumerate(groups):
-            yield from self._group(name, group, f"{where}[{number}]" if isinstance(value, list) else where)
+            yield from self._group(event, group, f"{where}[{number}]" if isinstance(value, list) else where)
 
     def _group(self, event: str, group: object, where: str) -> Iterator[HookSpec]:
         if not isinstance(group, dict):
@@ -203,10 +232,20 @@ class _Reader:
         self.warnings.append(f"{where}: {words}")
 
 
-def _meant(name: str) -> str:
+def _looks_on(spec: HookSpec) -> bool:
+    """Whether nobody waits for a hook, so that it guards nothing."""
+    return isinstance(spec.handler, CommandHook) and spec.handler.background
+
+
+def _nearest(name: str) -> str:
+    """The event that is spelled nearly like `name`; empty when none is."""
     lower = {each.lower(): each for each in EVENTS}
     plain = name.lower().replace("_", "").replace("-", "")
     found = difflib.get_close_matches(plain, lower, n=1, cutoff=0.8)
+    return lower[found[0]] if found else ""
+
+
+def _advice(name: str, meant: str) -> str:
     if name == "disableAllHooks":
         return " Write it beside `hooks`, not inside."
-    return f" Did you mean {lower[found[0]]!r}?" if found else ""
+    return f" Did you mean {meant!r}?" if meant else ""

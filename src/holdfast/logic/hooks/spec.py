@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from holdfast.logic.hooks.events import EVENTS, HookEvent, OnFailure
+from holdfast.logic.redact import PLAIN
 
 HookSource = Literal["managed", "person", "project", "local", "plugin", "flag", "program"]
 """Who wrote a hook. `program`: the code that opened the session."""
@@ -150,7 +151,7 @@ def label_of(handler: Handler, where: str = "") -> str:
     """A short name for a handler, without what may be secret."""
     match handler:
         case CommandHook():
-            words = " ".join((handler.command, *(handler.args or ())))
+            words = PLAIN.text(" ".join((handler.command, *(handler.args or ()))))
             return words if len(words) <= _LABEL else words[: _LABEL - 1] + "…"
         case HttpHook():
             parts = urlsplit(handler.url)

@@ -70,6 +70,33 @@ _WRAPPERS: Final = frozenset(
         *("npm exec", "pnpm exec", "pnpm dlx", "yarn dlx", "uv run", "poetry run", "make", "git", "curl", "wget", "rm"),
     )
 )
+_RUNNERS: Final = (_WRAPPERS - {"git", "curl", "wget", "rm"}) | {
+    *(
+        "bazel",
+        "ctest",
+        "go",
+        "gradle",
+        "jest",
+        "just",
+        "mocha",
+        "mvn",
+        "nox",
+        "phpunit",
+        "pytest",
+        "rake",
+        "rspec",
+        "task",
+        "tox",
+    ),
+    *("cargo bench", "cargo build", "cargo run", "cargo test", "npm", "pnpm", "vitest", "yarn"),
+}
+"""Programs that run code which stands somewhere else: no rule on commands looks into it."""
+_CODE: Final = re.compile(
+    r"(?:\S*/)?(?:(?:bash|sh|zsh|dash|ksh|fish|su|pwsh|powershell|python[\d.]*|pypy3?) (?:.* )?-(?:\w*c|[Cc]ommand)"
+    r"|(?:node|bun|ruby|perl|lua|julia|R|Rscript) (?:.* )?-(?:\w*[eEp]|-eval|-print)|deno eval|php (?:.* )?-r)"
+    r"""(?: +(?:"[^"]*|'[^']*|[^\s"']*))?"""
+)
+"""What stands before a wildcard that is code for an interpreter."""
 _PATHS: Final = frozenset((*READERS, *EDITORS, "Cd"))
 _PARAMETER: Final = re.compile(r"[a-z_]+:")
 _LISTS: Final = {"MultiEdit": ("edits",), "TodoWrite": ("todos",), "AskUserQuestion": ("questions",)}
@@ -147,9 +174,15 @@ def kind_of(rule: Rule) -> str:
     """Which commands a rule that allows commands can allow, in words."""
     if rule.pattern is None:
         return "allows commands as such: whatever can be read to its end, in the grammar of what runs unasked or not"
+    words = rule.pattern.removesuffix(":*").split()
+    program = words[0].rpartition("/")[2] if words else ""
+    runs = not _RUNNERS.isdisjoint((program, " ".join((program, *words[1:2]))))
+    more = "; what they run is not looked at" if runs else ""
     if "*" not in rule.pattern:
-        return "allows this very command, in the grammar of what runs unasked or not"
-    return "allows commands only inside the grammar of what runs unasked"
+        return (
+            f"allows this very command, in the grammar of what runs unasked or not{more.replace('they run', 'it runs')}"
+        )
+    return f"allows commands only inside the grammar of what runs unasked{more}"
 
 
 def _look(rule: Rule, text: str, shut: frozenset[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
@@ -159,9 +192,8 @@ def _look(rule: Rule, text: str, shut: frozenset[tuple[str, str | None]]) -> Ite
     if rule.decision == "allow":
         if shut & {(usual_name(rule.tool), rule.pattern), (usual_name(rule.tool), None), ("*", None)}:
             yield "unreachable", "the same is denied, and a denial always wins: this rule allows nothing"
-        yield from _wide(rule)
-        if rule.pattern is not None and usual_name(rule.tool) == "Bash":
-            yield from _never_met(rule.pattern)
+        never = [*_never_met(rule.pattern)] if rule.pattern is not None and usual_name(rule.tool) == "Bash" else []
+        yield from never or _wide(rule)
     if text.strip().endswith("()"):
         yield "pattern", "nothing stands between the parentheses, so it holds for every call"
 
@@ -260,9 +292,10 @@ def _wide(rule: Rule) -> Iterator[tuple[str, str]]:
     if prefix != rule.pattern and prefix in _WRAPPERS:
         yield (
             "wide",
-            f"{prefix!r} can run or reach anything: name what it may do, such as {rule.tool}({prefix} ARGUMENTS);"
-            f" it {kind_of(rule)}",
+            f"{prefix!r} can run or reach anything: write a rule for each command that you mean; it {kind_of(rule)}",
         )
+    elif "*" in rule.pattern and _CODE.fullmatch(rule.pattern.removesuffix(":*").partition("*")[0].lstrip()):
+        yield "wide", f"the wildcard stands for code, which can run or reach anything; it {kind_of(rule)}"
     elif rule.pattern.lstrip().startswith("*"):
         yield "wide", f"it begins with a wildcard, so it allows any program; it {kind_of(rule)}"
 

@@ -6,12 +6,13 @@ from typing import Final, Literal
 from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.bounds import beyond
-from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
+from holdfast.logic.permissions.calls import Call, file_accesses, form_of, spec_of, text_of
 from holdfast.logic.permissions.deep import is_deep, takes_all
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
 from holdfast.logic.permissions.paths import fold, locate, plain
 from holdfast.logic.permissions.places import is_suspect, sensitive
 from holdfast.logic.permissions.searches import search_of
+from holdfast.logic.permissions.weigh import weigh
 from holdfast.vocab.rules import Rule
 
 MOST_BELOW: Final = 100
@@ -62,14 +63,20 @@ Withheld = Literal["", "denied", "sensitive"]
 
 
 def withheld(path: str, rules: Sequence[Rule], ground: Ground) -> Withheld:
-    """Say why a search may not show what is in a file that it does not name; `path` is absolute, links followed."""
+    """Say why a search may not show what is in a file that it does not name; `path` is absolute, links followed.
+
+    A sensitive file that the person's own rules name is shown: `Read` of it would not ask.
+    """
     denied = open_book(tuple(rules), trusted=ground.trusted).deny.reads
     if not denied and not any(is_suspect(name, ground.os) for name in fold(path, ground.os).split("/")):
         return ""
     spot = locate(path, ground)
     if forbids(denied, spot, ground) is not None:
         return "denied"
-    return "sensitive" if sensitive(spot.all, ground) else ""
+    if not sensitive(spot.all, ground):
+        return ""
+    read = Call(spec_of("Read"), {"file_path": path})
+    return "" if weigh(read, ground, rules, mode="default").decision == "allow" else "sensitive"
 
 
 def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]:

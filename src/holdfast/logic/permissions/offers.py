@@ -42,10 +42,24 @@ def path_offers(tool: str, spot: Spot, ground: Ground) -> tuple[str, ...]:
     if within(spot.lexical, (cwd,)):
         below = spot.lexical[len(cwd.rstrip("/")) :]
         folder = below.rpartition("/")[0]
-        return (f"{tool}({folder}/**)",) if folder else (f"{tool}({below})",)
+        return (f"{tool}({folder}/**)",) if folder else (f"{tool}({below})",) if below else ()
     if home != "/" and within(spot.lexical, (home,)) and spot.lexical != home:
         return (f"{tool}(~{spot.lexical[len(home) :]})",)
     return (f"{tool}(/{spot.lexical})",)
+
+
+def naming_offer(tool: str, spot: Spot, ground: Ground) -> str:
+    """A rule that names a file itself; empty when none can be written."""
+    if not path_offers(tool, spot, ground):
+        return ""
+    cwd, home = plain(ground.cwd).rstrip("/"), plain(ground.home).rstrip("/")
+    if within(spot.lexical, (cwd or "/",)):
+        return f"{tool}({spot.lexical[len(cwd) + 1 :]})"
+    return (
+        f"{tool}(~{spot.lexical[len(home) :]})"
+        if home and within(spot.lexical, (home,))
+        else f"{tool}(/{spot.lexical})"
+    )
 
 
 def _prefix(words: list[str]) -> str:

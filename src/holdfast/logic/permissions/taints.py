@@ -6,6 +6,7 @@ from holdfast.logic.acts import Access, Command, Script
 from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import file_accesses
 from holdfast.logic.permissions.case import Case
+from holdfast.logic.permissions.path_rules import literal_end, path_pattern
 from holdfast.logic.permissions.paths import FREE_TO_READ
 from holdfast.logic.permissions.places import glob_meets, sensitive
 from holdfast.logic.permissions.searches import read_by, search_of
@@ -30,8 +31,25 @@ def brought(case: Case, script: Script | None) -> frozenset[Taint]:
         for command in script.commands:
             found |= _touched(case, command.accesses, command)
     elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
-        found |= _touched(case, file_accesses(case.call, case.form, case.ground) or (), None)
+        accesses = file_accesses(case.call, case.form, case.ground) or ()
+        found |= _touched(case, accesses, None)
+        if kind == "search" and any(each.kind == "read" and _shows_named(case, each) for each in accesses):
+            found.add("private")
     return frozenset(found)
+
+
+def _shows_named(case: Case, access: Access) -> bool:
+    """Whether a search would show a sensitive file below a folder because a rule of the person names it."""
+    folder, side = case.locate(access.path).lexical, case.book.allow
+    looks_at_hidden = bool(case.call.args.get("hidden") or case.call.args.get("glob"))
+    rules = [rule for rule in (*side.reads, *side.edits) if rule.source not in ("project", "local", "default")]
+    return any(
+        sensitive((named,), case.ground)
+        and path_pattern(rule, case.ground).may_reach_below(folder)
+        and (looks_at_hidden or "/." not in named.removeprefix(folder))
+        for rule in rules
+        if (named := literal_end(rule, case.ground))
+    )
 
 
 def _touched(case: Case, accesses: Iterable[Access], command: Command | None) -> set[Taint]:

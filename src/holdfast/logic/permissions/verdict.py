@@ -49,6 +49,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     parts: tuple[Part, ...] = ()
     offers: tuple[str, ...] = ()
     """Rules that would have allowed the call, as narrow as what was asked for; none when nothing may be granted."""
+    remedies: tuple[str, ...] = ()
+    """Where nothing is offered: rules that would have allowed the call if the person had written them. No answer grants them."""
     taints: tuple[Taint, ...] = ()
     """What the call brings into the session."""
     needs_person: bool = False

@@ -5,12 +5,12 @@ deny, ask, what plan denies, allow, the mode's default; a deny is final, whoever
 collected first; then mode, hook and grants answer the questions that they may answer; what is left decides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from holdfast.logic.acts import Ground, Script
+from holdfast.logic.acts import Access, Ground, Script
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
 from holdfast.logic.permissions.arguments import MOST_VALUES, Compared, compare
@@ -20,7 +20,9 @@ from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.grants import fingerprint
 from holdfast.logic.permissions.hidden_text import hidden_in
+from holdfast.logic.permissions.offers import MOST, naming_offer
 from holdfast.logic.permissions.others import weigh_other
+from holdfast.logic.permissions.places import sensitive
 from holdfast.logic.permissions.scripts import weigh_script
 from holdfast.logic.permissions.settling import Consents, conclude, settle
 from holdfast.logic.permissions.taints import brought
@@ -50,17 +52,30 @@ def weigh(
     `grants` are fingerprints of calls that may run again, `granted` the rules of the session, `taint` what the session has met,
     `approved` the fingerprint of the call that a person said yes to just now.
     """
-    book = open_book((*rules, *granted) if granted else tuple(rules), trusted=ground.trusted)
-    case = Case(call, form_of(call), ground, book, mode, scope)
+    written = (*rules, *granted)
+    case = Case(call, form_of(call), ground, open_book(written, trusted=ground.trusted), mode, scope)
     script = script_of(case)
-    findings = [*findings_about(case, script), *_hidden(case), *_hooked(case, hook)]
     own = _fingerprint(call) if grants or approved else ""
     consents = Consents(mode, hook, granted=own in grants, approved=bool(own) and own == approved)
-    settled = settle(findings, consents)
+    settled = _settled(case, script, consents)
     taints = brought(case, script)
     if taints and taint | taints == _TRIFECTA and not consents.approved:
         settled.append(Finding(call.tool.name, "ask", "taint", _MEETING, "hard"))
-    return conclude(case, settled, taints)
+        return conclude(case, settled, taints)
+    verdict = conclude(case, settled, taints)
+    if verdict.decision != "ask" or verdict.offers:
+        return verdict
+    texts = _missing(case, script, settled)
+    book = open_book(
+        (*written, *(Rule.parse("allow", text, source="person") for text in texts)), trusted=ground.trusted
+    )
+    again = _settled(msgspec.structs.replace(case, book=book), script, consents) if texts else settled
+    answered = all(finding.decision == "allow" for finding in again)
+    return msgspec.structs.replace(verdict, remedies=texts) if answered else verdict
+
+
+def _settled(case: Case, script: Script | None, consents: Consents) -> list[Finding]:
+    return settle([*findings_about(case, script), *_hidden(case), *_hooked(case, consents.hook)], consents)
 
 
 def findings_about(case: Case, script: Script | None) -> list[Finding]:
@@ -70,6 +85,32 @@ def findings_about(case: Case, script: Script | None) -> list[Finding]:
     return [*_named(case), *_looked_into(case, script)]
 
 
+def _missing(case: Case, script: Script | None, settled: Sequence[Finding]) -> tuple[str, ...]:
+    """Rules that could answer all questions about a call if the person wrote them; none when they are too many to look at."""
+    asked = [finding for finding in settled if finding.decision == "ask"]
+    if any(finding.hold == "hard" for finding in asked):
+        return ()
+    offered = [finding.offers[0] for finding in asked if finding.offers]
+    named = _naming(case, script) if any(finding.reason == "sensitive" for finding in asked) else ()
+    texts = tuple(dict.fromkeys((*offered, *named)))
+    return texts if len(texts) <= MOST else ()
+
+
+def _naming(case: Case, script: Script | None) -> Iterator[str]:
+    """Rules that name the sensitive files of a call, which no wider rule allows."""
+    if script is not None:
+        accesses: Iterable[Access] = (each for command in script.commands for each in command.accesses)
+    else:
+        accesses = file_accesses(case.call, case.form, case.ground) or () if case.form.kind in _OF_FILES else ()
+    for access in accesses:
+        paths = case.ground.globs.get(access.path, ()) if access.glob else filter(None, (access.path,))
+        for spot in map(case.locate, paths):
+            if sensitive(spot.all, case.ground):
+                tool = "Edit" if access.kind in ("write", "remove") else "Read"
+                yield from filter(None, (naming_offer(tool, spot, case.ground),))
+
+
+_OF_FILES: Final = ("read", "edit", "patch", "search")
 _MEETING: Final = "words of strangers, private data and a way out would meet in this session"
 
 
