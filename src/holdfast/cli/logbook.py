@@ -7,19 +7,18 @@ from pathlib import Path
 import anyio
 import click
 
-from holdfast import replay as replaying
 from holdfast import shelf
 from holdfast.cli.place import Place
-from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json
+from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_pieces
 from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
 from holdfast.export.diagnostic_check import check, in_words
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
 from holdfast.export.session_check import check_session
 from holdfast.headless import find, find_one
-from holdfast.logic.redact import redact
 from holdfast.logic.words import counted
-from holdfast.pages import pages
+from holdfast.pages import PagedLog, pages, with_log
+from holdfast.replay import replay_pieces
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
 from holdfast.view.scrubbed import clean_item, clean_line
@@ -60,9 +59,12 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
         meta = await find(store, session, complain)
         if at is not None and at > meta.seq:
             raise click.UsageError(f"--at {at} is past the end: the last event of {meta.id} is {meta.seq}.")
-        state = await replaying.replay(store, meta.id, at)
-        trouble = (await store.read(meta.id, 0, at)).trouble if at != 0 else None
-    say_json(redact(state))
+
+        def tell(log: PagedLog) -> Trouble | None:
+            say_pieces(replay_pieces(log, indented=sys.stdout.isatty()))
+            return log.trouble
+
+        trouble = await with_log(store, meta.id, tell, last=at)
     return _told(trouble)
 
 
