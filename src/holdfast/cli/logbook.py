@@ -10,7 +10,7 @@ import click
 from holdfast import shelf
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_pieces
-from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
+from holdfast.export.diagnostic import json_lines, material_of, write_diagnostic
 from holdfast.export.diagnostic_check import check, in_words
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
@@ -86,14 +86,17 @@ async def export(place: Place, *, session: str, kind: str, output: Path | None) 
     """Write the diagnostic log of a session to a file or to standard output."""
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
-        trouble = (await store.read(meta.id)).trouble
-        if output is not None:
-            lines = await export_diagnostic(store, meta.id, output)
-            say(f"{output}: {counted(lines, 'line')} of {kind}")
-            return _told(trouble)
-        material = await gather(store, meta.id)
-    for written in json_lines(material):
-        say(written.decode())
+
+        def tell(log: PagedLog) -> Trouble | None:
+            material = material_of(log, store.url)
+            if output is not None:
+                say(f"{output}: {counted(write_diagnostic(material, output), 'line')} of {kind}")
+            else:
+                for written in json_lines(material):
+                    say(written.decode())
+            return log.trouble
+
+        trouble = await with_log(store, meta.id, tell)
     return _told(trouble)
 
 

@@ -4,16 +4,29 @@
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Final
 
+from msgspec import Struct
+
+from holdfast.logic.branches import NODES
 from holdfast.logic.compaction import apply as shortened
 from holdfast.logic.compaction import framed, trim
 from holdfast.logic.path_runs import PathFold, PathRuns
 from holdfast.logic.transcript import BESIDE, Transcript
-from holdfast.vocab.event import Recorded
+from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.event_tools import Todo, TodosWritten
-from holdfast.vocab.events import HistoryCleared, InputReceived, InputTaken, MessageInjected, TurnStarted
+from holdfast.vocab.events import (
+    HistoryCleared,
+    InputReceived,
+    InputTaken,
+    MessageInjected,
+    Rewound,
+    Started,
+    TurnCompleted,
+    TurnStarted,
+)
 from holdfast.vocab.messages import SessionMessage
 
 _CHANGES: Final = (Compacted, CompactionUndone, HistoryCleared)
@@ -146,3 +159,51 @@ def _cut(message: SessionMessage, times: int) -> SessionMessage:
     for _ in range(times):
         message = trim(message)
     return message
+
+
+class VisibleTranscript(Transcript):
+    """The messages of a log that is told from its beginning, without the paths left behind: a jump reads `log` again."""
+
+    def __init__(self, log: Iterable[Recorded]) -> None:
+        super().__init__()
+        self._log = log
+        self._taken: list[str] = []
+        self._before_turn: tuple[list[SessionMessage], int] = ([], 0)
+
+    def apply(self, record: Recorded) -> None:
+        """Take an event in."""
+        event = record.event
+        if isinstance(event, InputReceived | Started):
+            self._hear(record, event)
+        elif isinstance(event, Rewound | CompactionUndone):
+            self._read_again(record.seq)
+        elif isinstance(event, TurnCompleted) and event.outcome == "abandoned":
+            messages, count = self._before_turn
+            self.messages = messages[:count]
+        elif type(event) in NODES:
+            self._follow(record, event)
+
+    def _follow(self, record: Recorded, event: Event) -> None:
+        if isinstance(event, TurnStarted):
+            self._before_turn = self.messages, len(self.messages)
+        self._show(record)
+        if isinstance(event, InputTaken):
+            self._taken += event.inputs
+        elif isinstance(event, TurnCompleted):
+            for input in self._taken:
+                self._inputs.pop(input, None)
+            self._taken.clear()
+
+    def _read_again(self, last: int) -> None:
+        log, fold = _Until(self._log, last), ConversationFold()
+        for record in log:
+            fold.apply(record)
+        self.messages = list(fold.over(log, self.session).messages())
+
+
+class _Until(Struct, frozen=True):
+    log: Iterable[Recorded]
+    last: int
+
+    def __iter__(self) -> Iterator[Recorded]:
+        return takewhile(lambda record: record.seq <= self.last, self.log)
