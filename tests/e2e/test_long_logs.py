@@ -3,17 +3,21 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from holdfast import open_store
 from holdfast.logic.seen_ids import SeenIds
 from holdfast.stores.owners import this_process
 from holdfast.testing.builders import conversation, recorded, started
+from holdfast.vocab.event import Recorded
+from holdfast.vocab.events import HistoryCleared
 from holdfast.vocab.ids import event_id
+from holdfast.wire.codec import decode, encode
 from tests.e2e.door import SOURCE, Door
 
 PEAK = """
@@ -25,8 +29,6 @@ with open("/proc/self/status") as status:
 sys.exit(code)
 """
 """Runs a command, and says how many KiB it had in memory at most."""
-BATCH = 240
-"""Events of an append: JSON lines never cut one in two."""
 COMMANDS = {
     "validate": ("log", "validate", "s"),
     "show": ("log", "show", "s", "--json"),
@@ -38,8 +40,8 @@ COMMANDS = {
     "verify": ("sessions", "verify", "s"),
     "scan": ("secrets", "scan", "--session", "s"),
 }
-EVENTS = {"log export": 2_000, "workflow": 1_000}
-"""Events of the shorter log, where 10,000 would take long: each model call is written with all that it was sent, and YAML is read back."""
+EVENTS = {"workflow": 1_000}
+"""Events of the shorter log, where 10,000 would take long: YAML is read back."""
 
 
 @pytest.fixture(scope="module")
@@ -49,20 +51,31 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def stored(url: str, events: int) -> None:
-    """A session of about so many events, twelve a turn, with texts of some length."""
-    said = ("What does it say, and why? " * 10, "It says that it was a dark and stormy night. " * 10)
+    """A session of about so many events, twelve a turn, with texts of some length; its history is cleared after every ten turns."""
 
     async def make() -> None:
         store = await open_store(url)
         lease = await store.lease("s", this_process("test"))
-        first, *others = conversation(*[said] * (events // 12), session="s", tool="Read")
-        records = (recorded(started("s", store=store.identity), by="user", at=first.at), *others)
-        for at in range(0, len(records), BATCH):
-            await store.append(lease, at, records[at : at + BATCH])
+        await store.append(lease, 0, (recorded(started("s", store=store.identity), by="user"),))
+        after = 1
+        while after < events:
+            records = tuple(ten_turns(after))
+            await store.append(lease, after, records)
+            after += len(records)
         await store.release(lease)
         await store.close()
 
     anyio.run(make)
+
+
+def ten_turns(after: int) -> Iterator[Recorded]:
+    """Ten turns and a clearing, with ids of their own."""
+    said = ("What does it say, and why? " * 10, "It says that it was a dark and stormy night. " * 10)
+    records = conversation(*[said] * 10, session="s", tool="Read")[1:]
+    for record in (*records, recorded(HistoryCleared(), len(records) + 2)):
+        line = encode(record).replace(b'"t0.', b'"t%d.' % after).replace(b'"in-', b'"in%d-' % after)
+        renamed = decode(line)
+        yield replace(renamed, seq=after + record.seq - 1, at=record.at + after * 1_000)
 
 
 def peak_of(door: Door, url: str, *command: str) -> float:
