@@ -7,11 +7,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from holdfast import open_store
+from holdfast.logic.redact import redact
 from holdfast.logic.seen_ids import SeenIds
+from holdfast.pages import with_log
+from holdfast.replay import replay, replay_pieces
 from holdfast.stores.owners import this_process
 from holdfast.testing.builders import conversation, recorded, started
 from holdfast.vocab.event import Recorded
@@ -105,6 +110,16 @@ def test_sec_l5_twice_the_log_takes_no_more_memory(door: Door, logs: Path, kind:
         peaks.append(peak_of(door, url, *COMMANDS[name]))
     # a page has 1,024 events, which take about 2 MiB; all of the longer log takes 8 MiB more than all of the shorter one at least
     assert peaks[1] - peaks[0] < 3, peaks
+
+
+async def test_a_log_that_is_told_in_pieces_means_the_same(door: Door, logs: Path) -> None:
+    url = f"sqlite://{logs / 'same.db'}"
+    await anyio.to_thread.run_sync(stored, url, 1_500)
+    store = await open_store(url)
+    whole = redact(await replay(store, "s"))
+    pieces = await with_log(store, "s", lambda log: b"".join(replay_pieces(log, indented=True)))
+    await store.close()
+    assert msgspec.json.decode(pieces) == msgspec.json.decode(msgspec.json.encode(whole))
 
 
 @pytest.mark.parametrize(

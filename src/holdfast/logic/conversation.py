@@ -118,6 +118,8 @@ class Conversation:
         told.session = self._session
         for record in turn:
             told.apply(record)
+            if isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned":
+                told = told.at(record.id)  # somebody went back to a turn that was given up: it is on the path again
         return told
 
     def _see(self, undone: set[str], wanted: set[str]) -> None:
@@ -140,7 +142,7 @@ class Conversation:
 
     def _shorten(self, record: Recorded, event: Compacted, seqs: dict[str, int], system: list[SessionMessage]) -> None:
         kept = {message.id for message in self._first}
-        start = seqs.get(event.first_kept, 0)
+        start = seqs.get(event.first_kept, -1)
         if event.first_kept in kept:
             start = self._start
         elif start < self._start:
