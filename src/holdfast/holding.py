@@ -6,7 +6,9 @@ from typing import NoReturn
 
 import anyio
 
+from holdfast.logic.progress import Progress, fold_all
 from holdfast.logic.state import State, state_of
+from holdfast.pages import pages
 from holdfast.ports import Clock, EventStore
 from holdfast.stores.owners import this_process
 from holdfast.stores.trace_files import delete_trace, trace_folder
@@ -34,11 +36,24 @@ async def held(store: EventStore, session: str, purpose: str = "") -> AsyncItera
 async def whole_log(store: EventStore, session: str) -> tuple[Recorded, ...]:
     """All events of a session. Raise `LogDamaged` or `NeedsUpgrade` when only a part of them can be read."""
     part = await store.read(session)
-    if part.trouble is not None and part.trouble.kind != "torn":
-        refuse(session, part.trouble)
-    if not part.records:
-        raise LogDamaged(f"The log of session {session!r} has no events. `holdfast log repair {session}` may help.")
+    _check_whole(session, part.trouble, empty=not part.records)
     return part.records
+
+
+async def whole_progress(store: EventStore, session: str) -> Progress:
+    """Where a session stands, its log read a page at a time. Raise as `whole_log` does."""
+    progress = Progress()
+    async for part in pages(store, session):
+        progress = await anyio.to_thread.run_sync(fold_all, part.records, progress)
+    _check_whole(session, part.trouble, empty=not progress.seq)
+    return progress
+
+
+def _check_whole(session: str, trouble: Trouble | None, *, empty: bool) -> None:
+    if trouble is not None and trouble.kind != "torn":
+        refuse(session, trouble)
+    if empty:
+        raise LogDamaged(f"The log of session {session!r} has no events. `holdfast log repair {session}` may help.")
 
 
 def refuse(session: str, trouble: Trouble) -> NoReturn:

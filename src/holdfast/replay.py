@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -9,12 +10,16 @@ import anyio
 import msgspec
 from msgspec import Struct
 
+from holdfast.logic.conversation import ConversationFold
+from holdfast.logic.results import Results, TurnResult
 from holdfast.logic.state import State, needs_whole_log, restore, state_of
+from holdfast.pages import PagedLog
 from holdfast.ports import EventStore, FoldSnapshot
 from holdfast.runtime.world import World
 from holdfast.version import VERSION
 from holdfast.vocab.errors import StoreError, UserError
-from holdfast.vocab.specs import Trouble
+from holdfast.vocab.specs import SessionMeta, Trouble
+from holdfast.wire.json_pieces import json_pieces
 
 WORTH_A_SNAPSHOT: Final = 2_000
 """Events since the last snapshot that make a new one worth its cost."""
@@ -47,6 +52,31 @@ async def replay(store: EventStore, session: str, at: int | None = None) -> dict
     part = await store.read(session, 0, at) if at != 0 else None
     records = part.records if part else ()
     return await anyio.to_thread.run_sync(lambda: state_of(session, records).plain())
+
+
+def replay_pieces(log: PagedLog, *, indented: bool) -> Iterator[bytes]:
+    """What `replay` gives, without secrets, as JSON piece by piece: what grows with the log is not kept in memory."""
+    state, fold = State(), ConversationFold()
+    state.meta = SessionMeta(id=log.session)
+    for records in log.pages():
+        state.outline(records)
+        for record in records:
+            fold.apply(record)
+            state.apply(record, transcribe=False)
+        state.results.over()
+    told = fold.over(log, log.session)
+    state.transcript.todos = told.todos
+    fields = state.plain() | {"messages": told.messages(), "turns": _turns(log)}
+    return json_pieces(fields, indented=indented)
+
+
+def _turns(log: PagedLog) -> Iterator[TurnResult]:
+    results = Results()
+    for records in log.pages():
+        for record in records:
+            results.apply(record)
+        yield from results.over()
+    yield from results.turns.values()
 
 
 class Snapshots:

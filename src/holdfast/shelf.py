@@ -7,7 +7,7 @@ import anyio.to_thread
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.holding import check_unneeded, folded, forget_trace, held, nonce_of, whole_log
+from holdfast.holding import check_unneeded, folded, forget_trace, held, nonce_of, whole_log, whole_progress
 from holdfast.logic.forking import fork_records, node_of
 from holdfast.logic.outline import project
 from holdfast.logic.parts import storable
@@ -176,7 +176,7 @@ async def add_event(store: EventStore, session: str, event: Event, *, clock: Clo
     """Write one event to a session that nobody has open, without setting it going. Raise `StoreMismatch` when it is at home elsewhere."""
     await check_store(store, session)
     async with held(store, session) as lease:
-        progress = (await folded(session, await whole_log(store, session))).progress
+        progress = await whole_progress(store, session)
         written = stamp(
             progress, Draft(event=storable(event), by="user"), nonce=nonce_of(lease, clock), now=clock.now()
         )

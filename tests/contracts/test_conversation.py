@@ -1,6 +1,7 @@
 """The agent session as a durable conversation: contract RV, with what Holdfast does better (RV-B)."""
 
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from holdfast import UserError, open_session, open_store, tool
 from holdfast.export.files import replace_file
-from holdfast.export.texts import export_text, note_export
+from holdfast.export.texts import export, note_export
 from holdfast.export.workflow import from_yaml
 from holdfast.export.yaml_text import to_yaml
 from holdfast.logic.state import state_of
@@ -134,9 +135,10 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
             await session.run("this one fails")
         await session.run("yes: no")
     target = tmp_path / "flow.holdfast.yaml"
-    text = await export_text(store, session.id, "workflow")
-    replace_file(target, text)
-    assert await note_export(store, session.id, "workflow", text, clock=clock) == ""
+    made, size = await export(store, session.id, "workflow", partial(replace_file, target))
+    text = target.read_text()
+    assert size == len(text.encode())
+    assert await note_export(store, session.id, made, clock=clock) == ""
     document = from_yaml(text)
     assert isinstance(document, dict)
     assert document["id"] == "sky-colour"
@@ -152,7 +154,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
     origin = document["metadata"]["holdfastExport"]
     assert (origin["source"], origin["sessionId"], origin["title"]) == ("session", session.id, "Sky Colour!")
     assert origin["messages"] == [written(message) for message in session.history]
-    assert to_yaml(document) == text == target.read_text()
+    assert to_yaml(document) == text
     assert (await store.meta(session.id)).exported
     async with open_session(model=scripted(*replies, "more"), store=store, resume=session.id) as again:
         await again.run("go on")

@@ -12,12 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Session, TurnFailed, open_session, tool
-from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
+from holdfast.export.diagnostic import export_diagnostic, json_lines, material_of
 from holdfast.export.diagnostic_check import Report, check
+from holdfast.export.diagnostic_lines import Material
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import parse_diagnostic, read_diagnostic, replay
+from holdfast.pages import with_log
 from holdfast.ports import EventStore, Model, ModelReply, ModelRequest
 from holdfast.runtime.clock import SystemClock
+from holdfast.stores.trace import TraceSlice
 from holdfast.stores.trace_files import trace_folder, trace_path
 from holdfast.stores.urls import open_store
 from holdfast.vocab.deltas import Delta, TextDelta
@@ -41,6 +44,13 @@ VOCABULARY = {
 async def fetch(size: int) -> str:
     """Give back something long."""
     return "y" * size
+
+
+async def lines_in(store: EventStore, session: str) -> list[Line]:
+    """The diagnostic log of a session, without a file."""
+    return await with_log(
+        store, session, lambda log: [json.loads(line) for line in json_lines(material_of(log, store.url))]
+    )
 
 
 class Home:
@@ -72,7 +82,7 @@ class Home:
         """The lines as they are now, whoever runs the session."""
         store = await self.store()
         try:
-            return [json.loads(line) for line in json_lines(await gather(store, "s1"))]
+            return await lines_in(store, "s1")
         except NoSession:
             return []
         finally:
@@ -421,16 +431,16 @@ async def test_a_lost_end_of_the_trace_is_lost_and_a_hole_in_it_is_not(home: Hom
         await session.run("hi")
         await session.run("more")
     store = await home.store()
-    live = await gather(store, "s1")
+    live = await with_log(store, "s1", lambda log: (tuple(log), material_of(log, store.url).trace))
     await store.close()
-    open_end = live.records[:-1]  # as a crash leaves it: nothing says that the session was closed
-    asked = [record.seq for record in live.records if type(record.event).__name__ == "ModelAsked"]
+    records, traced = live
+    open_end = records[:-1]  # as a crash leaves it: nothing says that the session was closed
+    asked = [record.seq for record in records if type(record.event).__name__ == "ModelAsked"]
 
     def without(*seqs: int) -> Report:
-        assert live.trace is not None
-        kept = tuple(line for line in live.trace.lines if line.after not in seqs)
-        trace = type(live.trace)(lines=kept)
-        material = type(live)(session="s1", records=open_end, trace=trace, texts=live.texts)
+        assert traced is not None
+        trace = TraceSlice(lines=tuple(line for line in traced.lines if line.after not in seqs))
+        material = Material(session="s1", records=open_end, trace=trace, text=lambda _: None)
         return check([json.loads(line) for line in json_lines(material)])
 
     tail, hole, nothing = without(asked[-1]), without(asked[0]), without(*asked)
@@ -451,10 +461,10 @@ async def test_a_fork_is_not_blamed_for_what_was_traced_elsewhere(home: Home) ->
     async with open_session(store=home.url, model=scripted("x", "Three."), cwd=home.folder, resume=fork.id) as session:
         await session.run("more")
     store = await home.store()
-    material = await gather(store, fork.id)
+    lines = await lines_in(store, fork.id)
     await store.close()
 
-    report = check([json.loads(line) for line in json_lines(material)])
+    report = check(lines)
 
     assert report.ok
     assert report.notes == (

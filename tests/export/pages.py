@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from holdfast import open_store
 from holdfast.export.transcripts import PageKind, page
 from holdfast.logic.redact import PLAIN, Redactor
+from holdfast.pages import with_log
 from holdfast.ports import EventStore
 from holdfast.runtime.clock import SystemClock
 from holdfast.stores.owners import this_process
@@ -35,9 +36,14 @@ async def page_of(
     ]
     store = await stored(records, blobs)
     try:
-        return await page(store, "s1", kind, redactor=redactor)
+        return await page_in(store, kind, redactor)
     finally:
         await store.close()
+
+
+async def page_in(store: EventStore, kind: PageKind, redactor: Redactor = PLAIN) -> str:
+    """The page of the session in a store."""
+    return await with_log(store, "s1", lambda log: "".join(page(log, kind, redactor=redactor)))
 
 
 class Turns:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.export.dialogue_calls import ENDINGS
 from holdfast.export.html_page import POLICY, in_block, in_line
-from holdfast.export.transcripts import PageKind, page
+from holdfast.export.transcripts import PageKind
 from holdfast.logic.redact import Redactor
 from holdfast.testing.builders import cut_conversation
 from holdfast.vocab.event import ToolOutcome, TurnOutcome
@@ -31,7 +31,7 @@ from holdfast.vocab.events import (
 from holdfast.vocab.ids import event_id
 from holdfast.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Usage
-from tests.export.pages import Turns, page_of, stored
+from tests.export.pages import Turns, page_in, page_of, stored
 
 KINDS: tuple[PageKind, ...] = ("markdown", "html")
 KEY = "sk-ant-api03-Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4Zk3Vt9QwLr7XyB2N"
@@ -98,7 +98,7 @@ async def test_what_has_no_end_is_said(kind: PageKind) -> None:
     failed = await page_of(kind, *Turns().asked("go").over("failed", code="auth", message="no <key>").events)
     cut = await page_of(kind, *Turns().asked("go").said("I was", stop="interrupted").over("interrupted").events)
     store = await stored(cut_conversation())
-    died = await page(store, "s1", kind)
+    died = await page_in(store, kind)
     await store.close()
 
     assert "it has no result yet" in open_turn

@@ -58,27 +58,31 @@ def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of 
 
 
 async def _export(place: Place, *, session: str, output: Path, kind: str | None) -> int:
-    import anyio.to_thread
+    from collections.abc import Iterable
 
     from holdfast.cli.telling import complain, say
     from holdfast.export.files import replace_file
-    from holdfast.export.texts import export_text, note_export
+    from holdfast.export.texts import export, note_export
     from holdfast.headless import find
     from holdfast.runtime.clock import SystemClock
 
     chosen = _chosen(output, kind)
+
+    def take(pieces: Iterable[str]) -> None:
+        if str(output) != "-":
+            replace_file(output, pieces)
+            return
+        for piece in pieces:
+            sys.stdout.buffer.write((shown(piece) if sys.stdout.isatty() else piece).encode())
+        sys.stdout.buffer.flush()
+
     async with place.opened() as store:
         meta = await find(store, session, complain)
-        text = await export_text(store, meta.id, chosen)
-        if str(output) == "-":
-            sys.stdout.buffer.write((shown(text) if sys.stdout.isatty() else text).encode())
-            sys.stdout.buffer.flush()
-        else:
-            await anyio.to_thread.run_sync(replace_file, output, text)
-        if why := await note_export(store, meta.id, chosen, text, clock=SystemClock()):
+        made, size = await export(store, meta.id, chosen, take)
+        if why := await note_export(store, meta.id, made, clock=SystemClock()):
             complain(f"{why}. So the log of {meta.id!r} does not mention this export, which is whole.")
     if str(output) != "-":
-        say(f"{output}: {len(text.encode()):,} bytes of {chosen}")
+        say(f"{output}: {size:,} bytes of {chosen}")
     return 0
 
 

@@ -7,20 +7,19 @@ from pathlib import Path
 import anyio
 import click
 
-from holdfast import replay as replaying
 from holdfast import shelf
 from holdfast.cli.place import Place
-from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json
+from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_pieces
 from holdfast.config.person import require_person
-from holdfast.export.diagnostic import export_diagnostic, gather, json_lines
+from holdfast.export.diagnostic import json_lines, material_of, write_diagnostic
 from holdfast.export.diagnostic_check import check, in_words
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
 from holdfast.export.session_check import check_session
 from holdfast.headless import find, find_one
-from holdfast.logic.redact import redact
 from holdfast.logic.words import counted
-from holdfast.pages import pages
+from holdfast.pages import PagedLog, pages, with_log
+from holdfast.replay import replay_pieces
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
 from holdfast.view.scrubbed import clean_item, clean_line
@@ -61,9 +60,12 @@ async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -
         meta = await find(store, session, complain)
         if at is not None and at > meta.seq:
             raise click.UsageError(f"--at {at} is past the end: the last event of {meta.id} is {meta.seq}.")
-        state = await replaying.replay(store, meta.id, at)
-        trouble = (await store.read(meta.id, 0, at)).trouble if at != 0 else None
-    say_json(redact(state))
+
+        def tell(log: PagedLog) -> Trouble | None:
+            say_pieces(replay_pieces(log, indented=sys.stdout.isatty()))
+            return log.trouble
+
+        trouble = await with_log(store, meta.id, tell, last=at)
     return _told(trouble)
 
 
@@ -85,14 +87,17 @@ async def export(place: Place, *, session: str, kind: str, output: Path | None) 
     """Write the diagnostic log of a session to a file or to standard output."""
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
-        trouble = (await store.read(meta.id)).trouble
-        if output is not None:
-            lines = await export_diagnostic(store, meta.id, output)
-            say(f"{output}: {counted(lines, 'line')} of {kind}")
-            return _told(trouble)
-        material = await gather(store, meta.id)
-    for written in json_lines(material):
-        say(written.decode())
+
+        def tell(log: PagedLog) -> Trouble | None:
+            material = material_of(log, store.url)
+            if output is not None:
+                say(f"{output}: {counted(write_diagnostic(material, output), 'line')} of {kind}")
+            else:
+                for written in json_lines(material):
+                    say(written.decode())
+            return log.trouble
+
+        trouble = await with_log(store, meta.id, tell)
     return _told(trouble)
 
 

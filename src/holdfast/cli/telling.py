@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from holdfast.logic.text.invisible import shown
@@ -72,6 +72,16 @@ def say_json(content: object) -> None:
 
     encoded = json_line(content)
     say((msgspec.json.format(encoded, indent=2) if sys.stdout.isatty() else encoded).decode())
+
+
+def say_pieces(pieces: Iterable[bytes]) -> None:
+    """Print a long text that comes in pieces, and a line end."""
+    for piece in pieces:
+        text = piece.decode()
+        if sys.stdout.isatty():
+            text = harmless(text, keep="\n\t")
+        sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
+    sys.stdout.write("\n")
 
 
 def say_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -3,19 +3,20 @@
 Nothing is written to the session, so one that is running can be looked at too.
 """
 
+import functools
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import anyio.to_thread
 import msgspec
 
-from holdfast.export.diagnostic_lines import Material, cited_texts, lines_of
+from holdfast.export.diagnostic_lines import Material, lines_of
 from holdfast.export.diagnostic_messages import Fields, History
 from holdfast.export.diagnostic_payloads import Payloads, join
 from holdfast.logic.redact import PLAIN, Redactor
+from holdfast.pages import PagedLog, with_log
 from holdfast.ports import EventStore
 from holdfast.stores.trace import read_trace
 from holdfast.stores.trace_files import trace_folder
@@ -25,27 +26,33 @@ from holdfast.vocab.errors import BlobMissing, UserError
 REPEATED: Final = frozenset(("systemPrompt", "tools", "toolSchemas", "system", "instructions"))
 """Fields that many lines have in common."""
 REPEATED_INLINE: Final = 4 * 1024
+TEXTS: Final = 64
+"""Long texts that are kept for the lines to come."""
 
 
-async def gather(store: EventStore, session: str) -> Material:
-    """Read what the diagnostic log of `session` is made of. A text that is gone is left out."""
-    part = await store.read(session)
-    texts: dict[str, str] = {}
-    for sha in dict.fromkeys(cited_texts(part.records)):
+def material_of(log: PagedLog, url: str) -> Material:
+    """What the diagnostic log of a session in the store at `url` is made of. Only the trace is read at once: it is kept small."""
+
+    @functools.lru_cache(TEXTS)
+    def text(sha256: str) -> str | None:
         try:
-            texts[sha] = (await store.blob(sha)).decode("utf-8", "replace")
+            return log.blob(sha256).decode("utf-8", "replace")
         except BlobMissing:
-            continue
-    folder = trace_folder(store.url)
-    trace = None if folder is None else await anyio.to_thread.run_sync(read_trace, folder, session)
-    return Material(session=session, records=part.records, trace=trace, texts=texts)
+            return None
+
+    folder = trace_folder(url)
+    trace = None if folder is None else read_trace(folder, log.session)
+    return Material(session=log.session, records=log, trace=trace, text=text)
 
 
 async def export_diagnostic(store: EventStore, session: str, target: Path, *, redactor: Redactor = PLAIN) -> int:
     """Write the diagnostic log of `session` to `target` and its payloads beside it; return the number of lines."""
-    material = await gather(store, session)
-    payloads = Payloads(target.parent, session)
-    return await anyio.to_thread.run_sync(_write, target, json_lines(material, payloads, redactor=redactor))
+    return await with_log(store, session, lambda log: write_diagnostic(material_of(log, store.url), target, redactor))
+
+
+def write_diagnostic(material: Material, target: Path, redactor: Redactor = PLAIN) -> int:
+    """Do so in a thread that has a log open."""
+    return _write(target, json_lines(material, Payloads(target.parent, material.session), redactor=redactor))
 
 
 def json_lines(material: Material, payloads: Payloads | None = None, *, redactor: Redactor = PLAIN) -> Iterator[bytes]:

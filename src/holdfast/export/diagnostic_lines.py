@@ -6,7 +6,9 @@ session), `round`, and `requestId` (the intent in the log, of which a retried ro
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from sys import intern
 from typing import Final
 
 import msgspec
@@ -15,8 +17,10 @@ from msgspec import Struct
 from holdfast.export.diagnostic_messages import Fields, Messages
 from holdfast.export.diagnostic_tools import Batches
 from holdfast.export.diagnostic_trace import LOST, Ask, Calls, Losses, Told, Traced, scrubbed
+from holdfast.logic.conversation import VisibleTranscript
 from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.transcript import Transcript
+from holdfast.pages import PAGE
 from holdfast.stores.trace import TraceLine, TraceSlice
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted
@@ -36,7 +40,7 @@ from holdfast.vocab.events import (
     TurnStarted,
     calls_of,
 )
-from holdfast.vocab.messages import ServerBlock, SessionMessage, TextRef, ToolResult, iso
+from holdfast.vocab.messages import ServerBlock, SessionMessage, ToolResult, iso
 
 LANDMARKS: Final = (Started, Opened, Closed, StoreChanged)
 """Events that tell why something is not in a trace."""
@@ -48,38 +52,70 @@ class Material(Struct, frozen=True, kw_only=True):
     """What a diagnostic log is made of."""
 
     session: str
-    records: Sequence[Recorded]
+    records: Iterable[Recorded]
+    """Read from the beginning as often as is needed."""
     trace: TraceSlice | None
     """None when the session has no trace."""
-    texts: Mapping[str, str]
-    """Long texts, system prompts and tool schemas, by hash."""
+    text: Callable[[str], str | None]
+    """Gives a long text, a system prompt or tool schemas by the hash; None when it is gone."""
 
 
 def lines_of(material: Material, redactor: Redactor = PLAIN) -> Iterator[Fields]:
     """The lines of a diagnostic log, in order, with `History` values for conversations. Not redacted but for those."""
     lines = scrubbed(material.trace.lines, redactor) if material.trace else ()
-    return _Teller(material, redactor).tell(material.records, lines)
+    teller, records = _Teller(material, lines, redactor), iter(material.records)
+    while page := tuple(islice(records, PAGE)):
+        yield from teller.take(page)
+    yield from teller.rest()
 
 
 class _Teller:
-    def __init__(self, material: Material, redactor: Redactor) -> None:
+    def __init__(self, material: Material, lines: Iterable[TraceLine], redactor: Redactor) -> None:
         self._material = material
-        self._redactor = redactor
-        self._messages = Messages(material.texts, redactor)
-        self._transcript = Transcript()
+        self._lines: deque[TraceLine] = deque(sorted(lines, key=lambda line: line.after))
+        self._messages = Messages(material.text, redactor)
+        self._transcript: Transcript = VisibleTranscript(material.records)
         self._shown: tuple[list[SessionMessage], int] = ([], 0)
         """The conversation as it was told: the list, which is only ever added to, and how much of it."""
         self._calls = Calls(material.session)
         self._traced = Traced(self._calls)
-        self._losses = Losses(material.records, material.trace)
         self._batches = Batches(material.session)
         self._run = ""
-        asks = [record.event for record in material.records if isinstance(record.event, ModelAsked)]
-        self._first_ask = asks[0] if asks else None
-        self._first_of = {ask.turn: ask for ask in reversed(asks)}
+        self._before = ""
+        """The turn before the one that is going on."""
+        self._first_ask: ModelAsked | None = None
+        self._first_of: dict[str, tuple[str, bool]] = {}
+        """The model that each turn asks first, and whether it may search the web."""
+        self._losses = Losses(self._look_ahead(), material.trace)
 
-    def tell(self, records: Sequence[Recorded], lines: Sequence[TraceLine]) -> Iterator[Fields]:
-        for at, what in _merged(records, scrubbed(lines, self._redactor)):
+    def _look_ahead(self) -> list[Recorded]:
+        """The landmarks of the log and its last event."""
+        landmarks: list[Recorded] = []
+        record = None
+        for record in self._material.records:
+            event = record.event
+            if isinstance(event, LANDMARKS):
+                landmarks.append(record)
+            elif isinstance(event, ModelAsked):
+                self._first_ask = self._first_ask or event
+                if event.turn not in self._first_of:
+                    self._first_of[event.turn] = (intern(event.model), bool(event.parameters.get("web_search")))
+        return landmarks if record is None or landmarks[-1:] == [record] else [*landmarks, record]
+
+    def take(self, records: Sequence[Recorded]) -> Iterator[Fields]:
+        """The lines about the next events, and what was traced until then."""
+        last = records[-1].seq if records else 0
+        traced: list[TraceLine] = []
+        while self._lines and self._lines[0].after <= last:
+            traced.append(self._lines.popleft())
+        yield from self._tell(records, traced)
+
+    def rest(self) -> Iterator[Fields]:
+        """The lines about what was traced after the last event."""
+        return self._tell((), self._lines)
+
+    def _tell(self, records: Sequence[Recorded], lines: Iterable[TraceLine]) -> Iterator[Fields]:
+        for at, what in _merged(records, lines):
             told = self._event(what) if isinstance(what, Recorded) else self._traced.tell(what)
             for event, fields in told:
                 yield {"timestamp": iso(at), "sessionId": self._material.session, "event": event, **fields}
@@ -96,7 +132,10 @@ class _Teller:
                 yield from self._lost_calls()
                 yield "session_init", self._init("") | {"resumed": True, "onCrash": event.on_crash}
             case TurnStarted():
-                self._calls.turn = record.id
+                kept = {self._before, self._calls.turn}
+                self._calls.forget(kept)
+                self._batches.forget(kept)
+                self._before, self._calls.turn = self._calls.turn, record.id
             case ModelAsked():
                 yield "provider_request", self._request(record, event)
             case ModelReplied():
@@ -136,6 +175,8 @@ class _Teller:
         """The conversation's change as a cut, if any, and what was added."""
         (shown, count), now = self._shown, self._transcript.messages
         keep = count if now is shown else _common(shown[:count], now)
+        if now is not shown:
+            self._messages.forget(now)
         self._shown = now, len(now)
         if keep < count:
             yield "history_mutation", {"mutation": "truncate", "length": keep}
@@ -150,20 +191,21 @@ class _Teller:
 
     def _init(self, model: str) -> Fields:
         asked = self._first_ask
-        prompt = self._material.texts.get(asked.instructions, "") if asked else ""
+        prompt = self._text(asked.instructions) if asked else ""
         model = model or (asked.model if asked else "")
         named = {"provider": _provider(model), "model": model}
         schemas = self._schemas(asked.tools if asked else "")
         return {"systemPrompt": prompt, "systemPromptLength": len(prompt), **named, "toolSchemas": schemas}
 
     def _schemas(self, sha256: str) -> object:
-        text = self._material.texts.get(sha256, "")
+        text = self._text(sha256)
         return msgspec.json.decode(text) if text else []
 
+    def _text(self, sha256: str) -> str:
+        return (self._material.text(sha256) or "") if sha256 else ""
+
     def _pre_run(self, before: int) -> Fields:
-        asked = self._first_of.get(self._calls.turn)
-        model = asked.model if asked else ""
-        is_on = bool(asked and asked.parameters.get("web_search"))
+        model, is_on = self._first_of.get(self._calls.turn, ("", False))
         messages = self._transcript.messages
         return {
             **self._calls.execution(),
@@ -181,7 +223,7 @@ class _Teller:
             **self._calls.about(record.id),
             "provider": _provider(asked.model),
             "model": asked.model,
-            "systemPrompt": self._material.texts.get(asked.instructions, ""),
+            "systemPrompt": self._text(asked.instructions),
             "messages": self._messages.history(self._transcript.messages),
             "tools": self._schemas(asked.tools),
             "options": asked.parameters,
@@ -272,32 +314,8 @@ class Outline(_Teller):
     """
 
     def __init__(self, material: Material) -> None:
-        super().__init__(material, PLAIN)
+        super().__init__(material, material.trace.lines if material.trace else (), PLAIN)
         self._transcript = _NoConversation()
-        lines = sorted(material.trace.lines, key=lambda line: line.after) if material.trace else []
-        self._lines: deque[TraceLine] = deque(lines)
-        self._before = ""
-        """The turn before the one that is going on."""
-
-    def take(self, records: Sequence[Recorded]) -> Iterator[Fields]:
-        """The lines about the next events, and what was traced until then."""
-        last = records[-1].seq if records else 0
-        traced: list[TraceLine] = []
-        while self._lines and self._lines[0].after <= last:
-            traced.append(self._lines.popleft())
-        yield from self.tell(records, traced)
-
-    def rest(self) -> Iterator[Fields]:
-        """The lines about what was traced after the last event."""
-        return self.tell((), self._lines)
-
-    def _event(self, record: Recorded) -> Told:
-        if isinstance(record.event, TurnStarted):
-            kept = {self._before, self._calls.turn}
-            self._calls.forget(kept)
-            self._batches.forget(kept)
-            self._before = self._calls.turn
-        return super()._event(record)
 
 
 class _NoConversation(Transcript):
@@ -305,21 +323,7 @@ class _NoConversation(Transcript):
         """Keep nothing."""
 
 
-def cited_texts(records: Iterable[Recorded]) -> Iterator[str]:
-    """The hashes of the texts that a diagnostic log needs."""
-    for record in records:
-        event = record.event
-        if isinstance(event, ModelAsked):
-            yield from filter(None, (event.instructions, event.tools))
-        else:
-            for name in ("parts", "content", "verbatim", "summary"):
-                found = getattr(event, name, ())
-                for part in found if isinstance(found, tuple) else (found,):
-                    if isinstance(part, TextRef):
-                        yield part.sha256
-
-
-def _merged(records: Sequence[Recorded], lines: Sequence[TraceLine]) -> Iterator[tuple[int, Recorded | TraceLine]]:
+def _merged(records: Sequence[Recorded], lines: Iterable[TraceLine]) -> Iterator[tuple[int, Recorded | TraceLine]]:
     """Events and lines in the order in which they happened: a line belongs after the event that it names."""
     found: list[tuple[tuple[int, int], int, Recorded | TraceLine]] = [((r.seq, 0), r.at, r) for r in records]
     found += [((line.after, 1), line.at, line) for line in lines]

@@ -1,6 +1,6 @@
 """Messages as the diagnostic log has them: one neutral shape, long texts whole, secrets taken out, each written down once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,10 +18,10 @@ class History(NamedTuple):
 
 
 class Messages:
-    """Writes messages down, each one once. `texts` are the long texts by their hash."""
+    """Writes messages down, each one once. `read` gives long texts by their hash."""
 
-    def __init__(self, texts: Mapping[str, str], redactor: Redactor) -> None:
-        self._texts = texts
+    def __init__(self, read: Callable[[str], str | None], redactor: Redactor) -> None:
+        self._read = read
         self._redactor = redactor
         self._written: dict[int, tuple[SessionMessage, bytes, bytes]] = {}
 
@@ -47,6 +47,11 @@ class Messages:
         """A conversation."""
         return History(tuple([self._known(message)[1] for message in messages]))
 
+    def forget(self, kept: Iterable[SessionMessage]) -> None:
+        """Drop all messages but those `kept`."""
+        ids = {id(message) for message in kept}
+        self._written = {at: known for at, known in self._written.items() if at in ids}
+
     def structure(self, messages: Sequence[SessionMessage]) -> History:
         """The outline of a conversation: who said how much and called what."""
         return History(tuple([self._known(message)[2] for message in messages]))
@@ -68,7 +73,8 @@ class Messages:
             case Text():
                 return part.text
             case TextRef():
-                return self._texts.get(part.sha256, f"{part.head}… [the rest of {part.chars:,} characters is missing]")
+                text = self._read(part.sha256)
+                return f"{part.head}… [the rest of {part.chars:,} characters is missing]" if text is None else text
             case MediaRef():
                 return f"[{part.media_type}, {part.size:,} bytes]"
             case _:

@@ -21,6 +21,8 @@ INLINE: Final = 32 * 1024
 """A field of more bytes than this becomes a payload."""
 PART: Final = 8
 """Items of a list that make a part, and parts that make a part again."""
+PARTS: Final = 1024
+"""Parts that are remembered, besides those of the newest list."""
 SMALL: Final = 256
 """An item of a long list that stays in the line."""
 
@@ -68,6 +70,8 @@ class Payloads:
         self._folder = f"{session}.payloads"
         self._known: set[str] = set()
         self._parts: dict[tuple[bytes, ...], bytes] = {}
+        self._older: dict[tuple[bytes, ...], bytes] = {}
+        """Parts that were not used since `_parts` was begun: they are dropped when it is full."""
 
     def keep(self, content: bytes) -> bytes:
         """Write `content` (JSON) to a file; return its reference as JSON."""
@@ -87,6 +91,8 @@ class Payloads:
         """A list: whole when it is small, else as references to its parts, which a longer list of the same beginning shares."""
         if sum(map(len, items)) + len(items) <= INLINE:
             return join(items)
+        if len(self._parts) > PARTS + len(items):
+            self._older, self._parts = self._parts, {}
         level = list(items)
         tail: list[bytes] = []
         while len(level) >= PART:
@@ -97,7 +103,7 @@ class Payloads:
 
     def _part(self, items: tuple[bytes, ...]) -> bytes:
         if items not in self._parts:
-            self._parts[items] = self.keep(join(items))
+            self._parts[items] = self._older.pop(items, b"") or self.keep(join(items))
         return self._parts[items]
 
     def _write(self, path: Path, content: bytes) -> None:

@@ -1,6 +1,6 @@
 """Tool calls of a conversation as a reader sees them: arguments, how each ended, and what it gave back, without secrets."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
@@ -59,11 +59,11 @@ class Results(Struct, kw_only=True):
 
 
 class Calls:
-    """Tells calls. `excerpts` are long results, by the hash of the blob."""
+    """Tells calls; `read` gives a long result whole."""
 
-    def __init__(self, results: Results, excerpts: Mapping[str, Excerpt], redactor: Redactor) -> None:
+    def __init__(self, results: Results, read: Callable[[TextRef], str], redactor: Redactor) -> None:
         self._results = results
-        self._excerpts = excerpts
+        self._read = read
         self._redactor = redactor
 
     def told(self, call: ToolCall, *, over: bool) -> Call:
@@ -123,7 +123,7 @@ class Calls:
             case Text():
                 return excerpt(self._redactor.text(part.text))
             case TextRef():
-                return self._excerpts[part.sha256]
+                return excerpt(self._redactor.text(self._read(part)))
             case MediaRef():
                 return Media(name=self._redactor.text(media_name(part)))
 
@@ -138,12 +138,6 @@ def media_name(part: MediaRef | MediaLink | InlineMedia) -> str:
             return ", ".join(filter(None, (part.name, part.media_type, part.url)))
         case InlineMedia():
             return ", ".join(filter(None, (part.name, part.media_type)))
-
-
-def long_results(ends: Iterable[ToolFinished | ChildFinished]) -> dict[str, TextRef]:
-    """The results that are blobs, by hash."""
-    parts = (part for end in ends if isinstance(end, ToolFinished) for part in end.content[:MOST_PARTS])
-    return {part.sha256: part for part in parts if isinstance(part, TextRef)}
 
 
 def _pretty(value: object) -> str:

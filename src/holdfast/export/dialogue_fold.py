@@ -1,6 +1,6 @@
 """Tells the conversation of a log: the active path, turn by turn, without secrets. What a rewind left behind is not told."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -8,11 +8,16 @@ from msgspec import Struct
 
 from holdfast.export.dialogue import Block, Call, Dialogue, Fact, Folded, Media, Note, Passage, Speech, Turn, Who
 from holdfast.export.dialogue_calls import Calls, Results, media_name
-from holdfast.export.seen_text import Excerpt, excerpt
+from holdfast.export.seen_text import excerpt
+from holdfast.logic import purse
+from holdfast.logic.branches import NODES
+from holdfast.logic.conversation import Conversation, ConversationFold
+from holdfast.logic.outline import project
 from holdfast.logic.pricing import dollars
+from holdfast.logic.purse import Purse
 from holdfast.logic.redact import Redactor
-from holdfast.logic.state import State
 from holdfast.logic.words import counted
+from holdfast.pages import PagedLog
 from holdfast.vocab.event import By, Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionUndone
 from holdfast.vocab.events import (
@@ -28,6 +33,7 @@ from holdfast.vocab.events import (
     TurnStarted,
 )
 from holdfast.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall, iso
+from holdfast.vocab.specs import SessionMeta
 
 SPEAKERS: Final[Mapping[By, str]] = {"hook": "Hook", "system": "Holdfast", "child": "Child session", "model": "Model"}
 """Who else may put something into a conversation."""
@@ -45,97 +51,108 @@ STOPS: Final = {
 }
 
 
-class Material(Struct, frozen=True, kw_only=True):
-    """What a conversation is told from."""
+class Survey(Struct, frozen=True, kw_only=True):
+    """What is said of a whole conversation before its turns are told."""
 
-    state: State
-    records: Sequence[Recorded]
-    path: Sequence[Recorded]
-    texts: Mapping[str, str]
-    """Long texts by hash."""
-    excerpts: Mapping[str, Excerpt]
-    """Long results by hash, without secrets."""
-    results: Results
-    trouble: str = ""
-    """Why the log cannot be read any further."""
+    meta: SessionMeta
+    told: Conversation
+    turns: int
+    models: tuple[str, ...]
+    """Those that answered, in order."""
+    rewinds: int
+    cost: str
+    """What the session and its children cost, on every path; empty when nobody knows."""
 
 
-def dialogue_of(material: Material, redactor: Redactor) -> Dialogue:
+def dialogue_of(log: PagedLog, redactor: Redactor) -> Dialogue:
     """The conversation of a log. Its turns are made one at a time, as somebody asks for them."""
-    meta = material.state.meta
+    found = _survey(log)
+    trouble = log.trouble.detail if log.trouble is not None and log.trouble.kind != "torn" else ""
     return Dialogue(
-        title=redactor.text(meta.name) or meta.id,
-        facts=tuple(_facts(material, redactor)),
-        turns=_Teller(material, redactor).turns(),
-        ending=f"The log goes no further: {material.trouble}" if material.trouble else "",
+        title=redactor.text(found.meta.name) or found.meta.id,
+        facts=tuple(_facts(found, redactor)),
+        turns=_Teller(log.text, found, redactor).turns(),
+        ending=f"The log goes no further: {trouble}" if trouble else "",
     )
 
 
-def _facts(material: Material, redactor: Redactor) -> Iterator[Fact]:
-    meta = material.state.meta
+def _survey(log: PagedLog) -> Survey:
+    meta, fold, money = SessionMeta(id=log.session), ConversationFold(), Purse()
+    told = unknown = rewinds = turns = 0
+    for records in log.pages():
+        meta = project(meta, records)
+        for record in records:
+            event = record.event
+            fold.apply(record)
+            rewinds += isinstance(event, Rewound)
+            if type(event) in purse.HEARS:
+                money = purse.fold_purse(money, record)
+            if isinstance(event, ModelReplied | ModelFailed) and event.usage:
+                told, unknown = told + 1, unknown + (event.cost is None)
+    conversation = fold.over(log, log.session)
+    models: dict[str, None] = {}
+    for record in filter(conversation.path.holds, log):
+        turns += isinstance(record.event, TurnStarted)
+        if isinstance(record.event, ModelReplied):
+            models[record.event.model or meta.model] = None
+    unpriced = f", without {counted(unknown, 'answer')} of unknown price" if unknown else ""
+    cost = dollars(money.spent) + unpriced if money.spent or unknown != told else ""
+    return Survey(meta=meta, told=conversation, turns=turns, models=tuple(models), rewinds=rewinds, cost=cost)
+
+
+def _facts(found: Survey, redactor: Redactor) -> Iterator[Fact]:
+    meta = found.meta
     yield Fact(label="Session", value=meta.id, literal=True)
-    models = [redactor.text(model) for model in _models(material)] or [meta.model]
+    models = [redactor.text(model) for model in found.models] or [meta.model]
     yield Fact(label="Model" if len(models) == 1 else "Models", value=", ".join(models), literal=True)
     if folder := meta.project or meta.cwd:
         yield Fact(label="Project", value=redactor.text(folder), literal=True)
     yield Fact(label="Started", value=moment(meta.created))
-    yield Fact(label="Turns", value=str(sum(isinstance(record.event, TurnStarted) for record in material.path)))
-    if cost := _cost(material):
-        yield Fact(label="Cost", value=cost)
+    yield Fact(label="Turns", value=str(found.turns))
+    if found.cost:
+        yield Fact(label="Cost", value=found.cost)
     if meta.parent:
         yield Fact(label="Opened by session", value=meta.parent, literal=True)
     if meta.origin:
         yield Fact(label="Fork of session", value=meta.origin, literal=True)
-    if rewinds := sum(isinstance(record.event, Rewound) for record in material.records):
-        yield Fact(label="Rewound", value=f"{counted(rewinds, 'time')}; what was left behind is not shown")
-
-
-def _models(material: Material) -> list[str]:
-    """The models that answered, in order."""
-    replies = (record.event for record in material.path if isinstance(record.event, ModelReplied))
-    return list(dict.fromkeys(reply.model or material.state.meta.model for reply in replies))
-
-
-def _cost(material: Material) -> str:
-    """What the session and its children cost, on every path; empty when nobody knows."""
-    told = [r.event for r in material.records if isinstance(r.event, ModelReplied | ModelFailed) and r.event.usage]
-    spent = material.state.progress.purse.spent
-    unknown = sum(event.cost is None for event in told)
-    if not spent and unknown == len(told):
-        return ""
-    return dollars(spent) + (f", without {counted(unknown, 'answer')} of unknown price" if unknown else "")
+    if found.rewinds:
+        yield Fact(label="Rewound", value=f"{counted(found.rewinds, 'time')}; what was left behind is not shown")
 
 
 class _Teller:
-    def __init__(self, material: Material, redactor: Redactor) -> None:
-        self._path = material.path
-        self._texts = material.texts
+    def __init__(self, read: Callable[[TextRef], str], found: Survey, redactor: Redactor) -> None:
+        self._read = read
+        self._told = found.told
         self._redactor = redactor
-        self._calls = Calls(material.results, material.excerpts, redactor)
-        self._inputs = {r.event.input: r for r in material.records if isinstance(r.event, InputReceived)}
-        self._child = bool(material.state.meta.parent)
-        self._over = {r.event.turn for r in material.path if isinstance(r.event, TurnCompleted)}
-        self._several = len(_models(material)) > 1
-        self._turn = ""
+        self._calls = Calls(Results(), read, redactor)
+        self._inputs: dict[str, Recorded] = {}
+        self._child = bool(found.meta.parent)
+        self._several = len(found.models) > 1
+        self._over = False
+        """Whether the turn that is told has ended."""
 
     def turns(self) -> Iterator[Turn]:
-        number, at, parts = 0, 0, list[Speech | Note]()
-        for record in self._path:
-            if isinstance(record.event, TurnStarted):
-                if number or parts:
-                    yield self._told(number, at, parts)
-                number, at, parts = number + 1, record.at, []
-                self._turn = record.id
-            else:
-                at = at or record.at
-                parts += self._parts(record)
-        if number or parts:
-            if number and self._turn not in self._over:
-                parts.append(Note(text="This turn has no end in the log."))
-            yield self._told(number, at, parts)
+        """The turns, each with what came of its calls. Of the log, one turn is in memory at a time."""
+        turns = enumerate(self._told.turns())
+        number, heard = next(turns)
+        for following, later in turns:
+            yield from self._turn(number, heard, last=False)
+            number, heard = following, later
+        yield from self._turn(number, heard, last=True)
 
-    def _told(self, number: int, at: int, parts: Iterable[Speech | Note]) -> Turn:
-        return Turn(number=number, at=moment(at), parts=tuple(_joined(parts)))
+    def _turn(self, number: int, heard: Sequence[Recorded], *, last: bool) -> Iterator[Turn]:
+        results = Results()
+        for record in heard:
+            results.hear(record)
+        self._calls = Calls(results, self._read, self._redactor)
+        self._inputs = {r.event.input: r for r in heard if isinstance(r.event, InputReceived)}
+        self._over = any(isinstance(record.event, TurnCompleted) for record in heard)
+        parts = [part for record in heard for part in self._parts(record)]
+        if number and last and not self._over:
+            parts.append(Note(text="This turn has no end in the log."))
+        if number or parts:
+            at = next(record.at for record in heard if type(record.event) in NODES)
+            yield Turn(number=number, at=moment(at), parts=tuple(_joined(parts)))
 
     def _parts(self, record: Recorded) -> Iterator[Speech | Note]:
         match event := record.event:
@@ -222,10 +239,10 @@ class _Teller:
                 return None
 
     def _call(self, call: ToolCall) -> Call:
-        return self._calls.told(call, over=self._turn in self._over)
+        return self._calls.told(call, over=self._over)
 
     def _text(self, part: Text | TextRef) -> str:
-        return part.text if isinstance(part, Text) else self._texts[part.sha256]
+        return part.text if isinstance(part, Text) else self._read(part)
 
     def _compaction(self, event: Compacted) -> Note:
         sizes = f", from about {event.before:,} to {event.after:,} tokens" if event.before else ""

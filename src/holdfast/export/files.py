@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
@@ -29,31 +30,25 @@ def format_of(target: Path) -> Format:
     return kind
 
 
-def replace_file(target: Path, text: str) -> None:
-    """Put `text` in the place of `target` in one step; a link stays and what it leads to is replaced, a device or a pipe is written to.
+def replace_file(target: Path, pieces: Iterable[str]) -> None:
+    """Put a text in the place of `target` in one step; a link stays and what it leads to is replaced, a device or a pipe is written to.
 
     Raise `UserError` when that cannot be done; the old file stays then.
     """
     place = Path(os.path.realpath(target))
-    if place.exists() and not place.is_file():
-        _pour(place, target, text)
-        return
-    unfinished = place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    in_place = place.exists() and not place.is_file()
+    written = place if in_place else place.with_name(f".{place.name}.{secrets.token_hex(4)}")
+    flags = os.O_WRONLY if in_place else os.O_WRONLY | os.O_CREAT | os.O_EXCL
     try:
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(unfinished, place)
-    except OSError as exc:
-        unfinished.unlink(missing_ok=True)
-        raise UserError(_refusal(target, place, exc)) from exc
-
-
-def _pour(place: Path, target: Path, text: str) -> None:
-    try:
-        with open(place, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(os.open(written, flags, 0o600), "w", encoding="utf-8") as file:
+            file.writelines(pieces)
+        if not in_place:
+            os.replace(written, place)
     except OSError as exc:
         raise UserError(_refusal(target, place, exc)) from exc
+    finally:
+        if not in_place:
+            written.unlink(missing_ok=True)
 
 
 def _refusal(target: Path, place: Path, exc: OSError) -> str:

@@ -1,13 +1,40 @@
 """Writes a session out as one JSON document."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 import msgspec
 
-from holdfast import shelf
-from holdfast.logic.redact import PLAIN
-from holdfast.ports import EventStore
+from holdfast.logic.conversation import ConversationFold
+from holdfast.logic.entries import Entry
+from holdfast.logic.record import record_of
+from holdfast.logic.state import State
+from holdfast.pages import PagedLog
+from holdfast.vocab.event_memory import MemoryNoted
+from holdfast.vocab.events import ModelAsked
+from holdfast.vocab.specs import SessionMeta, ToolSpec
+from holdfast.wire.json_pieces import json_pieces
 
 
-async def record_text(store: EventStore, session: str) -> str:
-    """The record of `session` as JSON, without its secrets."""
-    record = PLAIN.value(msgspec.to_builtins(await shelf.record(store, session)))
-    return msgspec.json.format(msgspec.json.encode(record, order="deterministic"), indent=2).decode() + "\n"
+def record_text(log: PagedLog) -> Iterator[str]:
+    """The record of a session as JSON, without its secrets."""
+    state, fold, asked = State(), ConversationFold(), None
+    state.meta = SessionMeta(id=log.session)
+    for records in log.pages():
+        state.outline(records)
+        for record in records:
+            fold.apply(record)
+            if isinstance(record.event, ModelAsked):
+                asked = record.event
+            elif isinstance(record.event, MemoryNoted):
+                state.transcript.memory.append(record.event)
+    prompt = log.blob(asked.instructions).decode() if asked and asked.instructions else ""
+    tools = msgspec.json.decode(log.blob(asked.tools), type=tuple[ToolSpec, ...]) if asked and asked.tools else ()
+    told = fold.over(log, log.session)
+    fields = msgspec.to_builtins(record_of(state, system_prompt=prompt, tool_schemas=tools))
+    history: Iterator[Entry] = (entry for turn in told.transcripts() for entry in turn.entries())
+    fields["messages"] = told.messages()
+    if (first := next(history, None)) is not None:
+        fields["history"] = chain((first,), history)
+    pieces = json_pieces(dict(sorted(fields.items())), indented=True)
+    return (piece.decode() for piece in chain(pieces, (b"\n",)))

@@ -1,46 +1,63 @@
-"""The text of an export in any of its formats, and what a session's log says of it."""
+"""An export in any of its formats, piece by piece, and what a session's log says of it."""
 
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from holdfast.export.files import Format
-from holdfast.logic.parts import digest
+from holdfast.pages import PagedLog, with_log
 from holdfast.ports import Clock, EventStore
 from holdfast.shelf import add_event
 from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, SessionBusy, StoreError
 from holdfast.vocab.events import Exported
 
 
-async def export_text(store: EventStore, session: str, kind: Format) -> str:
-    """What an export of `session` says, without its secrets. Nothing is written."""
+async def export(
+    store: EventStore, session: str, kind: Format, take: Callable[[Iterable[str]], None]
+) -> tuple[Exported, int]:
+    """Give `take` the text of an export in pieces, without the session's secrets; return the event that tells of it, and its bytes.
+
+    `take` runs in a thread. Nothing is written to the session.
+    """
+    digest, size = hashlib.sha256(), 0
+
+    def counted(pieces: Iterable[str]) -> Iterator[str]:
+        nonlocal size
+        for piece in pieces:
+            content = piece.encode()
+            digest.update(content)
+            size += len(content)
+            yield piece
+
+    await with_log(store, session, lambda log: take(counted(_pieces(log, kind))))
+    return Exported(format=kind, sha256=digest.hexdigest()), size
+
+
+def _pieces(log: PagedLog, kind: Format) -> Iterator[str]:
     match kind:
         case "workflow":
             from holdfast.export.workflow import workflow_text  # noqa: PLC0415 - it loads the YAML library
 
-            return await workflow_text(store, session)
+            return workflow_text(log)
         case "json":
             from holdfast.export.record import record_text  # noqa: PLC0415 - one format needs nothing of another
 
-            return await record_text(store, session)
+            return record_text(log)
         case "markdown" | "html":
             from holdfast.export.transcripts import page  # noqa: PLC0415 - as above
 
-            return await page(store, session, kind)
+            return page(log, kind)
         case _:
             assert_never(kind)
 
 
-def exported(kind: Format, text: str) -> Exported:
-    """The event that tells of an export."""
-    return Exported(format=kind, sha256=digest(text.encode()))
-
-
-async def note_export(store: EventStore, session: str, kind: Format, text: str, *, clock: Clock) -> str:
+async def note_export(store: EventStore, session: str, made: Exported, *, clock: Clock) -> str:
     """Write down that `session` was exported; say why that could not be, and nothing when it could: the export is good without it.
 
     Raise `LogDamaged` or `NeedsUpgrade` when the log goes further than what can be read: then the export is not all there is.
     """
     try:
-        await add_event(store, session, exported(kind, text), clock=clock)
+        await add_event(store, session, made, clock=clock)
     except SessionBusy:
         return f"{session!r} is at work elsewhere"
     except (LogDamaged, NeedsUpgrade):

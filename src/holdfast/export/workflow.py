@@ -1,26 +1,43 @@
 """Writes a session out as a workflow scaffold in YAML."""
 
+from collections.abc import Iterator
+
 from ruamel.yaml import YAML
 
-from holdfast.export.yaml_text import to_yaml
-from holdfast.logic.state import state_of
+from holdfast.export.yaml_text import to_yaml, yaml_lines
+from holdfast.logic.conversation import ConversationFold
+from holdfast.logic.outline import project
 from holdfast.logic.workflow import scaffold
-from holdfast.ports import EventStore
+from holdfast.pages import PagedLog
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.events import Started
+from holdfast.vocab.specs import SessionMeta
 
 
-async def workflow_text(store: EventStore, session: str) -> str:
-    """The scaffold of `session` as YAML. It is parsed again and compared; the same session gives the same bytes."""
-    records = (await store.read(session)).records
-    agent = "".join(record.event.agent for record in records[:1] if isinstance(record.event, Started))
-    document = scaffold(state_of(session, records), agent)
-    text = to_yaml(document)
-    if from_yaml(text) != document:
-        raise Bug(f"The export of {session!r} does not read back as it was written.")
-    return text
+def workflow_text(log: PagedLog) -> Iterator[str]:
+    """The scaffold of a session as YAML. Each part is parsed again and compared; the same session gives the same bytes."""
+    meta, fold, agent = SessionMeta(id=log.session), ConversationFold(), ""
+    for records in log.pages():
+        meta = project(meta, records)
+        for record in records:
+            fold.apply(record)
+            if record.seq == 1 and isinstance(record.event, Started):
+                agent = record.event.agent
+    document = scaffold(meta, fold.over(log, log.session), agent)
+    return yaml_lines(_checked(document, log.session))
 
 
 def from_yaml(text: str) -> object:
     """The document of a YAML text."""
     return YAML(typ="safe", pure=True).load(text)
+
+
+def _checked(value: object, session: str) -> object:
+    """`value`, of which every item of a long list is checked when it is written, and the rest at once."""
+    if isinstance(value, Iterator):
+        return (_checked(item, session) for item in value)
+    if isinstance(value, dict) and any(isinstance(part, dict | Iterator) for part in value.values()):
+        return {key: _checked(part, session) for key, part in value.items()}
+    if from_yaml(to_yaml(value)) != value:
+        raise Bug(f"The export of {session!r} does not read back as it was written.")
+    return value

@@ -6,6 +6,7 @@ The same document always gives the same text, and reading the text gives the doc
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain, islice
 from typing import Final
 
 _PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_/-]*(?: [A-Za-z0-9_/-]+)*")
@@ -15,11 +16,19 @@ _UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufff
 
 def to_yaml(value: object) -> str:
     """`value` (maps, lists, strings, numbers, booleans, None) as YAML 1.2."""
-    return "\n".join(_lines(value, "")) + "\n"
+    return "".join(yaml_lines(value))
+
+
+def yaml_lines(value: object) -> Iterator[str]:
+    """`value` as YAML 1.2, a line at a time. An iterator in a map is a list."""
+    return (f"{line}\n" for line in _lines(value, ""))
 
 
 def _lines(value: object, indent: str) -> Iterator[str]:
-    if isinstance(value, dict) and value:
+    if isinstance(value, Iterator):
+        for item in value:
+            yield from _entry(item, indent)
+    elif isinstance(value, dict) and value:
         for key in sorted(value):
             yield from _item(f"{indent}{_scalar(key)}:", value[key], indent + "  ")
     elif isinstance(value, list | tuple) and value:
@@ -30,7 +39,10 @@ def _lines(value: object, indent: str) -> Iterator[str]:
 
 
 def _item(head: str, value: object, indent: str) -> Iterator[str]:
-    if isinstance(value, dict | list | tuple) and value:
+    if isinstance(value, Iterator):
+        first = list(islice(value, 1))
+        value = chain(first, value) if first else ()
+    if isinstance(value, dict | list | tuple | Iterator) and value:
         yield head
         yield from _lines(value, indent)
     else:

@@ -114,6 +114,16 @@ class Results:
         if change is not None:
             change(self, record, record.event)
 
+    def over(self) -> tuple[TurnResult, ...]:
+        """Forget the turns that have ended, and what was received; return those turns."""
+        ended = tuple(turn for turn in self.turns.values() if turn.turn != self.open)
+        for turn in ended:
+            del self.turns[turn.turn]
+        self.inputs.parts.clear()
+        self.inputs.displays.clear()
+        self.inputs.raw.clear()
+        return ended
+
     def _dropped(self, record: Recorded, event: InputDropped) -> None:
         if record.by == "hook" and self.open:  # its turn says why
             self.inputs.turn_of.update(dict.fromkeys(event.inputs, self.open))

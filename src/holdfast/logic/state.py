@@ -85,20 +85,20 @@ class State:
         self.notes: dict[str, str] = {}
         """Notes of folders that the conversation has: the names of their files, and the hash of each."""
 
-    def apply(self, record: Recorded) -> tuple[Notice, ...]:
+    def apply(self, record: Recorded, *, transcribe: bool = True) -> tuple[Notice, ...]:
         """Take an event in; return what is to be announced."""
         self.progress = fold(self.progress, record)
-        return self.follow(record)
+        return self.follow(record, transcribe=transcribe)
 
-    def follow(self, record: Recorded) -> tuple[Notice, ...]:
-        """Take an event in whose progress is known already."""
+    def follow(self, record: Recorded, *, transcribe: bool = True) -> tuple[Notice, ...]:
+        """Take an event in whose progress is known already. Without `transcribe` the transcript stays empty."""
         notices: tuple[Notice, ...] = ()
         kind = type(record.event)
         if kind in lifecycle.HEARS:
             self.life, notices = lifecycle.advance(self.life, record)
         if kind in usage.HEARS:
             self.usage.apply(record)
-        if kind in transcript.HEARS:
+        if transcribe and kind in transcript.HEARS:
             self.transcript.apply(record)
         if kind in results.HEARS:
             self.results.apply(record)

@@ -4,11 +4,12 @@ A turn is the input that somebody sent and the messages that answer it, from its
 when it ended so and its last assistant message has text and no open call; a preamble before a call is not an answer.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from holdfast.logic.transcript import Transcript
+from holdfast.vocab.event import Recorded
 from holdfast.vocab.events import HistoryCleared, InputTaken, TurnCompleted, TurnStarted
 from holdfast.vocab.messages import SessionMessage, TextRef, ToolCall, ToolResult, text_of
 
@@ -38,30 +39,42 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(dict.fromkeys(call.name for call in calls))
 
 
+Spoken = tuple[Recorded, SessionMessage | None]
+"""A node of a path, and the message that it is."""
+
+
 def segment(transcript: Transcript) -> tuple[Turn, ...]:
-    """Cut a conversation into turns, also those that a summary stands for. Messages between turns belong to none.
+    """Cut a conversation into turns, also those that a summary stands for. What was cleared is left out."""
+    spoken = list(transcript.spoken())
+    cleared = max((at for at, (record, _) in enumerate(spoken) if isinstance(record.event, HistoryCleared)), default=-1)
+    return tuple(segments(spoken[cleared + 1 :]))
+
+
+def segments(spoken: Iterable[Spoken]) -> Iterator[Turn]:
+    """Cut what was spoken into turns. Messages between turns belong to none.
 
     Input to which nothing was said at all goes with the next: what comes then answers both.
     """
-    turns: list[Turn] = []
+    turn: Turn | None = None
     messages: list[SessionMessage] = []
     inputs: list[SessionMessage] = []
-    for record, message in transcript.spoken():
+    for record, message in spoken:
         event = record.event
-        if isinstance(event, HistoryCleared):
-            turns.clear()
-        elif isinstance(event, TurnStarted) and turns and turns[-1].messages == turns[-1].inputs:
-            unheard = turns.pop()
-            messages, inputs = [*unheard.messages], [*unheard.inputs]
-        elif isinstance(event, TurnStarted):
+        if isinstance(event, TurnStarted):
             messages, inputs = [], []
+            if turn is not None and turn.messages == turn.inputs:
+                messages, inputs = [*turn.messages], [*turn.inputs]
+            elif turn is not None:
+                yield turn
+            turn = None
         elif isinstance(event, TurnCompleted):
             done = event.outcome == "completed" and is_answered(messages)
-            turns.append(Turn(messages=tuple(messages), inputs=tuple(inputs), completed=done))
+            turn = Turn(messages=tuple(messages), inputs=tuple(inputs), completed=done)
         elif message is not None:
             messages.append(message)
             inputs += [message] if isinstance(event, InputTaken) else []
-    return tuple(turns)
+    if turn is not None:
+        yield turn
 
 
 def is_answered(messages: Sequence[SessionMessage]) -> bool:

@@ -5,15 +5,17 @@ left out on purpose; the document is a scaffold to review.
 """
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
+from holdfast.logic.conversation import Conversation
 from holdfast.logic.redact import PLAIN
-from holdfast.logic.state import State
-from holdfast.logic.turns import Turn, segment
+from holdfast.logic.turns import Spoken, Turn, segments
 from holdfast.vocab.messages import SessionMessage, iso
+from holdfast.vocab.specs import SessionMeta
 
 FALLBACK_ID: Final = "exported-session"
 AGENT: Final = "holdfast"
@@ -22,20 +24,33 @@ AGENT: Final = "holdfast"
 Document = dict[str, object]
 
 
-def scaffold(state: State, agent: str = "") -> Document:
-    """The workflow of a session, without its secrets."""
+def scaffold(meta: SessionMeta, told: Conversation, agent: str = "") -> Document:
+    """The workflow of a session, without its secrets. What grows with the session is an iterator in the place of a list."""
     slug = agent or AGENT
-    title = PLAIN.text(state.meta.name or state.meta.prompt)
-    turns = [turn for turn in segment(state.transcript) if turn.completed]
-    nodes = [_node(number, turn, slug) for number, turn in enumerate(turns, start=1)]
-    ids = ["input", *(str(node["id"]) for node in nodes), "output"]
-    document: Document = {
+    title = PLAIN.text(meta.name or meta.prompt)
+    count = sum(1 for _ in _completed(told))
+    ids = ("input", *(f"turn-{number}" for number in range(1, count + 1)), "output")
+    return {
         "id": slug_of(title),
-        "nodes": [{"id": "input", "type": "input"}, *nodes, {"id": "output", "type": "output"}],
-        "edges": [{"from": one, "to": other} for one, other in pairwise(ids)],
-        "metadata": {"holdfastExport": _origin(state, slug, title)},
+        "nodes": _nodes(told, slug),
+        "edges": ({"from": one, "to": other} for one, other in pairwise(ids)),
+        "metadata": {"holdfastExport": _origin(meta, told, slug, title)},
     }
-    return {key: PLAIN.value(part) for key, part in document.items()}
+
+
+def _nodes(told: Conversation, slug: str) -> Iterator[object]:
+    yield {"id": "input", "type": "input"}
+    for number, turn in enumerate(_completed(told), start=1):
+        yield PLAIN.value(_node(number, turn, slug))
+    yield {"id": "output", "type": "output"}
+
+
+def _completed(told: Conversation) -> Iterator[Turn]:
+    return (turn for turn in segments(_spoken(told, told.cleared)) if turn.completed)
+
+
+def _spoken(told: Conversation, after: int = 0) -> Iterator[Spoken]:
+    return (said for turn in told.transcripts() for said in turn.spoken() if said[0].seq > after)
 
 
 def slug_of(title: str) -> str:
@@ -58,16 +73,16 @@ def _node(number: int, turn: Turn, agent: str) -> Document:
     return node
 
 
-def _origin(state: State, agent: str, title: str) -> Document:
-    origin: Document = {
+def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str) -> Document:
+    origin = {
         "source": "session",
-        "sessionId": state.meta.id,
+        "sessionId": meta.id,
         "agentSlug": agent,
-        "createdAt": iso(state.meta.created),
-        "updatedAt": iso(state.meta.updated),
-        "messages": [_message(message) for _, message in state.transcript.spoken() if message is not None],
-    }
-    return origin | ({"title": title} if title else {})
+        "createdAt": iso(meta.created),
+        "updatedAt": iso(meta.updated),
+    } | ({"title": title} if title else {})
+    messages = (PLAIN.value(_message(message)) for _, message in _spoken(told) if message is not None)
+    return {key: PLAIN.value(value) for key, value in origin.items()} | {"messages": messages}
 
 
 def _message(message: SessionMessage) -> Document:

@@ -259,14 +259,14 @@ class JsonlStore:
 
     def _read(self, session: str, after: int, limit: int | None) -> LogSlice:
         look = self._knowledge.look(session, after, limit)
-        reading = look.reading
-        if look.base is not None:
-            self._knowledge.learn(session, look, look.base)
+        over = limit is None or look.reading.flaw is not None or len(look.reading.records) < limit
+        if over and (after == 0 or limit is not None):
+            look = self._knowledge.whole(session, look)
         trouble = self._trouble(session, look)
-        if reading.end.seq == 0 and trouble is None:
+        if look.reading.end.seq == 0 and trouble is None:
             raise no_session(session)
-        notes = self._upkeep.leftovers(session, look) if after == 0 and limit is None else ()
-        return LogSlice(records=reading.records[:limit], trouble=trouble, notes=tuple(notes))
+        notes = self._upkeep.leftovers(session, look) if over and (after == 0 or limit is not None) else ()
+        return LogSlice(records=look.reading.records[:limit], trouble=trouble, notes=tuple(notes))
 
     def _trouble(self, session: str, look: Look) -> Trouble | None:
         reading, folder = look.reading, self._knowledge.folder(session)

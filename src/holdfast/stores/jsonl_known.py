@@ -21,11 +21,13 @@ from holdfast.ports import Trouble
 from holdfast.stores.disk import open_regular, read_regular
 from holdfast.stores.jsonl_claims import Names, accepted, names_in
 from holdfast.stores.jsonl_files import make_folder, replace_file
-from holdfast.stores.jsonl_log import Place, Reading, name_of, read_log
+from holdfast.stores.jsonl_log import Place, Reading, name_of, parts_of, read_log
 from holdfast.vocab.errors import BadId, StoreUnavailable
 from holdfast.vocab.ids import check_session_id
 from holdfast.vocab.specs import SessionMeta
 
+PAGE: Final = 1024
+"""Events of one look, where a whole log is looked at; a batch more than that at most."""
 _ATTEMPTS: Final = 5
 """How often a reading starts over because files went away under it."""
 
@@ -82,8 +84,8 @@ class Look(Struct, frozen=True):
     names: Names
     stamp: Stamp
     reading: Reading
-    base: SessionMeta | None
-    """The session up to where the reading began; None when nobody knows, or the reading ended early."""
+    anew: bool
+    """Whether it begins at the beginning of the log: of several looks the first one does, and one for which the log was replaced."""
 
 
 class Knowledge:
@@ -93,6 +95,8 @@ class Knowledge:
         self._sessions = sessions
         self._cache = cache / "sessions.msgpack"
         self._known: dict[str, Known] = {}
+        self._reached: dict[str, Place] = {}
+        """A place near the end of the page that was read last."""
         self._changed = False
 
     def folder(self, session: str) -> Path:
@@ -100,10 +104,35 @@ class Knowledge:
         return self._sessions / check_session_id(session)
 
     def look(self, session: str, after: int = 0, limit: int | None = None, *, trust: bool = True) -> Look:
-        """Read a log; with `trust`, from the place that was read before if `after` allows it."""
+        """Read a log; with `trust`, from a place that was read before if `after` allows it."""
+        look = self._look(session, after, limit, self._place(session, after) if trust else None)
+        if limit is not None:
+            self._reached[session] = look.reading.last
+        return look
+
+    def looks(self, session: str, start: Place | None = None) -> Iterator[Look]:
+        """Read a log to its end, or what follows `start`, a page at a time. After a look `anew`, what came before does not count."""
+        place = start
+        while True:
+            look = self._look(session, place.seq if place else 0, PAGE, place)
+            reading = look.reading
+            if place is not None and not reading.resumed and reading.flaw is None:
+                place = None
+                continue
+            yield look
+            if reading.flaw is not None or len(reading.records) < PAGE:
+                return
+            place = reading.end
+
+    def _place(self, session: str, after: int) -> Place | None:
+        """The place nearest to the event after `after` that is not behind it."""
+        known = self._known.get(session)
+        places = [known.end] if known is not None and known.trouble is None else []
+        places += [self._reached[session]] if session in self._reached else []
+        return max((each for each in places if 0 < each.seq <= after), key=lambda each: each.seq, default=None)
+
+    def _look(self, session: str, after: int, limit: int | None, place: Place | None) -> Look:
         folder = self.folder(session)
-        known = self._known.get(session) if trust else None
-        place = known.end if known and known.trouble is None and 0 < known.end.seq <= after else None
         for _ in range(_ATTEMPTS):
             names = names_in(folder)
             stamp = self._stamp(folder, names.newest)
@@ -111,26 +140,30 @@ class Knowledge:
                 reading = read_log(FileSegments(folder, names.segments), after, limit, place)
             except FileNotFoundError:
                 continue  # deleted while it was read
-            base = SessionMeta(id=session) if after == 0 else None
-            if known is not None and reading.resumed and after == known.meta.seq:
-                base = known.meta
-            return Look(names, stamp, reading, base if limit is None else None)
+            return Look(names, stamp, reading, anew=place is None)
         raise StoreUnavailable(f"The files of session {session!r} in {str(folder)!r} keep changing. Try again.")
+
+    def whole(self, session: str, look: Look) -> Look:
+        """A look at the end of a log with all the segments that hold it, whichever of them were read."""
+        try:
+            chain, ignored = parts_of(FileSegments(self.folder(session), look.names.segments))
+        except FileNotFoundError:
+            return look  # deleted since it was read
+        end = look.reading.end.segment
+        if look.reading.flaw is not None:
+            ignored = {token: more for token, more in ignored.items() if token < end}
+        return replace(look, reading=replace(look.reading, chain=chain, ignored=ignored))
 
     def current(self, session: str) -> Known:
         """A session as it is now."""
         known = self._known.get(session)
         if known is not None and known.trouble is None and self._is_current(session, known.stamp):
             return known
-        look = self.look(session, known.meta.seq if known and known.trouble is None else 0)
-        if look.base is None:
-            look = self.look(session, trust=False)
-        return self.learn(session, look, look.base or SessionMeta(id=session))
-
-    def learn(self, session: str, look: Look, base: SessionMeta) -> Known:
-        """Keep what a reading to the end of the log said after `base`."""
+        sound = known is not None and known.trouble is None and known.end.seq > 0
+        meta = known.meta if known and sound else SessionMeta(id=session)
+        for look in self.looks(session, known.end if known and sound else None):
+            meta = project(SessionMeta(id=session) if look.anew else meta, look.reading.records)
         reading, flaw = look.reading, look.reading.flaw
-        meta = project(base, reading.records)
         trouble = None if flaw is None else Trouble(kind=flaw.kind, detail=flaw.detail, seq=meta.seq)
         meta = meta if trouble is None else _shown(meta, trouble, look.stamp.time)
         known = Known(stamp=look.stamp, end=reading.end, meta=meta, trouble=trouble, rest=reading.rest)
@@ -148,6 +181,7 @@ class Knowledge:
 
     def forget(self, session: str) -> None:
         """Drop what is known of a session."""
+        self._reached.pop(session, None)
         self._changed = self._known.pop(session, None) is not None or self._changed
 
     def names(self) -> set[str]:
@@ -176,6 +210,7 @@ class Knowledge:
     def relearn(self) -> None:
         """Look at every session again and write the cache, so that it holds nothing of what was."""
         self._known.clear()
+        self._reached.clear()
         self._changed = True
         for _ in self.everything():
             pass

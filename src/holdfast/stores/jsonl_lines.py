@@ -78,6 +78,8 @@ class Lines(Struct, frozen=True):
     """Of the last event of that batch."""
     rest: int
     """Bytes behind `end` that are the beginning of a batch."""
+    last: tuple[int, int]
+    """Where the last whole batch begins, and the seq before it."""
     flaw: Flaw | None = None
 
 
@@ -131,10 +133,12 @@ def read_lines(content: bytes, base: int, seq: int, after: int = 0, limit: int |
     batch: list[Recorded] = []
     end = position = left = 0
     whole = number = seq
+    last = (base, seq)
     view, find, crc32 = memoryview(content), content.find, zlib.crc32
 
     def stopped(kind: Literal["damaged", "newer"], detail: str) -> Lines:
-        return Lines(tuple(records), base + end, whole, 0, Flaw(kind, f"the line at byte {base + position}: {detail}"))
+        flaw = Flaw(kind, f"the line at byte {base + position}: {detail}")
+        return Lines(tuple(records), base + end, whole, 0, last, flaw)
 
     while (stop := find(b"\n", position)) >= 0:
         body = stop - _SEAL  # as _is_sealed says it; a call for every line would double the time of reading
@@ -158,12 +162,13 @@ def read_lines(content: bytes, base: int, seq: int, after: int = 0, limit: int |
         if not left:
             records += batch
             batch.clear()
+            last = base + end, whole
             end, whole = position, number
             if limit is not None and len(records) >= limit:
-                return Lines(tuple(records), base + end, whole, 0)
+                return Lines(tuple(records), base + end, whole, 0, last)
     if _lost_its_end(content, position):
         return stopped("damaged", "its line end is damaged")
-    return Lines(tuple(records), base + end, whole, len(content) - end)
+    return Lines(tuple(records), base + end, whole, len(content) - end, last)
 
 
 def _is_sealed(content: bytes, start: int, stop: int) -> bool:

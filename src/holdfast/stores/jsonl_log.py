@@ -19,6 +19,8 @@ from holdfast.vocab.event import Recorded
 
 HEAD_ROOM: Final = 4096
 """More bytes than the first two lines of a segment have."""
+ROOM: Final = 256 * 1024
+"""Bytes of a segment that are read at once; more where a batch has more."""
 
 
 class Segments(Protocol):
@@ -55,6 +57,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     records: tuple[Recorded, ...] = ()
     end: Place = BEGIN
     """Behind the last whole batch that was read; segment 0 when nothing can be read."""
+    last: Place = BEGIN
+    """Before that batch."""
     flaw: Flaw | None = None
     rest: int = 0
     """Bytes behind `end` in the newest segment: half a batch."""
@@ -78,7 +82,7 @@ def read_log(segments: Segments, after: int = 0, limit: int | None = None, place
         return read_log(segments, after, limit)
     records: list[Recorded] = []
     ignored: dict[int, int] = {}
-    end, rest = place, 0
+    end, rest, last = place, 0, BEGIN
     for link in links:
         token, goes_on = link.token, link.beginning.after
         begin = end if end and end.segment == token else Place(segment=token, offset=link.start, seq=goes_on)
@@ -90,6 +94,7 @@ def read_log(segments: Segments, after: int = 0, limit: int | None = None, place
         lines = _read_link(segments, link, begin, after, None if limit is None else limit - len(records))
         records += lines.records
         end, rest = Place(segment=token, offset=lines.end, seq=lines.seq), lines.rest
+        last = Place(segment=token, offset=lines.last[0], seq=lines.last[1])
         if lines.flaw is not None:
             broken = Flaw(lines.flaw.kind, f"{name_of(token)}: {lines.flaw.detail}")
             break
@@ -103,12 +108,20 @@ def read_log(segments: Segments, after: int = 0, limit: int | None = None, place
     return Reading(
         records=tuple(records),
         end=end or BEGIN,
+        last=last,
         flaw=broken,
         rest=rest,
         ignored=ignored,
         chain=tuple(link.token for link in links),
         resumed=resumed,
     )
+
+
+def parts_of(segments: Segments) -> tuple[tuple[int, ...], dict[int, int]]:
+    """The segments that hold a log, and how many bytes the older of them hold behind what counts."""
+    links, _ = _chain(segments, 0, None)
+    sizes = {link.token: segments.size(link.token) - link.end for link in links if link.end is not None}
+    return tuple(link.token for link in links), {token: more for token, more in sizes.items() if more > 0}
 
 
 def name_of(token: int) -> str:
@@ -201,15 +214,29 @@ def _read_link(segments: Segments, link: _Link, begin: Place, after: int, limit:
         segments.accepted(begin.segment) if link.end is None else 0
     )  # first: who writes may append and release meanwhile
     end = segments.size(begin.segment) if link.end is None else link.end
-    content = segments.content(begin.segment, begin.offset, end)
-    lines = read_lines(content, begin.offset, begin.seq, after, limit)
+    lines = _read_stretches(segments, begin, end, after, limit)
     if lines.flaw is not None or (limit is not None and len(lines.records) >= limit):
         return lines
     if link.end is None:
         missing = Flaw("damaged", f"bytes {lines.end} to {least} are missing or not whole")
         return replace(lines, flaw=missing) if lines.end < least else lines
-    if begin.offset + len(content) < end:
-        return replace(lines, flaw=Flaw("damaged", f"bytes {begin.offset + len(content)} to {end} are missing"))
+    if lines.end + lines.rest < end:
+        return replace(lines, flaw=Flaw("damaged", f"bytes {lines.end + lines.rest} to {end} are missing"))
     if lines.rest:
         return replace(lines, flaw=Flaw("damaged", f"the batch at byte {lines.end} is not whole"))
     return lines
+
+
+def _read_stretches(segments: Segments, begin: Place, end: int, after: int, limit: int | None) -> Lines:
+    """The batches from `begin` to byte `end`, read so that never much more than one batch is in memory as bytes."""
+    records: list[Recorded] = []
+    at, seq, room = begin.offset, begin.seq, ROOM
+    while True:
+        content = segments.content(begin.segment, at, min(end, at + room))
+        lines = read_lines(content, at, seq, after, None if limit is None else limit - len(records))
+        records += lines.records
+        enough = limit is not None and len(records) >= limit
+        if lines.flaw is not None or enough or at + room >= end or len(content) < room:
+            return replace(lines, records=tuple(records))
+        room = ROOM if lines.end > at else room * 2
+        at, seq = lines.end, lines.seq

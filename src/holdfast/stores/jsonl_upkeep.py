@@ -19,7 +19,6 @@ from holdfast.stores.jsonl_known import Knowledge, Look
 from holdfast.stores.jsonl_lines import Flaw, Head, read_head
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
 from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
-from holdfast.vocab.event import Recorded
 
 ASIDE: Final = "damaged"
 """The folder in a session's folder where repairs keep what they found."""
@@ -34,9 +33,12 @@ class Upkeep(Struct, frozen=True):
 
     def verify(self, session: str) -> tuple[str, ...]:
         """Read everything of a session back and name what is wrong."""
-        reading = self.knowledge.look(session, trust=False).reading
-        wrong = (reading.flaw.detail,) if reading.flaw else ()
-        return (*wrong, *self._blob_troubles(reading.records))
+        cited: set[str] = set()
+        for look in self.knowledge.looks(session):
+            found = (sha for record in look.reading.records for sha in cited_blobs(record.event))
+            cited = {*found} if look.anew else cited | {*found}
+        wrong = (look.reading.flaw.detail,) if look.reading.flaw else ()
+        return (*wrong, *self._blob_troubles(cited))
 
     def leftovers(self, session: str, look: Look) -> Iterator[str]:
         """Name the bytes that a reading of a whole log passed over. Nothing is wrong with a log for them."""
@@ -52,13 +54,13 @@ class Upkeep(Struct, frozen=True):
     def repair(self, session: str) -> str:
         """Keep what can be read of a log and put the damaged segments aside. Whoever holds the session loses it."""
         folder = self.knowledge.folder(session)
-        flaw = self.knowledge.look(session, trust=False).reading.flaw
+        flaw = self._end_of(session).reading.flaw
         if flaw is not None and flaw.kind == "newer":
             raise NeedsUpgrade(f"Session {session!r} is not damaged: {flaw.detail}")
         if flaw is None:
             return f"Session {session!r} needs no repair."
         claim = self.claims.seize(folder)
-        look = self.knowledge.look(session, trust=False)
+        look = self._end_of(session)
         end = look.reading.end
         aside = folder / ASIDE / f"{claim.segment:08}"
         make_folder(aside)
@@ -95,8 +97,14 @@ class Upkeep(Struct, frozen=True):
                     path.unlink()
         sync_folder(folder)
 
-    def _blob_troubles(self, records: tuple[Recorded, ...]) -> Iterator[str]:
-        for sha256 in sorted({sha for record in records for sha in cited_blobs(record.event)}):
+    def _end_of(self, session: str) -> Look:
+        """The look that comes to the end of a log, or to where it cannot be read any further."""
+        for look in self.knowledge.looks(session):
+            last = look
+        return last
+
+    def _blob_troubles(self, cited: set[str]) -> Iterator[str]:
+        for sha256 in sorted(cited):
             try:
                 self.blobs.get(sha256)
             except BlobMissing as exc:

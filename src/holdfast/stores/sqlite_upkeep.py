@@ -11,7 +11,6 @@ from holdfast.stores import sqlite_search as search
 from holdfast.stores.sqlite_db import Db, Row
 from holdfast.stores.sqlite_files import BlobFiles, forget_aside, set_aside
 from holdfast.stores.sqlite_log import (
-    CHUNK,
     META,
     decode_lines,
     is_cited,
@@ -25,6 +24,8 @@ from holdfast.stores.sqlite_schema import set_value, value
 from holdfast.vocab.errors import BlobMissing, NeedsUpgrade
 from holdfast.vocab.specs import SessionMeta
 
+PAGE: Final = 1024
+"""Events that are looked at at a time, where all of a session is read."""
 SWEEP: Final = 512
 """Events of a deleted session that one transaction removes."""
 
@@ -167,7 +168,7 @@ def _pages(db: Db, num: int, last: int) -> Iterator[list[Row]]:
     """The lines up to seq `last`, some at a time; what was appended meanwhile is left out."""
     after = 0
     while after < last:
-        rows = lines_after(db, num, after, min(CHUNK, last - after))
+        rows = lines_after(db, num, after, min(PAGE, last - after))
         rows = [row for row in rows if row[0] <= last]
         if not rows:
             return
