@@ -13,12 +13,11 @@ from typing import Final
 from urllib.parse import quote
 
 from holdfast.logic.known_values import WINDOW, KnownValues
-from holdfast.logic.redact_blocks import find_blocks
-from holdfast.logic.redact_keys import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
+from holdfast.logic.redact_named import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_named import find_assigned
 from holdfast.logic.redact_pairs import find_pairs
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
-from holdfast.logic.redact_shapes import find_shapes
+from holdfast.logic.redact_shapes import find_blocks, find_shapes
 from holdfast.logic.redact_spoken import find_spoken
 
 REDACTED: Final = "[REDACTED]"
@@ -52,7 +51,8 @@ class Redactor:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
         lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
         if any(stem in lowered for stem in STEMS):
-            found += (*find_assigned(text, lowered), *find_spoken(text, lowered), *find_pairs(text, lowered))
+            back = lowered[::-1]
+            found += (*find_assigned(text, lowered, back), *find_spoken(text, lowered, back), *find_pairs(text, lowered))
         return found
 
     def known(self, text: str) -> str:

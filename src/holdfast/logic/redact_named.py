@@ -1,26 +1,28 @@
 """Finds secrets by the name that they are assigned to: `password=hunter2`, `"apiKey": "..."`, `Authorization: ...`, `DB_TOKEN=...`.
 
-The time is linear in the text, whatever it says. A text is read from left to right; where a name is followed by no secret, reading goes
-on behind its sign, and a long value is judged by its beginning. Where a run of letters ends and where the next digit stands is looked up
-once, not anew for each name in the run.
+The time is linear in the text, whatever it says. Signs are looked for first, in the text read from its end, and the name before each: a
+sign has few characters in which its name can stand, and a text has far fewer signs than letters. The names are then judged from left to
+right; a long value is judged by its beginning. Where a run of letters ends and where the next digit stands is looked up once, not anew
+for each name in the run.
 """
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
-from holdfast.logic.redact_keys import is_neutral_suffix, is_telling_suffix
 from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, decoded, has_digit, is_placeholder, looks_random
 
-PASSWORDS: Final = "p(?:ass(?:word|wd|phrase|wort)|wd)|kennwort"
-TOKENS: Final = (
-    "secret(?:[_.-]?key)?|token|credentials?|(?:private|shared|signing|service|subscription|encryption|master|deploy)[_.-]?key"
-    "|a(?:pi|ccess|uth|ccount|dmin|pp)[_.-]?key|(?:fernet|jwt|hmac|session|webhook|django|rails)[_.-]?key"
+PASSWORDS: Final = ("password", "passwd", "passphrase", "passwort", "pwd", "kennwort")
+TOKENS: Final = ("secret", "token", "credential", "credentials")
+"""How names end that secrets stand under, in small letters."""
+OF_KEYS: Final = (
+    *("secret", "private", "shared", "signing", "service", "subscription", "encryption", "master", "deploy", "api"),
+    *("access", "auth", "account", "admin", "app", "fernet", "jwt", "hmac", "session", "webhook", "django", "rails"),
 )
-"""How names end that secrets stand under, in small letters. `key` is one only with such a word before it."""
+"""`key` is such a name only with one of these before it."""
 LONGEST_QUOTED: Final = 4096
 """Characters after a quote in which its end is looked for."""
-
 LONGEST_COOKIE_NAME: Final = 84
 """Characters in which the sign after a cookie's name stands, quotes before the name included."""
 
@@ -28,39 +30,108 @@ Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
 
 
-def find_assigned(text: str, lowered: str) -> Iterator[Found]:
-    """The values in `text` whose names say that they are secret. `lowered` is the text in small letters."""
-    reader = _Reader(text, lowered)
-    done = at = 0
-    while match := _NAME.search(lowered, at):
-        at = match.end()
+def read_back(words: tuple[str, ...]) -> str:
+    """A pattern for one of these words in a text that is read from its end."""
+    return "|".join(word[::-1] for word in words)
+
+
+PASSWORDS_BACK: Final = read_back(PASSWORDS)
+TOKENS_BACK: Final = rf"{read_back(TOKENS)}|yek[_.-]?(?:{read_back(OF_KEYS)})"
+"""The names in a text that is read from its end."""
+
+
+class Name(NamedTuple):
+    """The name of a secret, before a sign."""
+
+    kind: str
+    start: int
+    end: int
+    """Behind its suffix."""
+    suffix: str
+    sign: int
+    """Behind its sign."""
+    at: int
+    """Where its value may begin."""
+
+
+def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
+    """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
+    reader, size, done = _Reader(text, lowered), len(text), 0
+    for match in _before_signs(back):
+        sign = size - match.start()
+        sign += lowered[sign - 1] == "3"  # of `%3d`, whose last letter was only looked at
+        at = sign
+        if lowered[sign : sign + 1] in _TAIL_BEGINS and (tail := _TAIL.match(lowered, sign)):
+            at = tail.end()
         if at <= done:
             continue
-        if match["suffix"] and not reader.is_of_name(match):
-            at = match.end("name")
+        kind, start = match.lastgroup or "", size - match.end()
+        end, suffix = size - match.start(kind), match[1] or ""
+        if suffix:
+            suffix, end = suffix[::-1], size - match.start(1)
+            if not reader.is_of_name(lowered[start : size - match.start(kind)], suffix, text[start:end]):
+                continue
+        if reader.is_plain(kind, start, at):
             continue
-        kind = _KINDS.get(match["name"]) or _kind(match["name"])
-        if reader.is_plain(kind, match.start(), match.end()):
-            continue
-        start, done = reader.value(kind, match)
-        if done > start:
-            yield Found(start, done, _WHY[kind])
+        found, done = reader.value(Name(kind, start, end, suffix, sign, at))
+        if done > found:
+            yield Found(found, done, _WHY[kind])
+
+
+def _before_signs(back: str) -> list[re.Match[str]]:
+    """The names before signs, as they stand in the text that is read from its end; the first in the text first."""
+    found = list(_NAME.finditer(back)) if ":" in back or "=" in back else []
+    if "3%" in back and (written := list(_NAME_BEFORE_WRITTEN.finditer(back))):
+        found = sorted((*found, *written), key=re.Match.start)
+    found.reverse()
+    return found
+
+
+@functools.lru_cache(maxsize=4096)
+def is_secret_key(key: str) -> bool:
+    """Whether what stands under `key` is secret: `api_key`, `apiKey`, `X-Api-Key`, but not `max_tokens` or `page_token`."""
+    words = [word for word in _NOT_WORD.split(_CAMEL.sub("_", key).lower()) if word]
+    while len(words) > 1 and _NEUTRAL.fullmatch(words[-1]):
+        words.pop()
+    if not words:
+        return False
+    words[-1] = words[-1].rstrip("0123456789") or words[-1]
+    if words[-1] == "token" and len(words) > 1:
+        return _HARMLESS.fullmatch(words[-2]) is None
+    if words[-1] == "sk" and len(words) > 1:
+        return _INDEX.fullmatch(words[-2]) is None
+    return bool(_SECRET_WORD.fullmatch(words[-1]) or any(_SECRET_PAIR.fullmatch("".join(words[-n:])) for n in (2, 3)))
+
+
+@functools.lru_cache(maxsize=1024)
+def is_neutral_suffix(suffix: str) -> bool:
+    """Whether `suffix`, which stands behind a name, says no more than which one it is: `_prod`, `2`."""
+    return all(_NEUTRAL.fullmatch(word) for word in _NOT_WORD.split(suffix) if word)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_telling_suffix(suffix: str) -> bool:
+    """Whether `suffix`, in small letters, makes the name that of something else: `_type`, `_file`, or another name."""
+    return _DESCRIBES.search(suffix) is not None or any(name in suffix for name in _NAMED)
 
 
 def is_literal(value: str, *, password: bool) -> bool:
     """Whether a value is written out: not code that gets it from elsewhere, and not a plain word, which may be code too."""
     if "(" in value:
         return False
-    if "[" in value or "{" in value or is_code(value):
+    digit = has_digit(value)
+    if not digit and not (password and _SYMBOL.search(value)):
+        return False
+    if is_code(value) or "[" in value or "{" in value:
         return looks_random(value)
     if password:
-        return bool(has_digit(value) or (_SYMBOL.search(value) and _LETTER.search(value)))
-    return len(value) >= 6 and bool(has_digit(value) and _LETTER.search(value))
+        return digit or _LETTER.search(value) is not None
+    return len(value) >= 6 and _LETTER.search(value) is not None
 
 
 def is_code(value: str) -> bool:
     """Whether `value` stands for something else: a placeholder, a path, a name, a call, a time."""
-    return is_placeholder(value) or _CODE.match(value) is not None
+    return _CODE.match(value) is not None or is_placeholder(value)
 
 
 class _Reader:
@@ -74,23 +145,23 @@ class _Reader:
         self._header_ends = _Next(_HEADER_END, text)
         self._digits = _Next(_DIGIT, text)
 
-    def is_of_name(self, match: re.Match[str]) -> bool:
+    def is_of_name(self, name: str, suffix: str, written: str) -> bool:
         """Whether what stands between a name and its sign leaves it the name of a secret: `_PROD`, `2`, but not `_TYPE`."""
-        if is_neutral_suffix(match["suffix"]):
+        if is_neutral_suffix(suffix):
             return True
-        is_variable = match["name"] != "_sk" and self._text[match.start("name") : match.end("suffix")].isupper()
-        return is_variable and not is_telling_suffix(match["suffix"])
+        return name != "_sk" and written.isupper() and not is_telling_suffix(suffix)
 
     def is_plain(self, kind: str, start: int, at: int) -> bool:
         """Whether certainly no secret follows at `at`. This is all that is asked of most names in a text."""
+        text = self._text
         if kind == "token":
-            if self._text[start].isupper() or self._text[at : at + 1] in _OPENING:
+            if text[start].isupper() or text[at : at + 1] in _OPENING:
                 return False
-            return self._ends_first(at, self._word_ends) or _NUMBER.match(self._text, at) is not None
+            return self._ends_first(at, self._word_ends) or _NUMBER.match(text, at) is not None
         if kind == "cookie":
-            return self._text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
+            return text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
         if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
-            return self._text[at : at + 1] not in _OPENING and self._ends_first(at, self._header_ends)
+            return text[at : at + 1] not in _OPENING and self._ends_first(at, self._header_ends)
         return False
 
     def _ends_first(self, at: int, ends: "_Next") -> bool:
@@ -98,9 +169,9 @@ class _Reader:
         digit = self._digits.after(at)
         return digit == len(self._text) or digit >= ends.after(at)
 
-    def value(self, kind: str, match: re.Match[str]) -> Span:
+    def value(self, name: Name) -> Span:
         """Where the secret behind a name and its sign stands; nowhere when there is none."""
-        at = match.end()
+        kind, at = name.kind, name.at
         if kind == "authorization":
             return self._header(at)
         if kind == "cookie":
@@ -108,40 +179,41 @@ class _Reader:
             return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
         opened = _OPEN.match(self._text, at) if self._text[at : at + 1] in _OPENING else None
         if opened and (inside := self._inside(opened)):
-            return inside if self._is_quoted_secret(kind, match, *inside) else NOWHERE
-        return self._word(kind, match, opened.end() if opened else at)
+            return inside if self._is_quoted_secret(name, *inside) else NOWHERE
+        return self._word(name, opened.end() if opened else at)
 
-    def _word(self, kind: str, match: re.Match[str], start: int) -> Span:
-        end = self._word_ends.after(start)
+    def _word(self, name: Name, start: int) -> Span:
+        kind, end = name.kind, self._word_ends.after(start)
         if end - start >= _SHORTEST[kind] and (kind == "password" or self._digits.after(start) < end):
             head = self._head(start, end)
             if _is_login(head) if kind == "auth" else is_literal(head, password=kind == "password"):
                 return start, end
-        if self._is_variable(match):
+        if self._is_variable(name):
             end = self._argument_ends.after(start)
             return (start, end) if end - start >= 3 and not is_code(self._head(start, end)) else NOWHERE
         return NOWHERE
 
-    def _is_quoted_secret(self, kind: str, match: re.Match[str], start: int, end: int) -> bool:
-        value = self._head(start, end)
+    def _is_quoted_secret(self, name: Name, start: int, end: int) -> bool:
+        kind, value = name.kind, self._head(start, end)
         if kind == "auth":
             return _is_login(value)
         if " " in value or "\t" in value:
-            return _is_phrase(value, is_password=kind == "password" or match["name"] == "secret")
+            is_word = self._lowered.startswith("secret", name.start) and name.end - name.start == len("secret")
+            return _is_phrase(value, is_password=kind == "password" or is_word)
         if end - start >= 4 and is_literal(value, password=kind == "password"):
             return True
-        if end - start >= 6 and _is_mixed(value) and self._text[_name_end(match)] in "\\\"'`":  # its name is quoted too
+        if end - start >= 6 and self._text[name.end] in "\\\"'`" and _is_mixed(value):  # its name is quoted too
             return True
-        return end - start >= 3 and self._is_variable(match) and not is_code(value)
+        return end - start >= 3 and self._is_variable(name) and not is_code(value)
 
     def _inside(self, opened: re.Match[str]) -> Span | None:
         """The inside of quotes that end in the same line."""
         text, quote, start = self._text, opened["quote"], opened.end()
+        if pattern := _INSIDE.get(quote):
+            inside = pattern.match(text, start, start + LONGEST_QUOTED)
+            return (start, inside.end() - 1) if inside else None
         last = text.find("\n", start, start + LONGEST_QUOTED)
-        last = start + LONGEST_QUOTED if last < 0 else last
-        at = text.find(quote, start, last)
-        while at >= 0 and (skip := _escaped(text, at, start, quote)):
-            at = text.find(quote, at + skip, last)
+        at = text.find(quote, start, start + LONGEST_QUOTED if last < 0 else last)
         return (start, at) if at >= 0 else None
 
     def _header(self, at: int) -> Span:
@@ -154,18 +226,14 @@ class _Reader:
         is_real = _is_credential if begun["scheme"] else looks_random
         return (start, end) if is_real(self._head(start, end)) else NOWHERE
 
-    def _is_variable(self, match: re.Match[str]) -> bool:
+    def _is_variable(self, name: Name) -> bool:
         """Whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
-        start, end = match.start("name"), _name_end(match)
-        if match["suffix"] and not is_neutral_suffix(match["suffix"]):
+        text, start, end = self._text, name.start, name.end
+        if name.kind == "auth" or not text[start:end].isupper() or text[end : name.at].strip(" \t") != "=":
             return False
-        if (
-            match["name"] in _NO_VARIABLE
-            or not self._text[start:end].isupper()
-            or self._text[end : match.end()].strip(" \t") != "="
-        ):
+        if name.suffix and not is_neutral_suffix(name.suffix):
             return False
-        before = self._text[max(0, start - 64) : start]
+        before = text[max(0, start - 64) : start]
         return not _SMALL.search(before, len(before.rstrip(_IDENTIFIER)))
 
     def _head(self, start: int, end: int) -> str:
@@ -186,14 +254,6 @@ class _Next:
             match = self._pattern.search(self._text, place)
             self._at = match.start() if match else len(self._text)
         return self._at
-
-
-def _name_end(match: re.Match[str]) -> int:
-    return max(match.end("name"), match.end("suffix"))
-
-
-def _kind(name: str) -> str:
-    return "password" if _IS_PASSWORD(name) else "token"
 
 
 def _is_phrase(value: str, *, is_password: bool) -> bool:
@@ -223,15 +283,6 @@ def _is_credential(value: str) -> bool:
     return not is_placeholder(value) and (has_digit(value) or value.endswith("=") or value.lower() != value)
 
 
-def _escaped(text: str, at: int, start: int, quote: str) -> int:
-    """How much to skip when the quote at `at` does not end the value: it is escaped, or doubled as in YAML."""
-    if quote == "'" and text.startswith("''", at):
-        return 2
-    before = text[max(start, at - 64) : at]
-    slashes = len(before) - len(before.rstrip("\\"))
-    return len(quote) if quote[0] != "\\" and slashes % 2 else 0
-
-
 _WHY: Final[Mapping[str, str]] = {
     "password": "a password",
     "token": "a secret that is named as one",
@@ -241,30 +292,31 @@ _WHY: Final[Mapping[str, str]] = {
     "variable": "a password",
 }
 _SHORTEST: Final[Mapping[str, int]] = {"password": 4, "token": 6, "auth": 8, "variable": 1 << 30}
-_KINDS: Final[Mapping[str, str]] = {
-    "authorization": "authorization",
-    "cookie": "cookie",
-    "_pass": "variable",
-    "_auth": "auth",
-    '"auth': "auth",
-    "'auth": "auth",
-    "secret": "token",
-    "token": "token",
-    "password": "password",
-}
-_IS_PASSWORD: Final = re.compile(PASSWORDS).fullmatch
-_NAME: Final = re.compile(
-    rf"(?P<name>{PASSWORDS}|authorization|cookie|{TOKENS}|\"auth|'auth|_auth|_pass|_sk)"
-    r"(?P<suffix>[0-9]{1,3}+|prod(?:uction)?|dev|staging|stage|test|live|base|(?:[_-][a-z0-9]{1,16}+){1,3}+)?"
-    r"\\*[\"'`]?\]?[ \t]{0,8}(?:=>|:=|[:=]|%3[da])[ \t]{0,8}"
-    r"(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
+_TAIL_BEGINS: Final = frozenset(" \t>{")
+_TAIL: Final = re.compile(
+    r"(?:(?<=[^:]=)>)?[ \t]{0,8}(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
-"""A name and its sign, in small letters. Every form begins with fixed text, which makes the search fast."""
-_NO_VARIABLE: Final = ("_auth", "'auth", '"auth')
+"""What may stand between a sign and its value."""
+_NAMED_BACK: Final = (
+    r"[ \t]{0,8}+\]?+[\"'`]?+\\*+"
+    rf"([0-9]{{1,3}}|{read_back(('prod', 'production', 'dev', 'staging', 'stage', 'test', 'live', 'base'))}|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??"
+    rf"(?:(?P<password>{PASSWORDS_BACK})|(?P<token>{TOKENS_BACK}|ks_)"
+    r"|(?P<authorization>noitazirohtua)|(?P<cookie>eikooc)|(?P<auth>htua[\"'_])|(?P<variable>ssap_))"
+)
+"""A name with its suffix, read from its end, in small letters."""
+_NAME: Final = re.compile(rf"[:=](?:(?<==):)?{_NAMED_BACK}")
+_NAME_BEFORE_WRITTEN: Final = re.compile(rf"3%(?<=[da]3%){_NAMED_BACK}")
+"""Before a sign that is written as in a URL."""
 _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 """How the schemes of an Authorization header begin."""
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
 _OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")
+_INSIDE: Final[Mapping[str, re.Pattern[str]]] = {
+    '"': re.compile(r'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'),
+    "'": re.compile(r"[^'\\\n]*+(?:(?:\\?''|\\.)[^'\\\n]*+)*+'"),
+    "`": re.compile(r"[^`\\\n]*+(?:\\.[^`\\\n]*+)*+`"),
+}
+"""Up to the quote that ends a value: one that is neither escaped, nor doubled as in YAML."""
 _BACKSLASH: Final = r"\\(?!u(?!00[0-7])[0-9a-fA-F]{4})"
 """One that does not write a letter beyond ASCII, as JSON does."""
 _WORD_END: Final = re.compile(rf"[\s\"'`,;)}}\]]|{_BACKSLASH}")
@@ -277,7 +329,7 @@ _CODE: Final = re.compile(
 )
 _TEMPLATE: Final = re.compile(r"[{}<>]|\$[\w({]|%[sdr(]|\\[nt]")
 _PROSE: Final = re.compile(
-    rf"(?i)\b(?:{PASSWORDS}|passwords|pass|secrets?|tokens?|keys?|credentials?|login|user(?:name)?s?|account|email|must|should|enter|your|please"
+    rf"(?i)\b(?:{'|'.join(PASSWORDS)}|passwords|pass|secrets?|tokens?|keys?|credentials?|login|user(?:name)?s?|account|email|must|should|enter|your|please"
     r"|confirm|forgot|reset|change|repeat|new|old|current|required|optional|invalid|incorrect|wrong|missing|empty|expired|strength|hidden"
     r"|characters?|value|string|text|field|input|type|name|none|null|true|false|the|for|of|to|is|are|not|or|with|from|if|in|an?)\b"
 )
@@ -289,3 +341,29 @@ _SMALL: Final = re.compile(r"[a-z]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SYMBOL: Final = re.compile(r"[^\w.:/-]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
+_SECRET_WORD: Final = re.compile(
+    "password|passwd|passphrase|pwd|secret|token|authorization|cookie|credentials?|apikey|xapikey"
+)
+_SECRET_PAIR: Final = re.compile(
+    "(?:api|app|secret|access|private|auth|account|shared|signing|encryption|master|service|sharedaccess|secretaccess|fernet|jwt|hmac)key"
+    "|apisecret|(?:set)?cookie|connectionstring|connstr|connectionuri|databaseurl|(?:shared)?accesssignature"
+)
+_HARMLESS: Final = re.compile(
+    "page|next|continuation|pagination|cursor|eos|bos|pad|unk|sep|cls|mask|stop|special|cancel|cancellation|per|sync|fencing"
+)
+"""What makes a token something else: a place in a list, a piece of text."""
+_INDEX: Final = re.compile(r"[gl]si[0-9]*")
+"""Before `sk`: the sort key of an index of DynamoDB."""
+_NEUTRAL: Final = re.compile(
+    "prod|production|prd|dev|devel|development|stage|staging|stg|test|testing|qa|uat|preview|local|live|sandbox|ci|base|main|primary"
+    "|secondary|default|backup|old|new|current|previous|legacy|temp|tmp|rw|ro|readonly|us|eu|ap|v?[0-9]{1,3}|[a-z]"
+)
+_DESCRIBES: Final = re.compile(
+    "[_-](?:counts?|len(?:gth)?|size|min|max|total|types?|kind|names?|ids?|file(?:name)?|path|dir|folder|url|uri|endpoint|host|port|limits?|ttl|expir.*|lifetime"
+    "|age|time.*|hint|policy|field|prefix|suffix|header|regex|pattern|format|rotation|enabled?|required|allowed|usage|budget|algo.*|versions?|cost|cache|store"
+    "|manager|provider|class|var|env|arn|refs?|index|idx|num|bytes|chars|rounds|iterations|hash.*|digest|errors?|status|state|scopes?|audience|issuer|re|re_.*)(?![a-z0-9])"
+)
+"""Suffixes of settings that are about a secret."""
+_NAMED: Final = ("pass", "pwd", "kennwort", "secret", "token", "credential", "key", "auth", "cookie")
+_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_NOT_WORD: Final = re.compile(r"[^a-z0-9]+")
