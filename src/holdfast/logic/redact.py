@@ -17,7 +17,7 @@ from holdfast.logic.redact_named import is_secret_key as is_secret_key  # noqa: 
 from holdfast.logic.redact_named import find_assigned
 from holdfast.logic.redact_pairs import find_pairs
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
-from holdfast.logic.redact_shapes import find_blocks, find_shapes
+from holdfast.logic.redact_shapes import find_blocks, find_shapes, holds
 from holdfast.logic.redact_spoken import find_spoken
 
 REDACTED: Final = "[REDACTED]"
@@ -43,14 +43,14 @@ class Redactor:
     def find(self, text: str) -> list[Found]:
         """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
         found = self._find(text)
-        if _COLOUR_BEGINS.search(text):
+        if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
             found += _uncoloured(text, self._find)
         return apart(found)
 
     def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
         lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
-        if any(stem in lowered for stem in STEMS):
+        if any(holds(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
             found += (*find_assigned(text, lowered, back), *find_spoken(text, lowered, back), *find_pairs(text, lowered))
         return found

@@ -48,8 +48,6 @@ class Name(NamedTuple):
     end: int
     """Behind its suffix."""
     suffix: str
-    sign: int
-    """Behind its sign."""
     at: int
     """Where its value may begin."""
 
@@ -57,32 +55,33 @@ class Name(NamedTuple):
 def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered), len(text), 0
-    for match in _before_signs(back):
-        sign = size - match.start()
-        sign += lowered[sign - 1] == "3"  # of `%3d`, whose last letter was only looked at
-        at = sign
+    for first, last in _before_signs(back):
+        sign = at = size - first
+        if lowered[sign - 1] == "3":  # of `%3d`, whose last letter was only looked at
+            sign = at = sign + 1
         if lowered[sign : sign + 1] in _TAIL_BEGINS and (tail := _TAIL.match(lowered, sign)):
             at = tail.end()
         if at <= done:
             continue
-        kind, start = match.lastgroup or "", size - match.end()
-        end, suffix = size - match.start(kind), match[1] or ""
-        if suffix:
-            suffix, end = suffix[::-1], size - match.start(1)
-            if not reader.is_of_name(lowered[start : size - match.start(kind)], suffix, text[start:end]):
+        start = size - last
+        if kind := _KINDS.get(lowered[start : sign - 1]):
+            if reader.is_plain(kind, start, at):
                 continue
-        if reader.is_plain(kind, start, at):
+            name = Name(kind, start, sign - 1, "", at)
+        elif (given := reader.name(back, first, at)) and not reader.is_plain(given.kind, start, at):
+            name = given
+        else:
             continue
-        found, done = reader.value(Name(kind, start, end, suffix, sign, at))
+        found, done = reader.value(name)
         if done > found:
-            yield Found(found, done, _WHY[kind])
+            yield Found(found, done, _WHY[name.kind])
 
 
-def _before_signs(back: str) -> list[re.Match[str]]:
-    """The names before signs, as they stand in the text that is read from its end; the first in the text first."""
-    found = list(_NAME.finditer(back)) if ":" in back or "=" in back else []
-    if "3%" in back and (written := list(_NAME_BEFORE_WRITTEN.finditer(back))):
-        found = sorted((*found, *written), key=re.Match.start)
+def _before_signs(back: str) -> list[Span]:
+    """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
+    found = [match.span() for match in _NAME.finditer(back)] if ":" in back or "=" in back else []
+    if "3%" in back and (written := [match.span() for match in _NAME_BEFORE_WRITTEN.finditer(back)]):
+        found = sorted((*found, *written))
     found.reverse()
     return found
 
@@ -140,22 +139,31 @@ class _Reader:
     def __init__(self, text: str, lowered: str) -> None:
         self._text = text
         self._lowered = lowered
-        self._word_ends = _Next(_WORD_END, text)
-        self._argument_ends = _Next(_ARGUMENT_END, text)
-        self._header_ends = _Next(_HEADER_END, text)
-        self._digits = _Next(_DIGIT, text)
+        self._size = len(text)
+        self._word_ends = Next(_WORD_END, text)
+        self._argument_ends = Next(_ARGUMENT_END, text)
+        self._header_ends = Next(_HEADER_END, text)
+        self._digits = Next(_DIGIT, text)
 
-    def is_of_name(self, name: str, suffix: str, written: str) -> bool:
-        """Whether what stands between a name and its sign leaves it the name of a secret: `_PROD`, `2`, but not `_TYPE`."""
-        if is_neutral_suffix(suffix):
-            return True
-        return name != "_sk" and written.isupper() and not is_telling_suffix(suffix)
+    def name(self, back: str, first: int, at: int) -> Name | None:
+        """The name that begins at `first` in the text read from its end, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
+        match = (_NAME_BEFORE_WRITTEN if back[first] == "3" else _NAME).match(back, first)
+        assert match is not None  # it was found there
+        size = len(back)
+        start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
+        name = self._lowered[start:end]
+        kind = _KINDS[name]
+        if not suffix:
+            return Name(kind, start, end, "", at)
+        suffix, end = suffix[::-1], size - match.start("suffix")
+        is_variable = name != "_sk" and self._text[start:end].isupper() and not is_telling_suffix(suffix)
+        return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
     def is_plain(self, kind: str, start: int, at: int) -> bool:
         """Whether certainly no secret follows at `at`. This is all that is asked of most names in a text."""
         text = self._text
         if kind == "token":
-            if text[start].isupper() or text[at : at + 1] in _OPENING:
+            if text[at : at + 1] in _OPENING or text[start].isupper():
                 return False
             return self._ends_first(at, self._word_ends) or _NUMBER.match(text, at) is not None
         if kind == "cookie":
@@ -164,10 +172,10 @@ class _Reader:
             return text[at : at + 1] not in _OPENING and self._ends_first(at, self._header_ends)
         return False
 
-    def _ends_first(self, at: int, ends: "_Next") -> bool:
+    def _ends_first(self, at: int, ends: "Next") -> bool:
         """Whether what begins at `at` ends before the next digit."""
         digit = self._digits.after(at)
-        return digit == len(self._text) or digit >= ends.after(at)
+        return digit == self._size or digit >= ends.after(at)
 
     def value(self, name: Name) -> Span:
         """Where the secret behind a name and its sign stands; nowhere when there is none."""
@@ -177,6 +185,8 @@ class _Reader:
         if kind == "cookie":
             cookie = _COOKIE.match(self._text, at)
             return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
+        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(self._text, at)):
+            return simple.span(simple.lastindex or 0)
         opened = _OPEN.match(self._text, at) if self._text[at : at + 1] in _OPENING else None
         if opened and (inside := self._inside(opened)):
             return inside if self._is_quoted_secret(name, *inside) else NOWHERE
@@ -240,7 +250,7 @@ class _Reader:
         return self._text[start : min(end, start + LONGEST_JUDGED)]
 
 
-class _Next:
+class Next:
     """Where a pattern matches next. To be asked from left to right: then nothing is read twice."""
 
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
@@ -297,16 +307,34 @@ _TAIL: Final = re.compile(
     r"(?:(?<=[^:]=)>)?[ \t]{0,8}(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
 """What may stand between a sign and its value."""
+_KEYS: Final = tuple(f"{of}{sign}key" for of in OF_KEYS for sign in ("", "_", ".", "-"))
+_KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*TOKENS, *_KEYS, "_sk"), "token"),
+    **dict.fromkeys(PASSWORDS, "password"),
+    **dict.fromkeys(("_auth", "'auth", '"auth'), "auth"),
+    "authorization": "authorization",
+    "cookie": "cookie",
+    "_pass": "variable",
+}
 _NAMED_BACK: Final = (
     r"[ \t]{0,8}+\]?+[\"'`]?+\\*+"
-    rf"([0-9]{{1,3}}|{read_back(('prod', 'production', 'dev', 'staging', 'stage', 'test', 'live', 'base'))}|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??"
-    rf"(?:(?P<password>{PASSWORDS_BACK})|(?P<token>{TOKENS_BACK}|ks_)"
-    r"|(?P<authorization>noitazirohtua)|(?P<cookie>eikooc)|(?P<auth>htua[\"'_])|(?P<variable>ssap_))"
+    rf"(?P<suffix>[0-9]{{1,3}}|{read_back(('prod', 'production', 'dev', 'staging', 'stage', 'test', 'live', 'base'))}"
+    rf"|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??(?P<name>{PASSWORDS_BACK}|{TOKENS_BACK}"
+    r"|ks_|noitazirohtua|eikooc|htua[\"'_]|ssap_)"
 )
 """A name with its suffix, read from its end, in small letters."""
 _NAME: Final = re.compile(rf"[:=](?:(?<==):)?{_NAMED_BACK}")
 _NAME_BEFORE_WRITTEN: Final = re.compile(rf"3%(?<=[da]3%){_NAMED_BACK}")
 """Before a sign that is written as in a URL."""
+_ALNUM: Final = (
+    r"(?=[A-Za-z]*+[0-9])(?=[0-9]*+[A-Za-z])(?!(.)\{0}*+(.)(?:\{0}|\{1})*+(?![A-Za-z0-9]))([A-Za-z0-9]{{6,400}}+)"
+)
+_SIMPLE: Final = re.compile(
+    rf"{_ALNUM.format(1, 2)}(?=[\s\"'`,;)}}\]]|\Z)|\"{_ALNUM.format(4, 5)}\"|'{_ALNUM.format(7, 8)}'"
+)
+"""Letters and digits that are no word and no number, in quotes or without: nothing but a value that is written out."""
+_WRITTEN_OUT: Final = frozenset(("password", "token"))
+"""The kinds whose secrets are anything that is written out."""
 _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 """How the schemes of an Authorization header begin."""
 _OPENING: Final = frozenset("\"'`\\bBrRuU")

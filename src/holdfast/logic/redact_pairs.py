@@ -6,7 +6,7 @@ from typing import Final
 
 
 from holdfast.logic.redact_named import is_code, is_secret_key
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found
+from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, holds
 
 REACH: Final = 160
 """Characters before a value in which its name is looked for."""
@@ -19,7 +19,7 @@ def find_pairs(text: str, lowered: str) -> Iterator[Found]:
         for match in _ELEMENT.finditer(text):
             if is_secret_key(match["tag"].rpartition(":")[2]) and _is_given(match["secret"]):
                 yield Found(*match.span("secret"), _WHY)
-    if "value" in lowered:
+    if holds(lowered, "value"):
         for match in _VALUE.finditer(lowered):
             name = _name_before(text, lowered, match.start()) or _name_after(text, lowered, match.end())
             if name and is_secret_key(name) and _is_given(text[match.start("secret") : match.end("secret")]):

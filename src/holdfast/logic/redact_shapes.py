@@ -79,9 +79,9 @@ def find_shapes(text: str) -> Iterator[Found]:
 
 def find_blocks(text: str) -> Iterator[Found]:
     """The private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
-    if BLOCK_BEGINS[0] in text:
+    if holds(text, BLOCK_BEGINS[0]):
         yield from _find_plain(text)
-    if BLOCK_BEGINS[1] in text:
+    if holds(text, BLOCK_BEGINS[1]):
         for match in _ENCODED.finditer(text):
             if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
                 yield Found(*match.span(), "the base64 of a private key")
@@ -98,6 +98,11 @@ def open_block(text: str) -> int:
     if _LAST.search(text, start) or not (_FIRST.match(text, start) or _UNFINISHED.fullmatch(text, start)):
         return len(text)
     return start
+
+
+def holds(text: str, word: str) -> bool:
+    """Whether `word` is in `text`. In a long text a letter is found, or missed, at a fraction of what a word costs."""
+    return all(letter in text for letter in word) and word in text
 
 
 def may_begin(word: str) -> bool:

@@ -5,11 +5,21 @@ an option belongs to is followed from left to right. So no part of a text is rea
 """
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK, is_code, is_literal
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit
+from holdfast.logic.redact_named import (
+    OF_KEYS,
+    PASSWORDS,
+    PASSWORDS_BACK,
+    TOKENS,
+    TOKENS_BACK,
+    Next,
+    is_code,
+    is_literal,
+)
+from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit, holds
 
 REACH: Final = 400
 """Characters before an option in which its command is looked for."""
@@ -33,7 +43,7 @@ class Spoken(NamedTuple):
 def find_spoken(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The secrets in `text` that follow a form of words. `lowered` is the text in small letters, `back` that from its end."""
     for form in _FORMS:
-        if any(gate in lowered for gate in form.gates):
+        if any(holds(lowered, gate) for gate in form.gates):
             for start, end in _places(form, text, lowered, back):
                 if form.is_real(text[start : min(end, start + LONGEST_JUDGED)]):
                     yield Found(start, end, form.why)
@@ -59,21 +69,21 @@ class _Command:
     """Where a command began, told by its words. To be asked from left to right: then nothing is read twice."""
 
     def __init__(self, words: tuple[re.Pattern[str], ...], text: str) -> None:
-        *first, self._last = words
-        self._first = _Command(tuple(first), text) if first else None
-        self._text = text
-        self._read = 0
-        self._begun = -1
+        self._begins = _begins(words, text)
+        self._ends = Next(_SEPARATOR, text)
+        self._begun = self._next = -REACH - 1
 
     def goes_on(self, at: int) -> bool:
         """Whether the words stand before `at`, not far from it, and no other command has begun behind them."""
-        for match in self._last.finditer(self._text, max(self._read, at - REACH), at):
-            if self._first is None or self._first.goes_on(match.start()):
-                self._begun = match.start()
-        if self._begun >= 0 and _SEPARATOR.search(self._text, max(self._begun, self._read), at):
-            self._begun = -1
-        self._read = at
-        return self._begun >= max(0, at - REACH)
+        while self._next < at:
+            self._begun, self._next = self._next, next(self._begins, sys.maxsize)
+        return at - self._begun <= REACH and self._ends.after(self._begun) >= at
+
+
+def _begins(words: tuple[re.Pattern[str], ...], text: str) -> Iterator[int]:
+    *first, last = words
+    command = _Command(tuple(first), text) if first else None
+    return (match.start() for match in last.finditer(text) if command is None or command.goes_on(match.start()))
 
 
 def _is_given(value: str) -> bool:
@@ -96,8 +106,13 @@ def _said(why: str, ends: str, names: str, is_real: Callable[[str], bool]) -> Sp
 
 
 def _option(why: str, gates: tuple[str, ...], pattern: str, *command: str) -> Spoken:
-    """An option of a command, or of one of its commands."""
-    return Spoken(why, gates, re.compile(pattern), _is_given, command=tuple(map(re.compile, command)))
+    """An option of one of the commands that these words tell, each with those it may be instead."""
+    return Spoken(why, gates, re.compile(pattern), _is_given, command=tuple(map(_words, command)))
+
+
+def _words(words: str) -> re.Pattern[str]:
+    """Any of these words. Each begins with fixed text, which makes the search fast."""
+    return re.compile("|".join(rf"{word[0]}(?<!\w{word[0]}){word[1:]}\b" for word in words.split()))
 
 
 _SEPARATOR: Final = re.compile(r"[\n|;&]")
@@ -120,20 +135,20 @@ _FORMS: Final = (
         "a password of curl",
         ("curl",),
         r"\s-(?:u|-user)[ =]?\\*[\"']?[^\s:\"'\\]{1,100}:(?P<secret>[^\s\"'`\\]{1,})",
-        r"curl(?<!\wcurl)\b",
+        "curl",
     ),
     _option(
         "a password of a database client",
         ("mysql", "mariadb"),
         r"\s-p\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})",
-        r"m(?<!\wm)(?:ysql(?:dump|admin)?|ariadb)\b",
+        "mysql mysqldump mysqladmin mariadb",
     ),
     _option(
         "a password of a login",
         ("login",),
         r"\s-p[ =]?\\*[\"']?(?P<secret>[^\s\"'`\\-][^\s\"'`\\]*)",
-        r"\b(?:docker|podman|buildah|skopeo|nerdctl|helm|oras|az|oc|cf|oci)\b",
-        r"login(?<!\wlogin)\b",
+        "docker podman buildah skopeo nerdctl helm oras az oc cf oci",
+        "login",
     ),
     Spoken(
         "the value of a setting",
