@@ -52,7 +52,7 @@ class Redactor:
         lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
         if any(holds(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
-            found += (*find_assigned(text, lowered, back), *find_spoken(text, lowered, back), *find_pairs(text, lowered))
+            found += (*find_assigned(text, lowered, back), *find_spoken(text, lowered, back), *find_pairs(text, lowered, back))
         return found
 
     def known(self, text: str) -> str:
@@ -241,12 +241,14 @@ def apart(found: list[Found]) -> list[Found]:
     if len(found) < 2:
         return found
     apart: list[Found] = []
+    last = -1
     for one in sorted(found):
-        if apart and one.start <= apart[-1].end:
-            if one.end > apart[-1].end:
-                apart[-1] = apart[-1]._replace(end=one.end)
-        else:
+        if one.start > last:
             apart.append(one)
+            last = one.end
+        elif one.end > last:
+            last = one.end
+            apart[-1] = apart[-1]._replace(end=last)
     return apart
 
 

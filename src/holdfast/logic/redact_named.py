@@ -59,16 +59,16 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
         sign = at = size - first
         if lowered[sign - 1] == "3":  # of `%3d`, whose last letter was only looked at
             sign = at = sign + 1
-        if lowered[sign : sign + 1] in _TAIL_BEGINS and (tail := _TAIL.match(lowered, sign)):
-            at = tail.end()
+        if lowered[sign : sign + 1] in _TAIL_BEGINS:
+            at = reader.behind(sign)
         if at <= done:
             continue
         start = size - last
         if kind := _KINDS.get(lowered[start : sign - 1]):
-            if reader.is_plain(kind, start, at):
+            if reader.is_plain(kind, start, at, is_bare=True):
                 continue
             name = Name(kind, start, sign - 1, "", at)
-        elif (given := reader.name(back, first, at)) and not reader.is_plain(given.kind, start, at):
+        elif (given := reader.name(back, first, at)) and not reader.is_plain(given.kind, start, at, is_bare=False):
             name = given
         else:
             continue
@@ -145,6 +145,13 @@ class _Reader:
         self._header_ends = Next(_HEADER_END, text)
         self._digits = Next(_DIGIT, text)
 
+    def behind(self, sign: int) -> int:
+        """Where a value begins behind a sign that a blank follows, or what else may stand before a value."""
+        if self._lowered[sign] == " " and self._lowered[sign + 1 : sign + 2] not in _TAIL_BEGINS:
+            return sign + 1
+        tail = _TAIL.match(self._lowered, sign)
+        return tail.end() if tail else sign
+
     def name(self, back: str, first: int, at: int) -> Name | None:
         """The name that begins at `first` in the text read from its end, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
         match = (_NAME_BEFORE_WRITTEN if back[first] == "3" else _NAME).match(back, first)
@@ -159,13 +166,16 @@ class _Reader:
         is_variable = name != "_sk" and self._text[start:end].isupper() and not is_telling_suffix(suffix)
         return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
-    def is_plain(self, kind: str, start: int, at: int) -> bool:
-        """Whether certainly no secret follows at `at`. This is all that is asked of most names in a text."""
+    def is_plain(self, kind: str, start: int, at: int, *, is_bare: bool) -> bool:
+        """Whether certainly no secret follows at `at`. This is all that is asked of most names. One is bare in front of its sign."""
         text = self._text
         if kind == "token":
-            if text[at : at + 1] in _OPENING or text[start].isupper():
+            first, digit = text[start], self._digits.after(at)
+            if first.isupper():
                 return False
-            return self._ends_first(at, self._word_ends) or _NUMBER.match(text, at) is not None
+            if text[at : at + 1] in _OPENING:  # several words, and what is no plain word, only count under some names
+                return is_bare and first != "s" and (digit == self._size or digit - at > 2 * LONGEST_QUOTED)
+            return digit == self._size or digit >= self._word_ends.after(at) or _NUMBER.match(text, at) is not None
         if kind == "cookie":
             return text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
         if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
@@ -212,7 +222,7 @@ class _Reader:
             return _is_phrase(value, is_password=kind == "password" or is_word)
         if end - start >= 4 and is_literal(value, password=kind == "password"):
             return True
-        if end - start >= 6 and self._text[name.end] in "\\\"'`" and _is_mixed(value):  # its name is quoted too
+        if end - start >= 6 and self._text[name.end] in _QUOTES and _is_mixed(value):  # its name is quoted too
             return True
         return end - start >= 3 and self._is_variable(name) and not is_code(value)
 
@@ -337,6 +347,7 @@ _WRITTEN_OUT: Final = frozenset(("password", "token"))
 """The kinds whose secrets are anything that is written out."""
 _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 """How the schemes of an Authorization header begin."""
+_QUOTES: Final = frozenset("\"'`\\")
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
 _OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")
 _INSIDE: Final[Mapping[str, re.Pattern[str]]] = {
