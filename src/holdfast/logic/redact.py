@@ -13,8 +13,8 @@ from typing import Final
 from urllib.parse import quote
 
 from holdfast.logic.known_values import WINDOW, KnownValues
-from holdfast.logic.redact_named import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_named import find_assigned
+from holdfast.logic.redact_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_pairs import find_pairs
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_shapes import find_blocks, find_shapes, holds
@@ -52,7 +52,11 @@ class Redactor:
         lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
         if any(holds(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
-            found += (*find_assigned(text, lowered, back), *find_spoken(text, lowered, back), *find_pairs(text, lowered, back))
+            found += (
+                *find_assigned(text, lowered, back),
+                *find_spoken(text, lowered, back),
+                *find_pairs(text, lowered, back),
+            )
         return found
 
     def known(self, text: str) -> str:

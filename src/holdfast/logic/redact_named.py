@@ -6,21 +6,28 @@ right; a long value is judged by its beginning. Where a run of letters ends and 
 for each name in the run.
 """
 
-import functools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, decoded, has_digit, is_placeholder, looks_random
-
-PASSWORDS: Final = ("password", "passwd", "passphrase", "passwort", "pwd", "kennwort")
-TOKENS: Final = ("secret", "token", "credential", "credentials")
-"""How names end that secrets stand under, in small letters."""
-OF_KEYS: Final = (
-    *("secret", "private", "shared", "signing", "service", "subscription", "encryption", "master", "deploy", "api"),
-    *("access", "auth", "account", "admin", "app", "fernet", "jwt", "hmac", "session", "webhook", "django", "rails"),
+from holdfast.logic.redact_names import (
+    KINDS,
+    NAME,
+    NAME_BEFORE_WRITTEN,
+    PASSWORDS,
+    is_neutral_suffix,
+    is_telling_suffix,
 )
-"""`key` is such a name only with one of these before it."""
+from holdfast.logic.redact_shapes import (
+    LONGEST_JUDGED,
+    PLACEHOLDER,
+    Found,
+    decoded,
+    has_digit,
+    is_placeholder,
+    looks_random,
+)
+
 LONGEST_QUOTED: Final = 4096
 """Characters after a quote in which its end is looked for."""
 LONGEST_COOKIE_NAME: Final = 84
@@ -28,16 +35,6 @@ LONGEST_COOKIE_NAME: Final = 84
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
-
-
-def read_back(words: tuple[str, ...]) -> str:
-    """A pattern for one of these words in a text that is read from its end."""
-    return "|".join(word[::-1] for word in words)
-
-
-PASSWORDS_BACK: Final = read_back(PASSWORDS)
-TOKENS_BACK: Final = rf"{read_back(TOKENS)}|yek[_.-]?(?:{read_back(OF_KEYS)})"
-"""The names in a text that is read from its end."""
 
 
 class Name(NamedTuple):
@@ -64,7 +61,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
         if at <= done:
             continue
         start = size - last
-        if kind := _KINDS.get(lowered[start : sign - 1]):
+        if kind := KINDS.get(lowered[start : sign - 1]):
             if reader.is_plain(kind, start, at, is_bare=True):
                 continue
             name = Name(kind, start, sign - 1, "", at)
@@ -79,39 +76,11 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
 
 def _before_signs(back: str) -> list[Span]:
     """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
-    found = [match.span() for match in _NAME.finditer(back)] if ":" in back or "=" in back else []
-    if "3%" in back and (written := [match.span() for match in _NAME_BEFORE_WRITTEN.finditer(back)]):
+    found = [match.span() for match in NAME.finditer(back)] if ":" in back or "=" in back else []
+    if "3%" in back and (written := [match.span() for match in NAME_BEFORE_WRITTEN.finditer(back)]):
         found = sorted((*found, *written))
     found.reverse()
     return found
-
-
-@functools.lru_cache(maxsize=4096)
-def is_secret_key(key: str) -> bool:
-    """Whether what stands under `key` is secret: `api_key`, `apiKey`, `X-Api-Key`, but not `max_tokens` or `page_token`."""
-    words = [word for word in _NOT_WORD.split(_CAMEL.sub("_", key).lower()) if word]
-    while len(words) > 1 and _NEUTRAL.fullmatch(words[-1]):
-        words.pop()
-    if not words:
-        return False
-    words[-1] = words[-1].rstrip("0123456789") or words[-1]
-    if words[-1] == "token" and len(words) > 1:
-        return _HARMLESS.fullmatch(words[-2]) is None
-    if words[-1] == "sk" and len(words) > 1:
-        return _INDEX.fullmatch(words[-2]) is None
-    return bool(_SECRET_WORD.fullmatch(words[-1]) or any(_SECRET_PAIR.fullmatch("".join(words[-n:])) for n in (2, 3)))
-
-
-@functools.lru_cache(maxsize=1024)
-def is_neutral_suffix(suffix: str) -> bool:
-    """Whether `suffix`, which stands behind a name, says no more than which one it is: `_prod`, `2`."""
-    return all(_NEUTRAL.fullmatch(word) for word in _NOT_WORD.split(suffix) if word)
-
-
-@functools.lru_cache(maxsize=1024)
-def is_telling_suffix(suffix: str) -> bool:
-    """Whether `suffix`, in small letters, makes the name that of something else: `_type`, `_file`, or another name."""
-    return _DESCRIBES.search(suffix) is not None or any(name in suffix for name in _NAMED)
 
 
 def is_literal(value: str, *, password: bool) -> bool:
@@ -130,7 +99,7 @@ def is_literal(value: str, *, password: bool) -> bool:
 
 def is_code(value: str) -> bool:
     """Whether `value` stands for something else: a placeholder, a path, a name, a call, a time."""
-    return _CODE.match(value) is not None or is_placeholder(value)
+    return _CODE.match(value) is not None or "[REDACTED" in value
 
 
 class _Reader:
@@ -154,12 +123,12 @@ class _Reader:
 
     def name(self, back: str, first: int, at: int) -> Name | None:
         """The name that begins at `first` in the text read from its end, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
-        match = (_NAME_BEFORE_WRITTEN if back[first] == "3" else _NAME).match(back, first)
+        match = (NAME_BEFORE_WRITTEN if back[first] == "3" else NAME).match(back, first)
         assert match is not None  # it was found there
         size = len(back)
         start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
-        kind = _KINDS[name]
+        kind = KINDS[name]
         if not suffix:
             return Name(kind, start, end, "", at)
         suffix, end = suffix[::-1], size - match.start("suffix")
@@ -317,25 +286,6 @@ _TAIL: Final = re.compile(
     r"(?:(?<=[^:]=)>)?[ \t]{0,8}(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
 """What may stand between a sign and its value."""
-_KEYS: Final = tuple(f"{of}{sign}key" for of in OF_KEYS for sign in ("", "_", ".", "-"))
-_KINDS: Final[Mapping[str, str]] = {
-    **dict.fromkeys((*TOKENS, *_KEYS, "_sk"), "token"),
-    **dict.fromkeys(PASSWORDS, "password"),
-    **dict.fromkeys(("_auth", "'auth", '"auth'), "auth"),
-    "authorization": "authorization",
-    "cookie": "cookie",
-    "_pass": "variable",
-}
-_NAMED_BACK: Final = (
-    r"[ \t]{0,8}+\]?+[\"'`]?+\\*+"
-    rf"(?P<suffix>[0-9]{{1,3}}|{read_back(('prod', 'production', 'dev', 'staging', 'stage', 'test', 'live', 'base'))}"
-    rf"|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??(?P<name>{PASSWORDS_BACK}|{TOKENS_BACK}"
-    r"|ks_|noitazirohtua|eikooc|htua[\"'_]|ssap_)"
-)
-"""A name with its suffix, read from its end, in small letters."""
-_NAME: Final = re.compile(rf"[:=](?:(?<==):)?{_NAMED_BACK}")
-_NAME_BEFORE_WRITTEN: Final = re.compile(rf"3%(?<=[da]3%){_NAMED_BACK}")
-"""Before a sign that is written as in a URL."""
 _ALNUM: Final = (
     r"(?=[A-Za-z]*+[0-9])(?=[0-9]*+[A-Za-z])(?!(.)\{0}*+(.)(?:\{0}|\{1})*+(?![A-Za-z0-9]))([A-Za-z0-9]{{6,400}}+)"
 )
@@ -364,7 +314,7 @@ _HEADER_END: Final = re.compile(rf"[\s\"'`,]|{_BACKSLASH}")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
 _CODE: Final = re.compile(
-    r"[(\[{]|[A-Za-z_][\w.]*+\(|[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+\Z|\.{0,2}/|~|https?:|\d{4}-\d\d-\d\d|\d{1,2}:\d\d"
+    rf"{PLACEHOLDER}|[A-Za-z_][\w.]*+\(|[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+\Z|\.{{0,2}}/|~|https?:|\d{{4}}-\d\d-\d\d|\d{{1,2}}:\d\d"
 )
 _TEMPLATE: Final = re.compile(r"[{}<>]|\$[\w({]|%[sdr(]|\\[nt]")
 _PROSE: Final = re.compile(
@@ -380,29 +330,3 @@ _SMALL: Final = re.compile(r"[a-z]")
 _LETTER: Final = re.compile(r"[^\W\d_]")
 _SYMBOL: Final = re.compile(r"[^\w.:/-]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
-_SECRET_WORD: Final = re.compile(
-    "password|passwd|passphrase|pwd|secret|token|authorization|cookie|credentials?|apikey|xapikey"
-)
-_SECRET_PAIR: Final = re.compile(
-    "(?:api|app|secret|access|private|auth|account|shared|signing|encryption|master|service|sharedaccess|secretaccess|fernet|jwt|hmac)key"
-    "|apisecret|(?:set)?cookie|connectionstring|connstr|connectionuri|databaseurl|(?:shared)?accesssignature"
-)
-_HARMLESS: Final = re.compile(
-    "page|next|continuation|pagination|cursor|eos|bos|pad|unk|sep|cls|mask|stop|special|cancel|cancellation|per|sync|fencing"
-)
-"""What makes a token something else: a place in a list, a piece of text."""
-_INDEX: Final = re.compile(r"[gl]si[0-9]*")
-"""Before `sk`: the sort key of an index of DynamoDB."""
-_NEUTRAL: Final = re.compile(
-    "prod|production|prd|dev|devel|development|stage|staging|stg|test|testing|qa|uat|preview|local|live|sandbox|ci|base|main|primary"
-    "|secondary|default|backup|old|new|current|previous|legacy|temp|tmp|rw|ro|readonly|us|eu|ap|v?[0-9]{1,3}|[a-z]"
-)
-_DESCRIBES: Final = re.compile(
-    "[_-](?:counts?|len(?:gth)?|size|min|max|total|types?|kind|names?|ids?|file(?:name)?|path|dir|folder|url|uri|endpoint|host|port|limits?|ttl|expir.*|lifetime"
-    "|age|time.*|hint|policy|field|prefix|suffix|header|regex|pattern|format|rotation|enabled?|required|allowed|usage|budget|algo.*|versions?|cost|cache|store"
-    "|manager|provider|class|var|env|arn|refs?|index|idx|num|bytes|chars|rounds|iterations|hash.*|digest|errors?|status|state|scopes?|audience|issuer|re|re_.*)(?![a-z0-9])"
-)
-"""Suffixes of settings that are about a secret."""
-_NAMED: Final = ("pass", "pwd", "kennwort", "secret", "token", "credential", "key", "auth", "cookie")
-_CAMEL: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_NOT_WORD: Final = re.compile(r"[^a-z0-9]+")

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-
-from holdfast.logic.redact_named import is_code, is_secret_key
+from holdfast.logic.redact_named import is_code
+from holdfast.logic.redact_names import is_secret_key
 from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, holds
 
 REACH: Final = 160

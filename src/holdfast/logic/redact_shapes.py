@@ -16,6 +16,8 @@ LONGEST_JUDGED: Final = 400
 """Characters of a value that are looked at to judge it."""
 LONGEST_BLOCK: Final = 20_000
 """Characters of a private key from its first line to its last."""
+PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)"
+"""A sign that a template begins with, or no three letters of which none is another."""
 BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi")
 """What a private key begins with; the second is the base64 of the first."""
 
@@ -203,8 +205,7 @@ def _has_dot_inside(value: str) -> bool:
     return "." in value[3:]
 
 
-_PLACEHOLDER: Final = re.compile(r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)")
-"""A sign that a template begins with, or no three letters of which one is not the other."""
+_PLACEHOLDER: Final = re.compile(PLACEHOLDER)
 _DIGITS: Final = re.compile(r"[0-9]+")
 _LETTER: Final = re.compile(r"[A-Za-z]")
 _LOWER: Final = re.compile(r"[a-z]")

@@ -9,16 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import (
-    OF_KEYS,
-    PASSWORDS,
-    PASSWORDS_BACK,
-    TOKENS,
-    TOKENS_BACK,
-    Next,
-    is_code,
-    is_literal,
-)
+from holdfast.logic.redact_named import Next, is_code, is_literal
+from holdfast.logic.redact_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
 from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit, holds
 
 REACH: Final = 400
