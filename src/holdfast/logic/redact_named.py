@@ -54,8 +54,6 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     reader, size, done = _Reader(text, lowered), len(text), 0
     for first, last in _before_signs(back):
         sign = at = size - first
-        if lowered[sign - 1] == "3":  # of `%3d`, whose last letter was only looked at
-            sign = at = sign + 1
         if lowered[sign : sign + 1] in _TAIL_BEGINS:
             at = reader.behind(sign)
         if at <= done:
@@ -77,7 +75,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
 def _before_signs(back: str) -> list[Span]:
     """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
     found = [match.span() for match in NAME.finditer(back)] if ":" in back or "=" in back else []
-    if "3%" in back and (written := [match.span() for match in NAME_BEFORE_WRITTEN.finditer(back)]):
+    if "3%" in back and (written := [(match.start() - 1, match.end()) for match in NAME_BEFORE_WRITTEN.finditer(back)]):
         found = sorted((*found, *written))
     found.reverse()
     return found
@@ -123,7 +121,7 @@ class _Reader:
 
     def name(self, back: str, first: int, at: int) -> Name | None:
         """The name that begins at `first` in the text read from its end, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
-        match = (NAME_BEFORE_WRITTEN if back[first] == "3" else NAME).match(back, first)
+        match = NAME.match(back, first) or NAME_BEFORE_WRITTEN.match(back, first + 1)
         assert match is not None  # it was found there
         size = len(back)
         start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
