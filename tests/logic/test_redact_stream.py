@@ -110,7 +110,8 @@ PARTS = st.sampled_from(
 def test_b7_any_text_in_pieces_of_one_to_seven_characters_is_redacted_as_the_whole(
     parts: list[str], sizes: list[int]
 ) -> None:
-    text, pieces, at = "".join(parts), [], 0
+    text, at = "".join(parts), 0
+    pieces: list[str] = []
     while at < len(text):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(text[at : at + size])
