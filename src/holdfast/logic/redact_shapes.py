@@ -91,6 +91,16 @@ def find_blocks(text: str) -> Iterator[Found]:
 
 def open_block(text: str) -> int:
     """Where a block begins that goes on behind the end of `text`, or may do so; the length of `text` when none does."""
+    return min(_open_whole(text), _open_beginning(text))
+
+
+def _open_beginning(text: str) -> int:
+    """Where the beginning of a block stands that the end of `text` cuts off; whatever may stand before it."""
+    sizes = (size for begins in BLOCK_BEGINS for size in range(1, len(begins)) if text.endswith(begins[:size]))
+    return len(text) - max(sizes, default=0)
+
+
+def _open_whole(text: str) -> int:
     start = max(text.rfind(BLOCK_BEGINS[0]), text.rfind(BLOCK_BEGINS[1]))
     if start < 0 or len(text) - start > LONGEST_BLOCK:
         return len(text)
@@ -115,7 +125,7 @@ def may_begin(word: str) -> bool:
             return True
     longest = min(len(word), shapes.longest)
     return any(
-        word[-size:] in shapes.partial and (size == len(word) or not word[-size - 1].isalnum())
+        word[-size:] in shapes.partial and _BEFORE.search(word, max(0, len(word) - size - 6), len(word) - size)
         for size in range(1, longest + 1)
     )
 
@@ -234,6 +244,8 @@ _REAL: Final[Mapping[str, Callable[[str], bool]]] = {
 }
 _BORDER: Final = r"(?>(?<![A-Za-z0-9]FIXED)|(?<=%[0-9A-Fa-f]{2}FIXED)|(?<=\\[nrtfb]FIXED)|(?<=\\u[0-9a-fA-F]{4}FIXED))"
 """Before a token stands no letter or digit, unless it belongs to what writes a sign."""
+_BEFORE: Final = re.compile(r"(?:\A|[^A-Za-z0-9]|%[0-9A-Fa-f]{2}|\\[nrtfb]|\\u[0-9a-fA-F]{4})\Z")
+"""The same for what stands before the beginning of a token, up to its end."""
 _SIGNS: Final = "$:/=_-."
 """What sets beginnings apart, the rarest in ordinary text first."""
 
