@@ -46,6 +46,24 @@ FAMILIES: Final[Mapping[str, str]] = {
     "logins": "docker login -p ",
     "settings": "aws configure set a_token ",
     "hashes": "$6$",
+    "letters": "x",
+    "letters beyond ASCII": "é",
+    "names without a sign": "tokensecretpassword",
+    "beginnings of keys": "_SK",
+    "keys that are too short": "_SK" + "a" * 31,
+    "escaped quotes": 'token="' + '\\"' * 100,
+    "doubled quotes": "token='" + "''" * 100,
+    "quotes with backslashes": 'token=\\"',
+    "signs of URLs": "token%3d",
+    "names of netrc": "password ",
+    "logins of netrc": "machine a login b password c ",
+    "options without a command": " -p x",
+    "real URLs": "https://u:p@h ",
+    "real tokens": "token=a1b2c3 ",
+    "real passwords": "PASSWORD=ab1 ",
+    "calls": "TOKEN=a1(",
+    "quoted phrases": 'password="a b" ',
+    "logins in base64": '"auth":"',
     "ordinary prose": "The quick brown fox jumps over the lazy dog, and the key of the house is lost.\n",
 }
 WORDS: Final = re.compile(r"\w+")
@@ -67,7 +85,7 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 def _streamed(size: int) -> Iterator[Row]:
     """A stream in pieces of four characters, beside the same text twice as long."""
-    for name in ("token=", "ordinary prose"):
+    for name in ("token=", "private key lines", "letters", "ordinary prose"):
         unit = FAMILIES[name]
         half, whole = ((unit * (many // len(unit) + 1))[:many] for many in (size // 2, size))
         doubling = _median(lambda text=whole: _feed(text)) / _median(lambda text=half: _feed(text))  # type: ignore[misc]  # as above

@@ -3,6 +3,8 @@
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.logic.redact import PLAIN, REDACTED, Redactor
 from holdfast.logic.redact_stream import LONGEST_HELD, StreamRedactor
@@ -91,6 +93,33 @@ def test_b7_many_secrets_in_one_text_cut_anywhere_are_redacted_as_in_the_whole(s
 
     told = streamed(*(text[low:high] for low, high in zip([0, *cuts], [*cuts, len(text)], strict=True)))
 
+    assert "".join(told) == PLAIN.text(text)
+
+
+PARTS = st.sampled_from(
+    (
+        *(text for text, _ in texts()),
+        *("token", "secret_key", "PASSWORD", "Authorization", "Cookie", "bearer ", " is ", "curl -u ", "--token "),
+        *("=", ": ", ":=", " ", "\n", '"', "'", "\\", ", ", "a1b2c3d4", "sunshine", "%3d", "\x1b[31m", "é", "İ"),
+    )
+)
+
+
+@pytest.mark.contract("RV-B15")
+@given(parts=st.lists(PARTS, max_size=14), sizes=st.lists(st.integers(1, 7), min_size=1, max_size=9))
+def test_b7_any_text_in_pieces_of_one_to_seven_characters_is_redacted_as_the_whole(
+    parts: list[str], sizes: list[int]
+) -> None:
+    text, at = "".join(parts), 0
+    pieces: list[str] = []
+    while at < len(text):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(text[at : at + size])
+        at += size
+
+    told = streamed(*pieces)
+
+    assert len(told) == len(pieces)
     assert "".join(told) == PLAIN.text(text)
 
 

@@ -13,12 +13,11 @@ from typing import Final
 from urllib.parse import quote
 
 from holdfast.logic.known_values import WINDOW, KnownValues
-from holdfast.logic.redact_blocks import find_blocks
-from holdfast.logic.redact_keys import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_named import find_assigned
+from holdfast.logic.redact_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_pairs import find_pairs
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
-from holdfast.logic.redact_shapes import find_shapes
+from holdfast.logic.redact_shapes import find_blocks, find_shapes, holds
 from holdfast.logic.redact_spoken import find_spoken
 
 REDACTED: Final = "[REDACTED]"
@@ -44,15 +43,20 @@ class Redactor:
     def find(self, text: str) -> list[Found]:
         """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
         found = self._find(text)
-        if _COLOUR_BEGINS.search(text):
+        if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
             found += _uncoloured(text, self._find)
         return apart(found)
 
     def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
         lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
-        if any(stem in lowered for stem in STEMS):
-            found += (*find_assigned(text, lowered), *find_spoken(text, lowered), *find_pairs(text, lowered))
+        if any(holds(lowered, stem) for stem in STEMS):
+            back = lowered[::-1]
+            found += (
+                *find_assigned(text, lowered, back),
+                *find_spoken(text, lowered, back),
+                *find_pairs(text, lowered, back),
+            )
         return found
 
     def known(self, text: str) -> str:
@@ -241,12 +245,14 @@ def apart(found: list[Found]) -> list[Found]:
     if len(found) < 2:
         return found
     apart: list[Found] = []
+    last = -1
     for one in sorted(found):
-        if apart and one.start <= apart[-1].end:
-            if one.end > apart[-1].end:
-                apart[-1] = apart[-1]._replace(end=one.end)
-        else:
+        if one.start > last:
             apart.append(one)
+            last = one.end
+        elif one.end > last:
+            last = one.end
+            apart[-1] = apart[-1]._replace(end=last)
     return apart
 
 

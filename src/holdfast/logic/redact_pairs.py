@@ -4,42 +4,35 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.logic.redact_keys import is_secret_key
 from holdfast.logic.redact_named import is_code
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found
+from holdfast.logic.redact_names import is_secret_key
+from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, holds
 
 REACH: Final = 160
 """Characters before a value in which its name is looked for."""
 _WHY: Final = "a secret that is named as one"
 
 
-def find_pairs(text: str, lowered: str) -> Iterator[Found]:
-    """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters."""
+def find_pairs(text: str, lowered: str, back: str) -> Iterator[Found]:
+    """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters, `back` that from its end."""
     if "</" in text:
         for match in _ELEMENT.finditer(text):
             if is_secret_key(match["tag"].rpartition(":")[2]) and _is_given(match["secret"]):
-                yield Found(*match.span("secret"), _WHY)
-    if "value" in lowered:
+                yield Found(match.start("secret"), match.end("secret"), _WHY)
+    if holds(lowered, "value"):
         for match in _VALUE.finditer(lowered):
-            name = _name_before(text, lowered, match.start()) or _name_after(text, lowered, match.end())
-            if name and is_secret_key(name) and _is_given(text[match.start("secret") : match.end("secret")]):
-                yield Found(*match.span("secret"), _WHY)
+            name = _name_before(text, back, match.start()) or _name_after(text, lowered, match.end())
+            if name and is_secret_key(name):
+                start, end = match.span("secret")
+                if _is_given(text[start:end]):
+                    yield Found(start, end, _WHY)
 
 
-def _name_before(text: str, lowered: str, at: int) -> str:
+def _name_before(text: str, back: str, at: int) -> str:
     """The name that stands before the value at `at`, as its sibling."""
-    first = max(0, at - REACH)
-    start = max(lowered.rfind("name", first, at), lowered.rfind("key", first, at))
-    while start >= 0:
-        match = _NAME.match(lowered, start, at)
-        if match:
-            return text[match.start("name") : match.end("name")] if match.end() == at else ""
-        # the name itself may have ended with the word: `"Key":"API_KEY"`
-        first_again = max(lowered.rfind("name", first, start), lowered.rfind("key", first, start))
-        if first_again < 0 or start - first_again > _LONGEST_NAME:
-            return ""
-        first, start = max(first, start - _LONGEST_NAME), first_again
-    return ""
+    size = len(text)
+    match = _NAME_BACK.match(back, size - at, size - at + REACH)
+    return text[size - match.end("name") : size - match.start("name")] if match else ""
 
 
 def _name_after(text: str, lowered: str, at: int) -> str:
@@ -49,10 +42,9 @@ def _name_after(text: str, lowered: str, at: int) -> str:
 
 
 def _is_given(value: str) -> bool:
-    return value.lower() not in _TYPES and not is_code(value[:LONGEST_JUDGED])
+    return not (len(value) <= _LONGEST_TYPE and value.lower() in _TYPES) and not is_code(value[:LONGEST_JUDGED])
 
 
-_LONGEST_NAME: Final = 100
 _TYPES: Final = frozenset(
     (
         "string",
@@ -71,6 +63,7 @@ _TYPES: Final = frozenset(
         "optional",
     )
 )
+_LONGEST_TYPE: Final = max(map(len, _TYPES))
 _ELEMENT: Final = re.compile(
     r"<(?P<tag>[A-Za-z][\w:.-]{2,60}+)(?:\s[^<>]{0,200}+)?>\s{0,80}+(?:<!\[CDATA\[)?(?P<secret>[^<>\s]{3,4096}+)>?\s{0,80}+</"
 )
@@ -79,8 +72,8 @@ _VALUE: Final = re.compile(
 )
 _NAMED: Final = r"(?:name|key)\\{0,4}[\"']?[ \t]{0,8}[:=][ \t]{0,8}\\{0,4}[\"']?(?P<name>[\w.-]{2,80}+)"
 _NEXT_NAME: Final = re.compile(rf"\\{{0,4}}[\"']?(?:[\s,\"']|\\[nr\"']){{0,40}}+(?:parameter)?{_NAMED}")
-_NAME: Final = re.compile(
-    rf"{_NAMED}\\{{0,4}}[\"']?"
-    r"(?:[\s,;\"']|\\[nr\"']|-|(?:parameter|secret|string))*+"
+_NAME_BACK: Final = re.compile(
+    r"(?:[\s,;\"'-]|[nr\"']\\|retemarap|terces|gnirts)*?[\"']?\\{0,4}(?P<name>[\w.-]{2,80}+)"
+    r"[\"']?\\{0,4}[ \t]{0,8}[:=][ \t]{0,8}[\"']?\\{0,4}(?:eman|yek)"
 )
-"""A name up to the word `value`, or to what stands before it in that word."""
+"""A name before the word `value`, or before what stands before it in that word, read from the end of the text."""

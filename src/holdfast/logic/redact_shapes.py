@@ -1,6 +1,6 @@
-"""What secrets look like: the table of shapes beside this file, and how a value is told from an ordinary word.
+"""What secrets look like: the table of shapes beside this file, private keys, and how a value is told from an ordinary word.
 
-A shape's pattern is only tried on a text that holds what the shape begins with, which costs next to nothing for ordinary text. Table and
+A shape's pattern is only tried on a text that holds every letter of what the shape begins with, which costs next to nothing. Table and
 patterns are read when the first text asks for them: a program starts without them.
 """
 
@@ -14,8 +14,10 @@ from typing import Final, NamedTuple
 
 LONGEST_JUDGED: Final = 400
 """Characters of a value that are looked at to judge it."""
-
-
+LONGEST_BLOCK: Final = 20_000
+"""Characters of a private key from its first line to its last."""
+PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)"
+"""A sign that a template begins with, or no three letters of which none is another."""
 BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi")
 """What a private key begins with; the second is the base64 of the first."""
 
@@ -38,6 +40,8 @@ class Shape(NamedTuple):
     """Looks closer at what the pattern found."""
     upto: str = ""
     """The secret ends before the last of these."""
+    letters: frozenset[str] = frozenset()
+    """What it begins with, letter by letter."""
 
     def find(self, text: str) -> Iterator[Found]:
         """The secrets of this kind in `text`."""
@@ -62,14 +66,55 @@ class Shapes(NamedTuple):
     """What a token may begin with that is cut off in its beginning."""
     longest: int
     """The characters of the longest of those."""
+    letters: str
+    """All letters that tokens and places begin with."""
 
 
 def find_shapes(text: str) -> Iterator[Found]:
     """The secrets in `text` that are told by how they begin, or by the fixed text before them."""
     shapes = _shapes()
+    letters = frozenset(letter for letter in shapes.letters if letter in text)
     if len(text) > _SHORT or _LONG_RUN.search(text):
-        yield from _find(text, shapes.tokens)
-    yield from _find(text, shapes.places)
+        yield from _find(text, shapes.tokens, letters)
+    yield from _find(text, shapes.places, letters)
+
+
+def find_blocks(text: str) -> Iterator[Found]:
+    """The private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
+    if holds(text, BLOCK_BEGINS[0]):
+        yield from _find_plain(text)
+    if holds(text, BLOCK_BEGINS[1]):
+        for match in _ENCODED.finditer(text):
+            if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
+                yield Found(*match.span(), "the base64 of a private key")
+
+
+def open_block(text: str) -> int:
+    """Where a block begins that goes on behind the end of `text`, or may do so; the length of `text` when none does."""
+    return min(_open_whole(text), _open_beginning(text))
+
+
+def _open_beginning(text: str) -> int:
+    """Where the beginning of a block stands that the end of `text` cuts off; whatever may stand before it."""
+    sizes = (size for begins in BLOCK_BEGINS for size in range(1, len(begins)) if text.endswith(begins[:size]))
+    return len(text) - max(sizes, default=0)
+
+
+def _open_whole(text: str) -> int:
+    start = max(text.rfind(BLOCK_BEGINS[0]), text.rfind(BLOCK_BEGINS[1]))
+    if start < 0 or len(text) - start > LONGEST_BLOCK:
+        return len(text)
+    if text.startswith(BLOCK_BEGINS[1], start):
+        whole = _ENCODED.match(text, start)
+        return start if whole is None or whole.end() >= len(text.rstrip()) else len(text)
+    if _LAST.search(text, start) or not (_FIRST.match(text, start) or _UNFINISHED.fullmatch(text, start)):
+        return len(text)
+    return start
+
+
+def holds(text: str, word: str) -> bool:
+    """Whether `word` is in `text`. In a long text a letter is found, or missed, at a fraction of what a word costs."""
+    return all(letter in text for letter in word) and word in text
 
 
 def may_begin(word: str) -> bool:
@@ -80,18 +125,14 @@ def may_begin(word: str) -> bool:
             return True
     longest = min(len(word), shapes.longest)
     return any(
-        word[-size:] in shapes.partial and (size == len(word) or not word[-size - 1].isalnum())
+        word[-size:] in shapes.partial and _BEFORE.search(word, max(0, len(word) - size - 6), len(word) - size)
         for size in range(1, longest + 1)
     )
 
 
 def is_placeholder(value: str) -> bool:
     """Whether `value` stands for a secret instead of being one: a variable, a template, a row of stars."""
-    return (
-        value.startswith(("$", "{", "<", "%", "[", "(", "*", "...", "…"))
-        or (len(set(value[:8])) < 3 and len(set(value[:LONGEST_JUDGED])) < 3)
-        or "[REDACTED" in value
-    )
+    return _PLACEHOLDER.match(value, 0, LONGEST_JUDGED) is not None or "[REDACTED" in value
 
 
 def looks_random(value: str) -> bool:
@@ -128,12 +169,25 @@ def decoded(value: str) -> bytes:
         return b""
 
 
-def _find(text: str, shapes: Mapping[str, tuple[Shape, ...]]) -> Iterator[Found]:
+def _find(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> Iterator[Found]:
     for sign, some in shapes.items():
         if sign in text:
             for shape in some:
-                if shape.begins in text:
+                if shape.letters <= letters:
                     yield from shape.find(text)
+
+
+def _find_plain(text: str) -> Iterator[Found]:
+    at, last = 0, _LAST.search(text)
+    while first := _FIRST.search(text, at):
+        if last is not None and last.start() < first.end():
+            last = _LAST.search(text, first.end())
+        if last is not None and last.end() - first.start() <= LONGEST_BLOCK:
+            at = last.end()
+        else:
+            body = _BODY.match(text, first.end())
+            at = body.end() if body else first.end()
+        yield Found(first.start(), at, "a private key")
 
 
 def _changes(value: str) -> int:
@@ -161,6 +215,7 @@ def _has_dot_inside(value: str) -> bool:
     return "." in value[3:]
 
 
+_PLACEHOLDER: Final = re.compile(PLACEHOLDER)
 _DIGITS: Final = re.compile(r"[0-9]+")
 _LETTER: Final = re.compile(r"[A-Za-z]")
 _LOWER: Final = re.compile(r"[a-z]")
@@ -170,6 +225,12 @@ _SYMBOL: Final = re.compile(r"[^A-Za-z0-9_.]")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+")
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 _PORT: Final = re.compile(r"[0-9]{1,5}(?:[/?#]|\Z)")
+_KEY: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+_FIRST: Final = re.compile(f"-----BEGIN {_KEY}")
+_LAST: Final = re.compile(f"-----END {_KEY}")
+_UNFINISHED: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}")
+_BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=:,.\s-]++|\\[nr])++")
+_ENCODED: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]*+=*+(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)*+")
 _SHORT: Final = 2048
 _LONG_RUN: Final = re.compile(r"[A-Za-z0-9_.-]{15}")
 """What every token has in it. Many a short text has none, and is asked nothing else about tokens."""
@@ -181,8 +242,10 @@ _REAL: Final[Mapping[str, Callable[[str], bool]]] = {
     "is_database_user_info": _is_database_user_info,
     "looks_random": looks_random,
 }
-_BORDER: Final = r"(?:(?<![A-Za-z0-9]FIXED)|(?<=%[0-9A-Fa-f]{2}FIXED)|(?<=\\[nrtfb]FIXED)|(?<=\\u[0-9a-fA-F]{4}FIXED))"
+_BORDER: Final = r"(?>(?<![A-Za-z0-9]FIXED)|(?<=%[0-9A-Fa-f]{2}FIXED)|(?<=\\[nrtfb]FIXED)|(?<=\\u[0-9a-fA-F]{4}FIXED))"
 """Before a token stands no letter or digit, unless it belongs to what writes a sign."""
+_BEFORE: Final = re.compile(r"(?:\A|[^A-Za-z0-9]|%[0-9A-Fa-f]{2}|\\[nrtfb]|\\u[0-9a-fA-F]{4})\Z")
+"""The same for what stands before the beginning of a token, up to its end."""
 _SIGNS: Final = "$:/=_-."
 """What sets beginnings apart, the rarest in ordinary text first."""
 
@@ -196,9 +259,11 @@ def _compiled(expression: str) -> re.Pattern[str]:
 def _shapes() -> Shapes:
     table = read_table()
     tokens = _by_sign(table["tokens"])
+    places = _by_sign(table["places"])
     begins = (*(shape.begins for some in tokens.values() for shape in some), *BLOCK_BEGINS)
     partial = frozenset(word[:size] for word in begins for size in range(1, len(word)))
-    return Shapes(tokens, _by_sign(table["places"]), partial, max(map(len, partial)))
+    letters = frozenset().union(*(shape.letters for some in (*tokens.values(), *places.values()) for shape in some))
+    return Shapes(tokens, places, partial, max(map(len, partial)), "".join(sorted(letters)))
 
 
 def read_table() -> Mapping[str, list[dict[str, object]]]:
@@ -226,4 +291,5 @@ def _shape(begins: str, row: Mapping[str, str]) -> Shape:
     fixed, after = re.escape(begins), row.get("after")
     before = _BORDER.replace("FIXED", fixed) if after is None else f"(?<={after}{fixed})" if after else ""
     real = _REAL[row["real"]] if "real" in row else None
-    return Shape(row["why"], begins, f"{fixed}{before}(?:{row['rest']})", real, row.get("upto", ""))
+    expression = f"{fixed}{before}(?:{row['rest']})"
+    return Shape(row["why"], begins, expression, real, row.get("upto", ""), frozenset(begins))

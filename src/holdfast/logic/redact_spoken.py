@@ -1,11 +1,17 @@
-"""Finds secrets in commands, headers and sentences: `curl -u ada:...`, `--token ...`, `bearer ...`, `the password is ...`, and in netrc."""
+"""Finds secrets in commands, headers and sentences: `curl -u ada:...`, `--token ...`, `bearer ...`, `the password is ...`, and in netrc.
+
+Each form is looked for by fixed text of its own; a name before it is looked for from there, in the text read from its end. Which command
+an option belongs to is followed from left to right. So no part of a text is read for every form that might begin in it.
+"""
 
 import re
+import sys
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import PASSWORDS, TOKENS, is_code, is_literal
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit
+from holdfast.logic.redact_named import Next, is_code, is_literal
+from holdfast.logic.redact_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
+from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit, holds
 
 REACH: Final = 400
 """Characters before an option in which its command is looked for."""
@@ -18,29 +24,58 @@ class Spoken(NamedTuple):
     gates: tuple[str, ...]
     """Without one of these, in small letters, there is none."""
     pattern: re.Pattern[str]
-    """For the text in small letters, unless `cased`: then for the text as it is."""
+    """For the text in small letters; for the text as it is where the secret is that of an option of a command."""
     is_real: Callable[[str], bool]
-    cased: bool = False
-    command: re.Pattern[str] | None = None
-    """What has to stand before it in the same command."""
+    before: re.Pattern[str] | None = None
+    """What stands before the form, or ends with its group `word`, in the text read from its end."""
+    command: tuple[re.Pattern[str], ...] = ()
+    """Words that have to stand before it in the same command, in this order."""
 
 
-def find_spoken(text: str, lowered: str) -> Iterator[Found]:
-    """The secrets in `text` that follow a form of words. `lowered` is the text in small letters."""
+def find_spoken(text: str, lowered: str, back: str) -> Iterator[Found]:
+    """The secrets in `text` that follow a form of words. `lowered` is the text in small letters, `back` that from its end."""
     for form in _FORMS:
-        if not any(gate in lowered for gate in form.gates):
-            continue
-        for match in form.pattern.finditer(text if form.cased else lowered):
-            start, end = match.span("secret")
-            if form.is_real(text[start : min(end, start + LONGEST_JUDGED)]) and _is_of(
-                form.command, text, match.start()
-            ):
-                yield Found(start, end, form.why)
+        if any(holds(lowered, gate) for gate in form.gates):
+            for start, end in _places(form, text, lowered, back):
+                if form.is_real(text[start : min(end, start + LONGEST_JUDGED)]):
+                    yield Found(start, end, form.why)
 
 
-def _is_of(command: re.Pattern[str] | None, text: str, at: int) -> bool:
-    """Whether the option at `at` belongs to that command."""
-    return command is None or command.search(_SEPARATOR.split(text[max(0, at - REACH) : at + 1])[-1]) is not None
+def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[int, int]]:
+    if form.command:
+        command = _Command(form.command, text)
+        for match in form.pattern.finditer(text):
+            if command.goes_on(match.start()):
+                yield match.span("secret")
+    elif form.before is None:
+        for match in form.pattern.finditer(lowered):
+            yield match.span("secret")
+    else:
+        size, has_word = len(text), "word" in form.pattern.groupindex
+        for match in form.pattern.finditer(lowered):
+            if form.before.match(back, size - (match.end("word") if has_word else match.start())):
+                yield match.span("secret")
+
+
+class _Command:
+    """Where a command began, told by its words. To be asked from left to right: then nothing is read twice."""
+
+    def __init__(self, words: tuple[re.Pattern[str], ...], text: str) -> None:
+        self._begins = _begins(words, text)
+        self._ends = Next(_SEPARATOR, text)
+        self._begun = self._next = -REACH - 1
+
+    def goes_on(self, at: int) -> bool:
+        """Whether the words stand before `at`, not far from it, and no other command has begun behind them."""
+        while self._next < at:
+            self._begun, self._next = self._next, next(self._begins, sys.maxsize)
+        return at - self._begun <= REACH and self._ends.after(self._begun) >= at
+
+
+def _begins(words: tuple[re.Pattern[str], ...], text: str) -> Iterator[int]:
+    *first, last = words
+    command = _Command(tuple(first), text) if first else None
+    return (match.start() for match in last.finditer(text) if command is None or command.goes_on(match.start()))
 
 
 def _is_given(value: str) -> bool:
@@ -55,8 +90,25 @@ def _is_token(value: str) -> bool:
     return is_literal(value, password=False)
 
 
+def _said(why: str, ends: str, names: str, is_real: Callable[[str], bool]) -> Spoken:
+    """A sentence about one of these names; `ends` are their last letters."""
+    pattern = rf" (?<=[{ends} ] )(?:is|was|ist|lautet)\b:? {{0,8}}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}}\]]{{4,}})"
+    before = re.compile(rf" {{0,7}}(?:{names})")
+    return Spoken(why, (" is", " was", " lautet"), re.compile(pattern), is_real, before)
+
+
+def _option(why: str, gates: tuple[str, ...], pattern: str, *command: str) -> Spoken:
+    """An option of one of the commands that these words tell, each with those it may be instead."""
+    return Spoken(why, gates, re.compile(pattern), _is_given, command=tuple(map(_words, command)))
+
+
+def _words(words: str) -> re.Pattern[str]:
+    """Any of these words. Each begins with fixed text, which makes the search fast."""
+    return re.compile("|".join(rf"{word[0]}(?<!\w{word[0]}){word[1:]}\b" for word in words.split()))
+
+
 _SEPARATOR: Final = re.compile(r"[\n|;&]")
-_SAID: Final = r"(?:{names}) {{1,8}}(?:is|was|ist|lautet)\b:? {{0,8}}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}}\]]{{4,}})"
+_NAMES: Final = rf"{'|'.join((*PASSWORDS, *TOKENS))}|(?:{'|'.join(OF_KEYS)})[_.-]?key"
 _FORMS: Final = (
     Spoken(
         "a bearer token",
@@ -64,58 +116,43 @@ _FORMS: Final = (
         re.compile(r"bearer(?<![a-z0-9]bearer)[ \t]+(?P<secret>[a-z0-9._~+/=-]{16,})"),
         has_digit,
     ),
-    Spoken("a password", (" is", " was", " lautet"), re.compile(_SAID.format(names=PASSWORDS)), _is_password),
-    Spoken(
-        "a secret that is named as one", (" is", " was", " lautet"), re.compile(_SAID.format(names=TOKENS)), _is_token
-    ),
-    Spoken(
+    _said("a password", "det", PASSWORDS_BACK, _is_password),
+    _said("a secret that is named as one", "tnlsy", TOKENS_BACK, _is_token),
+    _option(
         "the value of an option",
         ("--",),
-        re.compile(
-            rf"--(?<![\w-]--)(?:[a-z]+-){{0,8}}(?:{PASSWORDS}|pass|{TOKENS})[ =]+[\"']?"
-            r"(?P<secret>[^\s\"'`\\;-][^\s\"'`\\;]{2,})"
-        ),
-        _is_given,
+        rf"--(?<![\w-]--)(?:[a-z]++-){{0,8}}(?:{_NAMES}|pass)[ =]+[\"']?(?P<secret>[^\s\"'`\\;-][^\s\"'`\\;]{{2,}})",
     ),
-    Spoken(
+    _option(
         "a password of curl",
         ("curl",),
-        re.compile(r"\s-(?:u|-user)[ =]?\\*[\"']?[^\s:\"'\\]{1,100}:(?P<secret>[^\s\"'`\\]{1,})"),
-        _is_given,
-        cased=True,
-        command=re.compile(r"\bcurl\b"),
+        r"\s-(?:u|-user)[ =]?\\*[\"']?[^\s:\"'\\]{1,100}:(?P<secret>[^\s\"'`\\]{1,})",
+        "curl",
     ),
-    Spoken(
+    _option(
         "a password of a database client",
         ("mysql", "mariadb"),
-        re.compile(r"\s-p\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),
-        _is_given,
-        cased=True,
-        command=re.compile(r"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b"),
+        r"\s-p\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})",
+        "mysql mysqldump mysqladmin mariadb",
     ),
-    Spoken(
+    _option(
         "a password of a login",
         ("login",),
-        re.compile(r"\s-p[ =]?\\*[\"']?(?P<secret>[^\s\"'`\\-][^\s\"'`\\]*)"),
-        _is_given,
-        cased=True,
-        command=re.compile(r"\b(?:docker|podman|buildah|skopeo|nerdctl|helm|oras|az|oc|cf|oci)\b.*\blogin\b"),
+        r"\s-p[ =]?\\*[\"']?(?P<secret>[^\s\"'`\\-][^\s\"'`\\]*)",
+        "docker podman buildah skopeo nerdctl helm oras az oc cf oci",
+        "login",
     ),
     Spoken(
         "the value of a setting",
         ("config",),
         re.compile(
-            rf"config(?:ure)?[ \t]++(?:--?[\w-]++[ \t]++){{0,2}}set[ \t]++[^\s=]{{0,120}}(?:{PASSWORDS}|{TOKENS})[ \t=]++"
+            r"config(?:ure)?[ \t]++(?:--?[\w-]++[ \t]++){0,2}set[ \t]++(?P<word>[^\s=]{1,160}+)[ \t=]++"
             r"\\*[\"']?(?P<secret>[^\s\"'`\\;-][^\s\"'`\\;]{2,})"
         ),
         _is_given,
+        re.compile(rf"{PASSWORDS_BACK}|{TOKENS_BACK}"),
     ),
-    Spoken(
-        "a password of sshpass",
-        ("sshpass",),
-        re.compile(r"sshpass[ \t]+-p[ \t]*\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),
-        _is_given,
-    ),
+    _option("a password of sshpass", ("sshpass",), r"sshpass[ \t]+-p[ \t]*\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),
     Spoken(
         "a password of netrc",
         ("machine",),
@@ -125,7 +162,8 @@ _FORMS: Final = (
     Spoken(
         "a password of netrc",
         ("password",),
-        re.compile(r"(?:login|machine|account)\s++\S++\s++password\s++(?P<secret>\S+)"),
+        re.compile(r"password(?<=\spassword)\s++(?=(?P<secret>\S+))"),
         _is_password,
+        re.compile(r"\s++\S++\s++(?:nigol|enihcam|tnuocca)"),
     ),
 )

@@ -11,8 +11,7 @@ from collections import deque
 from typing import Final
 
 from holdfast.logic.redact import PLAIN, REDACTED, STEMS, Redactor
-from holdfast.logic.redact_blocks import open_block
-from holdfast.logic.redact_shapes import BLOCK_BEGINS, Found, may_begin
+from holdfast.logic.redact_shapes import BLOCK_BEGINS, Found, may_begin, open_block
 
 LONGEST_HELD: Final = 64 * 1024
 """Characters that may be held back; beyond that they are given out, redacted as far as they can be."""

@@ -45,12 +45,18 @@ class Moved(Struct, frozen=True):
 
 def changed_blob(content: bytes, change: Change) -> Moved | None:
     """A blob with other words in it; None when it stays as it is. What is no text is looked through all the same."""
-    before = content.decode("utf-8", "surrogateescape")
-    after = change(before)
-    if after == before:
-        return None
-    new = after.encode("utf-8", "surrogateescape")
-    return Moved(new, digest(new))
+    new = changed_bytes(content, change)
+    return None if new == content else Moved(new, digest(new))
+
+
+def changed_bytes(content: bytes, change: Change) -> bytes:
+    """Bytes with other words in them, as if they were text."""
+    return change(as_text(content)).encode("utf-8", "surrogateescape")
+
+
+def as_text(content: bytes) -> str:
+    """Bytes as text, from which the same bytes can be had again, whatever they are."""
+    return content.decode("utf-8", "surrogateescape")
 
 
 def rewritten(event: E, change: Change, moved: Mapping[str, Moved], given_up: Iterable[str] = ()) -> E:

@@ -21,7 +21,7 @@ from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore
 from holdfast.secrets.reading import Cited, content_of
 from holdfast.secrets.scanning import Look
-from holdfast.stores.rewritable import Rewritable
+from holdfast.stores.rewritable import ChangedPast, Rewritable
 from holdfast.stores.trace_erase import change_trace
 from holdfast.stores.trace_files import trace_folder
 from holdfast.vocab.errors import Bug, UserError
@@ -119,7 +119,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         added = await _fact(meta.id, records, changed, erased, lease, reason, clock)
         cited, gone = _citations(records, changed)
         blobs = {each.sha256: each.content for each in rewriting.moved.values() if each.sha256 in cited}
-        await store.rewrite(lease, changed, added, blobs, gone)
+        await store.rewrite(lease, ChangedPast(changed=changed, added=added, blobs=blobs, gone=gone))
         return erased
 
 

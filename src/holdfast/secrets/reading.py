@@ -58,11 +58,6 @@ def name_of(record: Recorded) -> str:
     return NAME_OF[type(record.event)]
 
 
-def text_of(content: bytes) -> str:
-    """A blob as text, whatever it is."""
-    return content.decode("utf-8", "surrogateescape")
-
-
 def note_citations(cited: dict[str, Cited], records: Iterable[Recorded]) -> None:
     """Add the blobs that `records` cite."""
     for record in records:

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.erasing import Eraser, kind_of
+from holdfast.logic.rewriting import as_text
 from holdfast.ports import EventStore
-from holdfast.secrets.reading import Cited, content_of, name_of, note_citations, records_of, text_of, texts_of
+from holdfast.secrets.reading import Cited, content_of, name_of, note_citations, records_of, texts_of
 from holdfast.stores.rewritable import Rewritable
 from holdfast.stores.trace_erase import trace_texts
 from holdfast.stores.trace_files import trace_folder
@@ -68,7 +69,7 @@ class Look(Struct):
             found = await self._heard([text for each in records for text in texts_of(each)]) or found
         for sha, about in sorted(self.cited.items()):
             content = await content_of(self.store, sha) if about.roles & {"words", "file"} else None
-            found = (content is not None and await self._heard([text_of(content)])) or found
+            found = (content is not None and await self._heard([as_text(content)])) or found
         return await self._heard([*await self._traced(), *await self._aside()]) or found
 
     async def spots(self) -> tuple[Spot, ...]:
@@ -86,7 +87,7 @@ class Look(Struct):
 
     def kinds_in_blob(self, content: bytes, about: Cited) -> dict[str, int]:
         """The secrets in a blob. A medium is no text: only values that are known are looked for in it."""
-        text = text_of(content)
+        text = as_text(content)
         if about.roles == {"media"}:
             return {"a known value": 1} if self.eraser.known(text) != text else {}
         return self._kinds((text,))

@@ -29,7 +29,7 @@ after them.
 import functools
 import os
 import zlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -53,7 +53,7 @@ from holdfast.stores.jsonl_lines import FORMAT
 from holdfast.stores.jsonl_search import search
 from holdfast.stores.jsonl_upkeep import Upkeep, ignored, is_aside, torn
 from holdfast.stores.memory import NO_BLOBS, no_session, select
-from holdfast.stores.rewritable import Rewritable
+from holdfast.stores.rewritable import ChangedPast, Rewritable
 from holdfast.vocab.errors import NeedsUpgrade, StoreReadOnly, StoreUnavailable
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.ids import check_session_id
@@ -191,21 +191,14 @@ class JsonlStore:
         await self._run(self._existing, session)
         return await self._run(self._upkeep.repair, session)
 
-    async def rewrite(
-        self,
-        lease: Lease,
-        changed: Sequence[Recorded],
-        added: Recorded,
-        blobs: Mapping[str, bytes],
-        gone: Collection[str],
-    ) -> None:
-        """Put `changed` in the place of the events with their numbers, `added` behind the last one, `blobs` in the place of `gone`."""
+    async def rewrite(self, lease: Lease, past: ChangedPast) -> None:
+        """Put `past` in the place of what a session's log says."""
         self._check_writable()
         lease = replace(lease, session=check_session_id(lease.session))
         with anyio.CancelScope(shield=True):
             async with self._locks.setdefault(lease.session, anyio.Lock()):
                 await self._run(_remove, self._snapshot_file(lease.session))
-                await self._run(self._eraser.rewrite, lease, changed, added, blobs, gone)
+                await self._run(self._eraser.rewrite, lease, past)
 
     async def aside(self, session: str) -> tuple[str, ...]:
         """What repairs put aside of a session."""

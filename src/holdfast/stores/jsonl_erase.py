@@ -5,7 +5,7 @@ of the file that held only the claim, in one rename; from then on the older segm
 that dies in between leaves them to the next scouring.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -13,16 +13,16 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.logic.parts import cited_blobs
-from holdfast.logic.rewriting import Change
+from holdfast.logic.rewriting import Change, as_text
 from holdfast.stores.blobs import BlobFolder
 from holdfast.stores.jsonl_claims import holds
-from holdfast.stores.jsonl_files import create_file, replace_file, sync_folder
+from holdfast.stores.jsonl_files import change_files, create_file, replace_file, sync_folder
 from holdfast.stores.jsonl_known import Knowledge
 from holdfast.stores.jsonl_lines import Beginning, Flaw, read_head, seal_batch, seal_struct
 from holdfast.stores.jsonl_log import HEAD_ROOM, name_of
 from holdfast.stores.jsonl_upkeep import ASIDE
+from holdfast.stores.rewritable import ChangedPast
 from holdfast.vocab.errors import LeaseLost, LogDamaged, SeqConflict
-from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease
 
 _BEGINNING: Final = Beginning(prev=0, length=0, after=0)
@@ -36,32 +36,25 @@ class Eraser(Struct, frozen=True):
     unclean: Path
     """A file that is there from the beginning of a rewrite to the end of the scouring."""
 
-    def rewrite(
-        self,
-        lease: Lease,
-        changed: Sequence[Recorded],
-        added: Recorded,
-        blobs: Mapping[str, bytes],
-        gone: Collection[str],
-    ) -> None:
-        """Put `changed` in the place of the events with their numbers, and `added` behind the last one."""
+    def rewrite(self, lease: Lease, past: ChangedPast) -> None:
+        """Put `past` in the place of what a session's log says."""
         folder = self.knowledge.folder(lease.session)
         if not holds(folder, lease):
             raise LeaseLost(f"Session {lease.session!r} was taken over or deleted. Nothing was changed.")
         reading = self.knowledge.look(lease.session, trust=False).reading
         if reading.flaw is not None:
             raise LogDamaged(f"The log of session {lease.session!r} cannot be read to its end: {reading.flaw.detail}")
-        if reading.end.seq != added.seq - 1:
+        if reading.end.seq != past.added.seq - 1:
             raise SeqConflict(
-                f"The log of session {lease.session!r} ends at {reading.end.seq}, not at {added.seq - 1}."
+                f"The log of session {lease.session!r} ends at {reading.end.seq}, not at {past.added.seq - 1}."
             )
-        new = {record.seq: record for record in changed}
-        records = [*(new.get(record.seq, record) for record in reading.records), added]
+        new = {record.seq: record for record in past.changed}
+        records = [*(new.get(record.seq, record) for record in reading.records), past.added]
         create_file(self.unclean, b"")
         keeper = folder / f"{lease.token:08}.blobs"
-        for sha256, content in blobs.items():
+        for sha256, content in past.blobs.items():
             self.blobs.put(sha256, content, keeper)
-        self.blobs.keep({sha for record in records for sha in cited_blobs(record.event)} - set(gone), keeper)
+        self.blobs.keep({sha for record in records for sha in cited_blobs(record.event)} - set(past.gone), keeper)
         segment = folder / name_of(lease.token)
         batches = b"".join(seal_batch((record,)) for record in records)
         replace_file(segment, _claim_line(segment) + seal_struct(_BEGINNING) + batches)
@@ -69,19 +62,11 @@ class Eraser(Struct, frozen=True):
 
     def aside(self, session: str) -> tuple[str, ...]:
         """What repairs put aside of a session."""
-        files = sorted((self.knowledge.folder(session) / ASIDE).glob("*/*"))
-        return tuple(path.read_bytes().decode("utf-8", "surrogateescape") for path in files)
+        return tuple(as_text(path.read_bytes()) for path in self._aside(session))
 
     def change_aside(self, session: str, change: Change) -> int:
         """Change what repairs put aside of a session."""
-        count = 0
-        for path in sorted((self.knowledge.folder(session) / ASIDE).glob("*/*")):
-            before = path.read_bytes()
-            after = change(before.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-            if after != before:
-                replace_file(path, after)
-                count += 1
-        return count
+        return change_files(self._aside(session), change)
 
     def is_clean(self) -> bool:
         """Whether the last erasing came to its end."""
@@ -95,6 +80,9 @@ class Eraser(Struct, frozen=True):
         self.knowledge.relearn()
         self.unclean.unlink(missing_ok=True)
         sync_folder(self.unclean.parent)
+
+    def _aside(self, session: str) -> list[Path]:
+        return sorted((self.knowledge.folder(session) / ASIDE).glob("*/*"))
 
     def _sweep(self, session: str) -> None:
         """Remove the files of a session that are no part of its log any more."""

@@ -2,8 +2,11 @@
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
+
+from holdfast.logic.rewriting import Change, changed_bytes
 
 sync_bytes: Final = getattr(os, "fdatasync", os.fsync)
 """Bring the bytes of an open file to the disk, with its length and without its times where the system can."""
@@ -24,6 +27,18 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def change_files(paths: Iterable[Path], change: Change) -> int:
+    """Change files, each in one step; return how many are different now."""
+    count = 0
+    for path in paths:
+        before = path.read_bytes()
+        after = changed_bytes(before, change)
+        if after != before:
+            replace_file(path, after)
+            count += 1
+    return count
 
 
 def replace_file(path: Path, content: bytes, *, durably: bool = True) -> None:

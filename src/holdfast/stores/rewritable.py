@@ -3,9 +3,23 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
+from msgspec import Struct
+
 from holdfast.logic.rewriting import Change
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease
+
+
+class ChangedPast(Struct, frozen=True, kw_only=True):
+    """What takes the place of a part of a session's past."""
+
+    changed: Sequence[Recorded]
+    """These stand in the place of the events with their numbers."""
+    added: Recorded
+    """This stands behind the last event."""
+    blobs: Mapping[str, bytes]
+    gone: Collection[str]
+    """The blobs that no event cites any more."""
 
 
 @runtime_checkable
@@ -16,15 +30,8 @@ class Rewritable(Protocol):
     one or the new one, and a store that is not `clean`; to do it again finishes it.
     """
 
-    async def rewrite(
-        self,
-        lease: Lease,
-        changed: Sequence[Recorded],
-        added: Recorded,
-        blobs: Mapping[str, bytes],
-        gone: Collection[str],
-    ) -> None:
-        """Put `changed` in the place of the events with their numbers, `added` behind the last one, `blobs` in the place of `gone`."""
+    async def rewrite(self, lease: Lease, past: ChangedPast) -> None:
+        """Put `past` in the place of what a session's log says."""
 
     async def aside(self, session: str) -> tuple[str, ...]:
         """What repairs put aside of a session."""

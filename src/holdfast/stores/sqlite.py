@@ -7,7 +7,7 @@ process, but a power cut may take the newest acknowledged events with it.
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,7 +17,7 @@ from holdfast.logic.rewriting import Change
 from holdfast.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
 from holdfast.stores import owners, sqlite_erase, sqlite_leases, sqlite_log, sqlite_search, sqlite_upkeep
 from holdfast.stores.memory import NO_BLOBS
-from holdfast.stores.rewritable import Rewritable
+from holdfast.stores.rewritable import ChangedPast, Rewritable
 from holdfast.stores.sqlite_db import Connect, Db, DbError, Readers, Synchronous, connect_stdlib, explain, patiently
 from holdfast.stores.sqlite_files import BlobFiles
 from holdfast.stores.sqlite_leases import IsDead
@@ -189,18 +189,11 @@ class SqliteStore:
         check_session_id(session)
         return await self._write(lambda db: sqlite_upkeep.repair(db, session, self._place.aside))
 
-    async def rewrite(
-        self,
-        lease: Lease,
-        changed: Sequence[Recorded],
-        added: Recorded,
-        blobs: Mapping[str, bytes],
-        gone: Collection[str],
-    ) -> None:
-        """Put `changed` in the place of the events with their numbers, `added` behind the last one, `blobs` in the place of `gone`."""
+    async def rewrite(self, lease: Lease, past: ChangedPast) -> None:
+        """Put `past` in the place of what a session's log says."""
         self._check_writable()
-        await self._writer.aside(functools.partial(self._files.write, blobs))
-        rewrite = sqlite_erase.Rewrite(lease, changed, added, blobs, gone, self._files)
+        await self._writer.aside(functools.partial(self._files.write, past.blobs))
+        rewrite = sqlite_erase.Rewrite(lease, past, self._files)
         await self._writer.write(Job(rewrite.apply, rewrite.landed))
 
     async def aside(self, session: str) -> tuple[str, ...]:

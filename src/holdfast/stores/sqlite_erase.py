@@ -6,19 +6,18 @@ idle writer makes it anew. `scour` then writes the whole file again without its 
 done so the store says that it is not clean.
 """
 
-from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from holdfast.logic.outline import project
-from holdfast.logic.rewriting import Change
-from holdfast.stores.jsonl_files import replace_file
+from holdfast.logic.rewriting import Change, as_text, changed_bytes
+from holdfast.stores.jsonl_files import change_files
+from holdfast.stores.rewritable import ChangedPast
 from holdfast.stores.sqlite_db import Db
 from holdfast.stores.sqlite_files import BlobFiles, aside_files
 from holdfast.stores.sqlite_log import CHUNK, check_writer, decode_lines, is_cited, key, lines_after, put_meta, refer
 from holdfast.stores.sqlite_place import Place
 from holdfast.stores.sqlite_schema import set_value, value
 from holdfast.vocab.errors import LogDamaged, StoreUnavailable
-from holdfast.vocab.event import Recorded
 from holdfast.vocab.specs import Lease, SessionMeta
 from holdfast.wire import codec
 
@@ -29,33 +28,22 @@ UNCLEAN: Final = "unclean"
 class Rewrite:
     """One rewrite, to be applied in a transaction of the writer."""
 
-    def __init__(
-        self,
-        lease: Lease,
-        changed: Sequence[Recorded],
-        added: Recorded,
-        blobs: Mapping[str, bytes],
-        gone: Collection[str],
-        files: BlobFiles,
-    ) -> None:
+    def __init__(self, lease: Lease, past: ChangedPast, files: BlobFiles) -> None:
         self._lease = lease
-        self._changed = changed
-        self._added = added
-        self._blobs = blobs
-        self._gone = gone
+        self._past = past
         self._files = files
 
     def apply(self, db: Db) -> None:
         """Check that the writer may write, then put everything in its place."""
         db.execute("PRAGMA secure_delete=ON")
-        num = check_writer(db, self._lease, self._added.seq - 1)
-        for record in self._changed:
+        num = check_writer(db, self._lease, self._past.added.seq - 1)
+        for record in self._past.changed:
             db.execute(
                 "UPDATE events SET line = ? WHERE session = ? AND seq = ?", (codec.encode(record), num, record.seq)
             )
         db.execute(
             "INSERT INTO events (session, seq, line) VALUES (?, ?, ?)",
-            (num, self._added.seq, codec.encode(self._added)),
+            (num, self._past.added.seq, codec.encode(self._past.added)),
         )
         self._replace_blobs(db, num)
         put_meta(db, num, _meta_of_log(db, num, self._lease.session))
@@ -67,17 +55,17 @@ class Rewrite:
         """Whether the rewrite is in the database."""
         rows = db.execute(
             "SELECT line FROM events WHERE session = (SELECT num FROM sessions WHERE id = ?) AND seq = ?",
-            (self._lease.session, self._added.seq),
+            (self._lease.session, self._past.added.seq),
         )
-        return rows == [(codec.encode(self._added),)]
+        return rows == [(codec.encode(self._past.added),)]
 
     def _replace_blobs(self, db: Db, num: int) -> None:
-        self._files.write(self._blobs, again=True)
-        for sha, content in self._blobs.items():
+        self._files.write(self._past.blobs, again=True)
+        for sha, content in self._past.blobs.items():
             if not self._files.takes(content):
                 db.execute("INSERT OR IGNORE INTO blobs (sha, content) VALUES (?, ?)", (key(sha), content))
-        refer(db, num, (), self._blobs)
-        for sha in self._gone:
+        refer(db, num, (), self._past.blobs)
+        for sha in self._past.gone:
             db.execute("DELETE FROM refs WHERE sha = ? AND session = ?", (key(sha), num))
             if not is_cited(db, sha):
                 db.execute("DELETE FROM blobs WHERE sha = ?", (key(sha),))
@@ -88,22 +76,17 @@ def aside(db: Db, place: Place, session: str) -> tuple[str, ...]:
     found = [path.read_bytes() for path in aside_files(place.path, session)]
     if _has_table(db):
         found += (bytes(line) for (line,) in db.execute("SELECT line FROM damaged WHERE session = ?", (session,)))
-    return tuple(each.decode("utf-8", "surrogateescape") for each in found)
+    return tuple(map(as_text, found))
 
 
 def change_aside(db: Db, place: Place, session: str, change: Change) -> int:
     """Change what repairs put aside of a session, in files or in the table `damaged`."""
-    count = 0
-    for path in aside_files(place.path, session):
-        before = path.read_bytes()
-        if (after := _changed(before, change)) != before:
-            replace_file(path, after)
-            count += 1
+    count = change_files(aside_files(place.path, session), change)
     if not _has_table(db):
         return count
     db.execute("PRAGMA secure_delete=ON")
     for row, line in db.execute("SELECT rowid, line FROM damaged WHERE session = ?", (session,)):
-        if (after := _changed(bytes(line), change)) != line:
+        if (after := changed_bytes(bytes(line), change)) != line:
             db.execute("UPDATE damaged SET line = ? WHERE rowid = ?", (after, row))
             set_value(db, UNCLEAN, 1)
             count += 1
@@ -166,7 +149,3 @@ def _meta_of_log(db: Db, num: int, session: str) -> SessionMeta:
 
 def _has_table(db: Db) -> bool:
     return bool(db.execute("SELECT 1 FROM sqlite_master WHERE name = 'damaged'"))
-
-
-def _changed(line: bytes, change: Change) -> bytes:
-    return change(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.redact import Redactor
-from holdfast.logic.rewriting import Change, changed_texts, texts_in
+from holdfast.logic.rewriting import Change, as_text, changed_bytes, changed_texts, texts_in
 from holdfast.stores.jsonl_files import replace_file
 from holdfast.stores.trace_files import older_path, segments, trace_path
 from holdfast.stores.trace_lines import TraceLine, decoder
@@ -25,7 +25,7 @@ def trace_texts(folder: str | os.PathLike[str], session: str) -> Iterator[str]:
         try:
             yield from texts_in(decoder.decode(line).data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            yield line.decode("utf-8", "surrogateescape")
+            yield as_text(line)
         piece = _piece(line, streams)
         for name, text in _streamed(piece) if piece is not None else ():
             joined.setdefault(name, []).append(text)
@@ -64,7 +64,7 @@ def _changed(line: bytes, change: Change) -> bytes:
     try:
         traced = decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return change(line.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return changed_bytes(line, change)
     after = changed_texts(traced.data, change)
     return line if after == traced.data else msgspec.json.encode(msgspec.structs.replace(traced, data=after))
 

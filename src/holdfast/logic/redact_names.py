@@ -2,7 +2,22 @@
 
 import functools
 import re
+from collections.abc import Mapping
 from typing import Final
+
+PASSWORDS: Final = ("password", "passwd", "passphrase", "passwort", "pwd", "kennwort")
+TOKENS: Final = ("secret", "token", "credential", "credentials")
+"""How names end that secrets stand under, in small letters."""
+OF_KEYS: Final = (
+    *("secret", "private", "shared", "signing", "service", "subscription", "encryption", "master", "deploy", "api"),
+    *("access", "auth", "account", "admin", "app", "fernet", "jwt", "hmac", "session", "webhook", "django", "rails"),
+)
+"""`key` is such a name only with one of these before it."""
+
+
+def read_back(words: tuple[str, ...]) -> str:
+    """A pattern for one of these words in a text that is read from its end."""
+    return "|".join(word[::-1] for word in words)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -33,6 +48,28 @@ def is_telling_suffix(suffix: str) -> bool:
     return _DESCRIBES.search(suffix) is not None or any(name in suffix for name in _NAMED)
 
 
+PASSWORDS_BACK: Final = read_back(PASSWORDS)
+TOKENS_BACK: Final = rf"{read_back(TOKENS)}|yek[_.-]?(?:{read_back(OF_KEYS)})"
+"""The names in a text that is read from its end."""
+_KEYS: Final = tuple(f"{of}{sign}key" for of in OF_KEYS for sign in ("", "_", ".", "-"))
+KINDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*TOKENS, *_KEYS, "_sk"), "token"),
+    **dict.fromkeys(PASSWORDS, "password"),
+    **dict.fromkeys(("_auth", "'auth", '"auth'), "auth"),
+    "authorization": "authorization",
+    "cookie": "cookie",
+    "_pass": "variable",
+}
+_NAMED_BACK: Final = (
+    r"[ \t]{0,8}+\]?+[\"'`]?+\\*+"
+    rf"(?P<suffix>[0-9]{{1,3}}|{read_back(('prod', 'production', 'dev', 'staging', 'stage', 'test', 'live', 'base'))}"
+    rf"|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??(?P<name>{PASSWORDS_BACK}|{TOKENS_BACK}"
+    r"|ks_|noitazirohtua|eikooc|htua[\"'_]|ssap_)"
+)
+"""A name with its suffix, read from its end, in small letters."""
+NAME: Final = re.compile(rf"[:=](?:(?<==):)?{_NAMED_BACK}")
+NAME_BEFORE_WRITTEN: Final = re.compile(rf"3%(?<=[da]3%){_NAMED_BACK}")
+"""Before a sign that is written as in a URL."""
 _SECRET_WORD: Final = re.compile(
     "password|passwd|passphrase|pwd|secret|token|authorization|cookie|credentials?|apikey|xapikey"
 )
