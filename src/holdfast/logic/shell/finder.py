@@ -13,9 +13,10 @@ from holdfast.logic.acts import Command, Ground, Layer
 from holdfast.logic.shell.effects import Effect, is_stream
 from holdfast.logic.shell.fields import Field, Site, base_name
 from holdfast.logic.shell.known import effect_of
+from holdfast.logic.shell.plain import read_plain
 from holdfast.logic.shell.table import rewriters, rows, words, wraps
 from holdfast.logic.shell.tree import Seen, read_tree
-from holdfast.logic.unasked import operand_kinds
+from holdfast.logic.unasked import Outside, operand_kinds
 
 LONGEST: Final = 10_000
 """Characters of a text that is looked through."""
@@ -56,18 +57,21 @@ class Finder:
         if len(text) > LONGEST or len(around) > DEEPEST or self.texts > MOST_TEXTS:
             self.problems.append("it is too long, or its scripts are inside of each other too deep")
             return
-        tree = read_tree(text, self.ground.home)
-        self.problems += tree.problems
+        try:
+            found = read_plain(text, self.ground)
+        except Outside as outside:
+            found = read_tree(text, self.ground.home)
+            self.problems.append(str(outside))
         first = len(self.commands)
-        for seen in tree.commands:
+        for seen in found:
             if len(self.commands) > MOST_COMMANDS:
                 self.problems.append("it has too many commands")
                 return
-            self.command(seen, site, around)
+            self.command(seen, site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
         if any(command.opaque for command in self.commands[first:]):
-            self.printed(tree.commands, site, around)
+            self.printed(found, site, around)
 
     def printed(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
         """Look through what commands print, where something runs a text that is not known: it may be that."""
