@@ -194,6 +194,8 @@ class Check:
 
     def _may_write(self, path: str, program: str) -> bool:
         path = _normal(path, self.ground.work)
+        if path == f"{self.ground.root}/output":  # what the shell prints goes there: `touch -` changes its times
+            return True
         if self.weak:
             return not self._is_held(path)
         if path in _table()["devices"] or path.startswith(("/proc/self/fd/", f"{self.ground.root}/tmp/")):

@@ -68,9 +68,11 @@ def check_builtin(given: "Sequence[Held]", sets: Sequence[str], script: "Script"
     name = head.value
     if not name or head.loose:
         raise Outside("which program runs is not known before it runs")
-    if set(sets) & {"IFS", "PATH"} and not (name == "read" and "PATH" not in sets):
-        raise Outside("it sets a variable that means something to the shell")
-    if name not in word_list("words"):
+    program = name not in word_list("words") and name not in script.names.functions
+    if found := [each for each in sets if is_special(each) and not (each == "IFS" and name == "read")]:
+        if not program or "PATH" in found:
+            raise Outside(f"it sets {found[0]}, which means something to the shell")
+    if program or name in script.names.functions:
         return
     if name in words("before", "plain") and rest:
         at = next((at for at, word in enumerate(rest) if word.text != "-p"), 0)

@@ -38,6 +38,8 @@ class Effect(msgspec.Struct):
     network: bool = False
     exact: bool = False
     opaque: bool = False
+    given: bool = False
+    """Whether its program is what it gets as its input."""
     scripts: list[Field] = []
     """Texts that it gives to a shell."""
     inner: list[list[Field]] = []
@@ -101,7 +103,8 @@ def guess(fields: Iterable[Field], effect: Effect, site: Site) -> None:
         if field.value is None:
             continue
         _, equals, after = field.value.partition("=")
-        for part in (field.value, after) if equals else (field.value,):
+        glued = field.value[2:] if re.match(r"-[A-Za-z]", field.value) else field.value
+        for part in (glued, after) if equals else (glued,):
             name = part.removeprefix("@").removeprefix("file://")
             if not name.startswith("-") and not _SCHEME.match(name) and _PATH.search(name):
                 effect.touch("read", Field(name, field.text, field.glob), site)

@@ -5,7 +5,7 @@ arguments may begin the command, any text among them may be a script.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -97,7 +97,7 @@ class Finder:
         layers, effect, scripts = self._layers(seen, site)
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
-        self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts)))
+        self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
         inside, site = (*around, *layers[:1]), _moved(seen.fields, site)
         for script in scripts:
             if script.value is not None:
@@ -125,7 +125,7 @@ class Finder:
             inner = self._inner(fields) if wraps(name, [field.value for field in fields[1:]]) else []
             inside = _moved(fields, site) if inner else site
             if name in _FEEDERS:
-                inner = [[*each, Field(None, "", many=True)] for each in inner]
+                inner = [[*map(_filled(fields), each), Field(None, "", many=True)] for each in inner]
             layers.append(_layer(fields, transparent=name in words("transparent") and len(inner) == 1))
             _join(effect, effect_of(fields, site, seen.given))
             scripts += self._scripts(name, fields, seen, effect, site)
@@ -206,6 +206,16 @@ def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site
     return list(seen.given)
 
 
+def _filled(fields: Sequence[Field]) -> Callable[[Field], Field]:
+    """Say which words of a program get what `xargs -I` reads in the place of a mark."""
+    words = [field.value or "" for field in fields]
+    marks = [after if word == "-I" else word[2:] for word, after in pairwise(words) if word.startswith("-I")]
+    marks = [*marks, "{}"]
+    return lambda field: (
+        Field(None, field.text) if any(mark and mark in (field.value or "") for mark in marks) else field
+    )
+
+
 def _remove(rest: Sequence[Field], effect: Effect, site: Site) -> None:
     """Take a program that is not known for one that removes, when it is told to go through folders."""
     if any(_RECURSIVE.fullmatch(field.value or "") for field in rest):
@@ -242,6 +252,7 @@ def _join(effect: Effect, other: Effect) -> None:
     effect.network = effect.network or other.network
     effect.exact = effect.exact or other.exact
     effect.opaque = effect.opaque or other.opaque
+    effect.given = effect.given or other.given
     effect.accesses += other.accesses
     effect.scripts += other.scripts
     effect.inner += other.inner

@@ -38,6 +38,8 @@ _TEST_SPACE: Final = re.compile(r"[ \t\n]*")
 _TEST_END: Final = re.compile(r"\]\](?=[\s;|&)]|$)")
 _TEST_SIGN: Final = re.compile(r"&&|\|\||[!()<>](?=[\s(])|\)")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:[0-9;\s+*/%<>=!&|^~?:,()-]|\$?[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$[#?])*?)\)\)")
+_COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)")
+"""In an expression, the names that are set to a number before anything else."""
 _REGEX: Final = re.compile(r"[\w^.*+?:/@%,=-]*\$?(?=[ \t\n])")
 
 
@@ -300,6 +302,8 @@ class Script(Words):
         """Check an expression: a name in it must hold a number, or bash would evaluate what it holds."""
         if not found or found[1].count("(") != found[1].count(")"):
             raise Outside("an arithmetic expression is not plain")
+        for name in _COUNTED.findall(found[1]):
+            self.names.assign(name, number=True)
         for name in NAME.findall(re.sub(r"\b0[xX][0-9a-fA-F]+|\b[0-9]\w*", "", found[1])):
             self.names.calculate(name)
         return found.end()
@@ -336,8 +340,6 @@ class Script(Words):
             self._add(seen)
 
     def _assigned(self, name: str) -> Held:
-        if is_special(name) and name not in ("IFS", "PATH"):
-            raise Outside(f"it sets {name}, which means something to the shell")
         if not self.text.startswith("(", self.at):
             return self.word(empty=True)
         if not self.bash:

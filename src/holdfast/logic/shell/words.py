@@ -23,7 +23,8 @@ _FIRST_MARK: Final = 0xE000
 _MARK: Final = re.compile(r"([\ue000-\uf8ff])")
 _BARE: Final = re.compile(r"(?:[A-Za-z0-9_@%+=:,./^*?\[\]{}!#~-]|[^\W\x00-\x7f])+")
 _WILD: Final = re.compile(r"[*?\[]")
-_BRACES: Final = re.compile(r"([^{}]*)\{([^{}]*(?:,[^{}]*)+|[0-9]+\.\.[0-9]+|[a-z]\.\.[a-z])\}([^{}]*)")
+_BRACES: Final = re.compile(r"([^{}]*)\{([^{}]*(?:,[^{}]*)+|[0-9]{1,9}\.\.[0-9]{1,9}|[a-z]\.\.[a-z])\}([^{}]*)")
+_RANGE: Final = re.compile(r"(?=[0-9]+\.\.[0-9]|[a-z]\.\.[a-z])([0-9a-z]+)\.\.([0-9a-z]+)")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _DOLLAR: Final = re.compile(r"\$(?=[\"' \t\n|&;<>)/.,:%\]}^+=\\~]|$)")
 _SIMPLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*|[0-9@*#?$!-])|\{([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\})")
@@ -132,14 +133,13 @@ class Words(Reader):
         found = _BRACES.fullmatch(text)
         if not found or not self.bash or shape != text:
             raise Outside("braces are not plain")
-        first, dots, last = found[2].partition("..")
         items = found[2].split(",")
-        if dots and first.isdigit():
-            if int(last) - int(first) > MOST_VALUES or first.startswith("0"):
+        if span := _RANGE.fullmatch(found[2]):
+            first, last = (int(each) if each.isdigit() else ord(each) for each in span.groups())
+            if abs(last - first) > MOST_VALUES or found[2].startswith("0"):
                 return [Field(None, text, many=True)]
-            items = [str(each) for each in range(int(first), int(last) + 1)] or [first]
-        elif dots:
-            items = [chr(each) for each in range(ord(first), ord(last) + 1)] or [first]
+            step = 1 if last >= first else -1
+            items = [str(at) if span[1].isdigit() else chr(at) for at in range(first, last + step, step)]
         glob = _WILD.search(text) is not None
         return [Field(self._at_home(found[1] + item + found[3]), text, glob) for item in items[:MOST_VALUES]]
 
