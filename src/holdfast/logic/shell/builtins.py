@@ -74,15 +74,17 @@ def check_builtin(given: "Sequence[Held]", sets: Sequence[str], script: "Script"
             raise Outside(f"it sets {found[0]}, which means something to the shell")
     if program or name in script.names.functions:
         return
-    if name in words("before", "plain") and rest:
+    if name in words("before", "plain"):
+        if not rest:
+            return
         at = next((at for at, word in enumerate(rest) if word.text != "-p"), 0)
         if rest[at].text in ("-v", "-V") and name == "command":
             return
-        if (rest[at].value or "-").startswith("-"):
+        if (rest[at].value or "-").startswith("-") or rest[at].value in ("cd", "pushd", "popd"):
             raise Outside(f"what {name} runs is not plain")
         check_builtin(rest[at:], (), script)
         return
-    if name in words("inert", "plain"):
+    if name in words("inert", "plain") and (name != "jobs" or all(word.text != "-x" for word in rest)):
         return
     if name in words("counting", "plain"):
         if not all(word.number or (word.value or "").startswith("%") for word in rest):
@@ -152,6 +154,8 @@ def _check_read(rest: "Sequence[Held]", script: "Script") -> None:
 def _check_printf(rest: "Sequence[Held]", script: "Script") -> None:
     """Check `printf`: not -v."""
     first = rest[0].text.lstrip("\"'") if rest else ""
+    if rest and re.search(r"%[-+ #0-9.*]*n", rest[0].value or ""):
+        raise Outside("printf may set a variable")
     if not first or (first.startswith("-") and rest[0].text != "--") or first.startswith("$") or rest[0].loose:
         raise Outside("what printf prints is not plain")
 

@@ -68,6 +68,8 @@ class Effect(msgspec.Struct):
         paths = site.paths(value) if value is not None else ("",)
         if kind == "remove" and len(paths) > 1:
             paths = ("",)
+        elif kind == "read" and "" in paths and value:  # its name may say enough
+            paths = (*paths, *Site(site.ground, (site.ground.cwd,)).paths(value))
         self.accesses += [
             Access(kind=kind, path=path, written=field.text, glob=field.glob, redirect=redirect, rewrites=rewrites)
             for path in paths

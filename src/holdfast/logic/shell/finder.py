@@ -63,11 +63,15 @@ class Finder:
             found = read_tree(text, self.ground.home)
             self.problems.append(str(outside))
         first = len(self.commands)
+        places = [seen.fields for seen in found if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd")]
+        anywhere = site
+        for fields in (*places, *places):
+            anywhere = anywhere.entered(_target(fields, self.ground.home))
         for seen in found:
             if len(self.commands) > MOST_COMMANDS:
                 self.problems.append("it has too many commands")
                 return
-            self.command(seen, site, around, seen.steers)
+            self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
         if any(command.opaque for command in self.commands[first:]):

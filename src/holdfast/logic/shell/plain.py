@@ -37,7 +37,7 @@ _HERESTRING: Final = re.compile(r"0?<<<[ \t]*(?!<)")
 _TEST_SPACE: Final = re.compile(r"[ \t\n]*")
 _TEST_END: Final = re.compile(r"\]\](?=[\s;|&)]|$)")
 _TEST_SIGN: Final = re.compile(r"&&|\|\||[!()<>](?=[\s(])|\)")
-_ARITHMETIC: Final = re.compile(r"\(\(((?:[0-9;\s+*/%<>=!&|^~?:,()-]|\$?[A-Za-z_]\w*|\$\{[A-Za-z_]\w*\}|\$[#?])*?)\)\)")
+_ARITHMETIC: Final = re.compile(r"\(\(((?:[0-9;\s+*/%<>=!&|^~?:,()-]|\$?[A-Za-z_]\w*+|\$\{[A-Za-z_]\w*\}|\$[#?])*?)\)\)")
 _COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)")
 """In an expression, the names that are set to a number before anything else."""
 _REGEX: Final = re.compile(r"[\w^.*+?:/@%,=-]*\$?(?=[ \t\n])")
@@ -67,6 +67,8 @@ class Script(Words):
         super().__init__(text, ground, bash=bash, names=names)
         self.commands: list[Seen] = []
         self.nested = 0
+        self.repeats = 0
+        """How many loops and functions are around: their commands may run again, where later ones have gone."""
 
     def all(self) -> None:
         """Read all of it."""
@@ -145,10 +147,11 @@ class Script(Words):
             self._newlines()
 
     def _command(self, *, fed: bool) -> None:
-        first = len(self.commands)
+        first, repeats = len(self.commands), self.repeats
         if found := _FUNCTION.match(self.text, self.at):
             self.names.define(found[1])
             self.at = found.end()
+            self.repeats += 1
             self._newlines()
             if not self.text.startswith(("{", "("), self.at):
                 raise Outside("the body of a function is not in { }")
@@ -161,7 +164,9 @@ class Script(Words):
             return
         if read is not Script._arithmetic_command and read is not Script._subshell and found:
             self.at = found.end()
+            self.repeats += found[0] in ("for", "while", "until")
         read(self)
+        self.repeats = repeats
         seen = Seen([], [], [], fed=fed)
         while self._redirected(seen):
             pass
@@ -353,11 +358,12 @@ class Script(Words):
                 self.at += 1
                 return Held("", tuple(fields), number=False, loose=False)
             word = self.word()
-            if word.text.startswith("["):
+            if word.text.startswith("[") or "]=" in word.text:
                 raise Outside("an array is not plain")
             fields += word.fields
 
     def _add(self, seen: Seen) -> None:
+        seen.repeated = self.repeats > 0
         self.commands.append(seen)
         if len(self.commands) > MOST_COMMANDS:
             raise Outside(f"it has more than {MOST_COMMANDS} commands")
@@ -452,8 +458,11 @@ class Script(Words):
         """Read a text that a builtin keeps to run it later."""
         script = Script(text, self.ground, bash=self.bash, names=self.names)
         script.depth = self.depth
+        script.repeats = 1
         script.all()
         self.commands += script.commands
+        self.mentioned += script.mentioned
+        self.doubt(set(self.held) & set(script.mentioned))
 
 
 def _unnamed(field: Field) -> Field:

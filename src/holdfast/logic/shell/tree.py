@@ -37,6 +37,8 @@ class Seen(msgspec.Struct):
     """Whether it reads a pipe or a file."""
     steers: tuple[str, ...] = ()
     """Variables that are set for it and are not known to be harmless."""
+    repeated: bool = False
+    """Whether it may run more than once, or later than where it stands."""
 
 
 def read_tree(text: str, home: str) -> list[Seen]:

@@ -31,10 +31,10 @@ _SIMPLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*|[0-9@*#?$!-])|\{([A-Za-z_]\w*|[
 _LENGTH: Final = re.compile(r"\$\{#(?:[A-Za-z_]\w*|[@*])(?:\[[@*]\])?\}")
 _ELEMENT: Final = re.compile(r"\$\{[A-Za-z_]\w*\[(?:[@*]|-?[0-9]+)\]\}")
 _CHANGED: Final = re.compile(
-    r"\$\{([A-Za-z_]\w*|[0-9]+|[@*])(?:##?|%%?|//?[#%]?|\^\^?|,,?)((?:[^{}$`'\"\\()]|\\[./*]|\$[A-Za-z_]\w*)*)\}"
+    r"\$\{([A-Za-z_]\w*|[0-9]+|[@*])(?:##?|%%?|//?[#%]?|\^\^?|,,?)((?:[^{}$`'\"\\()]|\\[./*]|\$[A-Za-z_]\w*+)*)\}"
 )
 _SLICED: Final = re.compile(r"\$\{([A-Za-z_]\w*|[@*0-9]):[ ]?-?[0-9]+(?::-?[0-9]+)?\}")
-_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*|[0-9]+|[@*]):?([-+?])((?:[^{}$`'\"\\()]|\$[A-Za-z_]\w*)*)\}")
+_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*|[0-9]+|[@*]):?([-+?])((?:[^{}$`'\"\\()]|\$[A-Za-z_]\w*+)*)\}")
 _COUNTS: Final = re.compile(r"\$\((?!\()(.*)\)", re.DOTALL)
 PROCESS: Final = "/dev/fd/63"
 UNKNOWN: Final = Field(None, many=True)
@@ -99,6 +99,8 @@ class Words(Reader):
             shape += "\1" if loose and piece != "$" else "\0"
         if start == self.at and self.bash and self.text.startswith("<(", self.at):
             text = self.substitution()
+            if self.text[self.at : self.at + 1] not in ("", " ", "\t", "\n", ";", "|", "&", ")"):
+                raise Outside(f"something stands behind {text!r}")
             return Held(text, (Field(PROCESS, text),))
         text = self.text[start : self.at]
         self._check_shape(text, shape, empty=empty)
@@ -120,7 +122,7 @@ class Words(Reader):
             raise Outside(f"{(text or following)!r} is not a plain word")
         if following in ("<", ">") and following and (text.isdigit() or text.endswith("}")):
             raise Outside(f"{text!r} names a descriptor")
-        if following == "(":
+        if following == "(" or self.text.startswith("<(", self.at):
             raise Outside(f"{text!r} stands before a (")
         if re.search(r"[=:]~", shape) or (shape[:1] == "~" and shape[1:2] not in ("", "/")):
             raise Outside("a ~ stands for something that is not known")
@@ -161,7 +163,7 @@ class Words(Reader):
         for option, wild in options:
             if option is not None and "\1" in shape and not wild and re.search(r"[\s*?\[]", option):
                 found += [Field(each, text, _WILD.search(each) is not None) for each in option.split()]
-                found.append(Field(None, text, many=True))
+                found += [Field(option, text), Field(None, text, many=True)]
             else:
                 found.append(Field(option, text, wild, many=option is None and "\1" in shape))
         return list(dict.fromkeys(found))
@@ -206,7 +208,7 @@ class Words(Reader):
             return self._mark((Field(None),), number=True)
         if found := _DEFAULT.match(text, self.at):
             self.at = found.end()
-            other = "" if found[2] == "?" else re.sub(r"\$[A-Za-z_]\w*", "", found[3])
+            other = "" if found[2] == "?" else re.sub(r"\$([A-Za-z_]\w*)", self._plainly, self._at_home(found[3]))
             values = (*self.held.get(found[1], (UNKNOWN,)), Field(other))
             return self._mark(tuple(dict.fromkeys(values)), number=False)
         found = _ELEMENT.match(text, self.at)
@@ -218,6 +220,11 @@ class Words(Reader):
             raise Outside(f"{text[self.at : self.at + 3].strip()!r} is not in the grammar, or a quote has no end")
         self.at = found.end()
         return self._mark((UNKNOWN,), number=False)
+
+    def _plainly(self, found: re.Match[str]) -> str:
+        """Give the one value of a variable, else nothing."""
+        fields = self.held.get(found[1], ())
+        return (fields[0].value or "") if len(fields) == 1 else ""
 
     def _mark(self, fields: tuple[Field, ...], *, number: bool) -> str:
         if len(self.marks) >= MOST_MARKS:
