@@ -40,7 +40,7 @@ _TEST_SIGN: Final = re.compile(r"&&|\|\||[!()<>](?=[\s(])|\)")
 _ARITHMETIC: Final = re.compile(r"\(\(((?:[0-9;\s+*/%<>=!&|^~?:,()-]|\$?[A-Za-z_]\w*+|\$\{[A-Za-z_]\w*\}|\$[#?])*?)\)\)")
 _COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)")
 """In an expression, the names that are set to a number before anything else."""
-_REGEX: Final = re.compile(r"[\w^.*+?:/@%,=-]*\$?(?=[ \t\n])")
+_REGEX: Final = re.compile(r"[\w^.*+?:/@%,={}\[\]-]*\$?(?=[ \t\n])")
 
 
 def read_plain(text: str, ground: Ground) -> list[Seen]:
@@ -281,6 +281,8 @@ class Script(Words):
                 raise Outside("[[ has no end")
             if found := _TEST_SIGN.match(self.text, self.at):
                 self.at, before = found.end(), ""
+            elif self.text.startswith("=~", self.at):
+                self.at, before = self.at + 2, "=~"
             elif before == "=~":
                 regex = _REGEX.match(self.text, self.at)
                 if not regex:

@@ -148,17 +148,18 @@ class Words(Reader):
     def _resolved(self, value: str, text: str, shape: str, *, glob: bool) -> list[Field]:
         """Put in the place of each mark what it may become."""
         options: list[tuple[str | None, bool]] = [("", glob)]
-        rest = _MARK.sub("", value)
-        for piece in _MARK.split(self._at_home(value) if shape[:1] == "~" else value):
+        value = self._at_home(value) if shape[:1] == "~" else value
+        for piece in _MARK.split(value):
             if not _MARK.fullmatch(piece):
                 options = [(_joined(before, piece), wild) for before, wild in options]
                 continue
             fields = self.marks[ord(piece) - _FIRST_MARK][0]
-            more = [*fields, Field("")] if rest and any(field.value is None for field in fields) else fields
-            options = [(_joined(before, field.value), wild or field.glob) for before, wild in options for field in more]
+            options = [(_joined(before, field.value), wild or field.glob) for before, wild in options for field in fields]
             options = list(dict.fromkeys(options))
             if len(options) > MOST_VALUES:
                 return [Field(None, text, many="\1" in shape)]
+        if any(option is None for option, _ in options) and (rest := self._emptied(value)):
+            options.append((rest, glob))
         found = list[Field]()
         for option, wild in options:
             if option is not None and "\1" in shape and not wild and re.search(r"[\s*?\[]", option):
@@ -167,6 +168,16 @@ class Words(Reader):
             else:
                 found.append(Field(option, text, wild, many=option is None and "\1" in shape))
         return list(dict.fromkeys(found))
+
+    def _emptied(self, value: str) -> str:
+        """Give what is left of a word whose unknown parts are empty, seen from here; nothing where that says nothing."""
+        rest = _MARK.sub(self._only, value)
+        rest = rest.lstrip("/") if _MARK.match(value) else rest
+        return "" if set(rest) <= set("*?./") else rest
+
+    def _only(self, found: re.Match[str]) -> str:
+        fields = self.marks[ord(found[0]) - _FIRST_MARK][0]
+        return (fields[0].value or "") if len(fields) == 1 and not fields[0].glob else ""
 
     def _at_home(self, value: str) -> str:
         return f"{self.ground.home}{value[1:]}" if value[:1] == "~" else value
