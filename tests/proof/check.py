@@ -350,7 +350,8 @@ def _real(path: str) -> str:
 
 
 def _normal(path: str, base: str) -> str:
-    return posixpath.normpath(posixpath.join(base, path))
+    whole = posixpath.normpath(posixpath.join(base, path))
+    return whole[1:] if whole.startswith("//") else whole  # Linux reads both alike
 
 
 @cache

@@ -51,7 +51,7 @@ def _is_given(before: str, word: str, program: str) -> bool:
 
 def _first(word: str) -> str:
     """The program of a text that a shell may be given; the word itself when it is one."""
-    return word.lstrip(" !").split(maxsplit=1)[0] if word.strip(" !") else ""
+    return next(iter(word.lstrip(" !").split(maxsplit=1)), "")
 
 
 def _base(word: str) -> str:

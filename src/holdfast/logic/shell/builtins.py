@@ -11,14 +11,15 @@ from holdfast.logic.unasked.grammar import Outside
 from holdfast.logic.unasked.table import word_list
 
 if TYPE_CHECKING:
-    from holdfast.logic.shell.plain import Script
+    from holdfast.logic.shell.simple_commands import Commands
     from holdfast.logic.shell.words import Held
 
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SETTING: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?:=|$)")
 _OPTIONS: Final = re.compile(r"[-+][euxfC]{1,4}|[-+][eux]{0,3}o|pipefail|errexit|nounset|xtrace|noclobber|noglob")
 _SIGNAL: Final = re.compile(r"[A-Z0-9]+")
-_PATH: Final = re.compile(r"\"?(?:\$PATH|\$\{PATH\}|(?:\$HOME|\$PWD|\$\(pwd\)|~|/)[\w/.+-]*)(?::(?:\$PATH|\$\{PATH\}|(?:\$HOME|\$PWD|\$\(pwd\)|~|/)[\w/.+-]*))+\"?")
+_FOLDER: Final = r"(?:\$PATH|\$\{PATH\}|(?:\$HOME|\$PWD|\$\(pwd\)|~|/)[\w/.+-]*)"
+_PATH: Final = re.compile(rf"\"?{_FOLDER}(?::{_FOLDER})+\"?")
 
 
 class Names:
@@ -62,16 +63,16 @@ def is_special(name: str) -> bool:
     return name in words("special", "plain") or name.startswith(tuple(words("special_families", "plain")))
 
 
-def check_builtin(given: "Sequence[Held]", sets: Sequence[str], script: "Script") -> None:
+def check_builtin(given: "Sequence[Held]", sets: Sequence[str], script: "Commands") -> None:
     """Refuse a command that the shell may evaluate a word of, or whose program is not known."""
     head, rest = given[0], given[1:]
     name = head.value
     if not name or head.loose:
         raise Outside("which program runs is not known before it runs")
     program = name not in word_list("words") and name not in script.names.functions
-    if found := [each for each in sets if is_special(each) and not (each == "IFS" and name == "read")]:
-        if not program or "PATH" in found:
-            raise Outside(f"it sets {found[0]}, which means something to the shell")
+    found = [each for each in sets if is_special(each) and not (each == "IFS" and name == "read")]
+    if found and (not program or "PATH" in found):
+        raise Outside(f"it sets {found[0]}, which means something to the shell")
     if program or name in script.names.functions:
         return
     if name in words("before", "plain"):
@@ -84,7 +85,7 @@ def check_builtin(given: "Sequence[Held]", sets: Sequence[str], script: "Script"
             raise Outside(f"what {name} runs is not plain")
         check_builtin(rest[at:], (), script)
         return
-    if name in words("inert", "plain") and (name != "jobs" or all(word.text != "-x" for word in rest)):
+    if name in words("inert", "plain") and (name != "jobs" or all(word.value not in (None, "-x") for word in rest)):
         return
     if name in words("counting", "plain"):
         if not all(word.number or (word.value or "").startswith("%") for word in rest):
@@ -97,7 +98,7 @@ def check_builtin(given: "Sequence[Held]", sets: Sequence[str], script: "Script"
         raise Outside(f"{name} is a word of the shell that may evaluate others")
 
 
-def _check_setting(name: str, rest: "Sequence[Held]", script: "Script") -> None:
+def _check_setting(name: str, rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `export NAME=value`: plain names, no flags that give a variable a type, no arrays."""
     values = [word for word in rest if word.text not in words("setting_flags", "plain")]
     for word in values:
@@ -118,7 +119,7 @@ def _check_setting(name: str, rest: "Sequence[Held]", script: "Script") -> None:
             raise Outside(f"it sets {variable}, which means something to the shell")
 
 
-def _check_test(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_test(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `test`: -v and -R evaluate the word behind them, so no word may turn into one of them."""
     given = list(rest)
     if given and given[-1].text == "]":
@@ -135,7 +136,7 @@ def _check_test(rest: "Sequence[Held]", script: "Script") -> None:
         raise Outside("a word of a test may become several")
 
 
-def _check_read(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_read(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `read`: the names of variables stand there as they are."""
     valued = False
     for word in rest:
@@ -151,7 +152,7 @@ def _check_read(rest: "Sequence[Held]", script: "Script") -> None:
             raise Outside("what read sets is not plain")
 
 
-def _check_printf(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_printf(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `printf`: not -v."""
     first = rest[0].text.lstrip("\"'") if rest else ""
     if rest and re.search(r"%[-+ #0-9.*]*n", rest[0].value or ""):
@@ -160,7 +161,7 @@ def _check_printf(rest: "Sequence[Held]", script: "Script") -> None:
         raise Outside("what printf prints is not plain")
 
 
-def _check_trap(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_trap(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `trap`: what it keeps is read like the text itself."""
     if not rest or not all(word.bare and _SIGNAL.fullmatch(word.text) for word in rest[1:]):
         raise Outside("a trap is not plain")
@@ -170,7 +171,7 @@ def _check_trap(rest: "Sequence[Held]", script: "Script") -> None:
         script.keep(rest[0].value)
 
 
-def _check_set(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_set(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `set`: options that change no reading, and parameters behind `--`."""
     for word in rest:
         if word.text == "--":
@@ -179,7 +180,7 @@ def _check_set(rest: "Sequence[Held]", script: "Script") -> None:
             raise Outside("what set changes is not plain")
 
 
-def _check_unset(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_unset(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `unset`: names, not parts of arrays."""
     for word in rest:
         if not (word.bare and NAME.fullmatch(word.text)):
@@ -187,14 +188,14 @@ def _check_unset(rest: "Sequence[Held]", script: "Script") -> None:
         script.names.assign(word.text, number=True)
 
 
-def _check_source(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_source(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `source`: a file that is named. What it sets is not known."""
     if len(rest) != 1 or rest[0].value is None or re.match("/dev/|/proc/", rest[0].value):
         raise Outside("which file it runs is not known before it runs")
     script.doubt(set(script.held) - {"HOME"})
 
 
-def _check_mapfile(rest: "Sequence[Held]", script: "Script") -> None:
+def _check_mapfile(rest: "Sequence[Held]", script: "Commands") -> None:
     """Check `mapfile -t NAME`."""
     if [word.text for word in rest[:-1]] not in ([], ["-t"]) or not rest or not NAME.fullmatch(rest[-1].text):
         raise Outside("what mapfile sets is not plain")
@@ -202,7 +203,7 @@ def _check_mapfile(rest: "Sequence[Held]", script: "Script") -> None:
     script.names.arrays.add(rest[-1].text)
 
 
-_READERS: Final[Mapping[str, Callable[["Sequence[Held]", "Script"], None]]] = {
+_READERS: Final[Mapping[str, Callable[["Sequence[Held]", "Commands"], None]]] = {
     "[": _check_test,
     "test": _check_test,
     "read": _check_read,

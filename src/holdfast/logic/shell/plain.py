@@ -13,32 +13,27 @@ from collections.abc import Callable
 from typing import Final
 
 from holdfast.logic.acts import Ground
-from holdfast.logic.shell.builtins import NAME, Names, check_builtin, is_special
+from holdfast.logic.shell.builtins import NAME, Names
 from holdfast.logic.shell.fields import Field
+from holdfast.logic.shell.simple_commands import Commands
 from holdfast.logic.shell.table import words
 from holdfast.logic.shell.tree import Seen
-from holdfast.logic.shell.words import PROCESS, Held, Words, spread
 from holdfast.logic.unasked.grammar import Outside, check_characters
-from holdfast.logic.unasked.table import word_list
 
 LONGEST: Final = 10_000
 """Characters of a text that is read."""
 DEEPEST: Final = 8
-MOST_COMMANDS: Final = 300
 _SHELLS: Final = ("bash", "sh", "dash")
 _KEYWORD: Final = re.compile(r"(?:[a-z]+|[{}]|\[\[|!)(?=[\s;|&)]|$)")
-_FUNCTION: Final = re.compile(r"(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)")
-_FOR: Final = re.compile(r"([A-Za-z_]\w*)(?:[ \t]+(in)(?=[ \t;\n]))?")
-_ASSIGNED: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
-_PARTED: Final = re.compile(r"[A-Za-z_]\w*\[")
-_REDIRECT: Final = re.compile(r"[0-9]?(>>|>\||<>|>|<)(?![<>|(&])|(&>>?)(?![>&(|])|[0-9]?[<>]&(?:[0-9]|-)(?=[\s|&;<>)]|$)")
-_HEREDOC: Final = re.compile(r"""0?<<(-?)[ \t]*(['"]?)([A-Za-z_]\w*)\2(?![^ \t\n|&;<>)])""")
-_HERESTRING: Final = re.compile(r"0?<<<[ \t]*(?!<)")
+_FUNCTION: Final = re.compile(r"(?:function[ \t]+)?([A-Za-z_][\w-]*)[ \t]*\(\)", re.ASCII)
+_FOR: Final = re.compile(r"([A-Za-z_]\w*)(?:[ \t]+(in)(?=[ \t;\n]))?", re.ASCII)
 _TEST_SPACE: Final = re.compile(r"[ \t\n]*")
 _TEST_END: Final = re.compile(r"\]\](?=[\s;|&)]|$)")
 _TEST_SIGN: Final = re.compile(r"&&|\|\||[!()<>](?=[\s(])|\)")
-_ARITHMETIC: Final = re.compile(r"\(\(((?:[0-9;\s+*/%<>=!&|^~?:,()-]|\$?[A-Za-z_]\w*+|\$\{[A-Za-z_]\w*\}|\$[#?])*?)\)\)")
-_COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)")
+_ARITHMETIC: Final = re.compile(
+    r"\(\(((?:[0-9;\s+*/%<>=!&|^~?:,()-]|\$?[A-Za-z_]\w*+|\$\{[A-Za-z_]\w*\}|\$[#?])*?)\)\)", re.ASCII
+)
+_COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)", re.ASCII)
 """In an expression, the names that are set to a number before anything else."""
 _REGEX: Final = re.compile(r"[\w^.*+?:/@%,={}\[\]-]*\$?(?=[ \t\n])")
 
@@ -60,15 +55,12 @@ def read_plain(text: str, ground: Ground) -> list[Seen]:
     return script.commands
 
 
-class Script(Words):
+class Script(Commands):
     """Reads one script, with the words, quotes and comments of the grammar for what is proved."""
 
     def __init__(self, text: str, ground: Ground, *, bash: bool, names: Names) -> None:
         super().__init__(text, ground, bash=bash, names=names)
-        self.commands: list[Seen] = []
         self.nested = 0
-        self.repeats = 0
-        """How many loops and functions are around: their commands may run again, where later ones have gone."""
 
     def all(self) -> None:
         """Read all of it."""
@@ -83,7 +75,7 @@ class Script(Words):
         if self.nested > DEEPEST * 2:
             raise Outside("its commands are inside of each other too deep")
         while True:
-            self._newlines()
+            self.newlines()
             end = self._end()
             if end is not None:
                 if end not in ends or not some or joined in ("&&", "||", "|"):
@@ -111,7 +103,7 @@ class Script(Words):
         for sign in ("&&", "||", ";", "\n", "&"):
             if self.text.startswith(sign, self.at) and not self.text.startswith(";;", self.at):
                 if sign == "\n":
-                    self._newlines()
+                    self.newlines()
                 else:
                     self.at += len(sign)
                 return ";" if sign in ("\n", "&") else sign
@@ -119,7 +111,8 @@ class Script(Words):
             raise Outside(f"{self.text[self.at : self.at + 2]!r} is not an operator that is read")
         return ""
 
-    def _newlines(self) -> None:
+    def newlines(self) -> None:
+        """Go past ends of lines, and the here-documents behind them."""
         self._blanks()
         while self.text.startswith("\n", self.at):
             if self.lines and self.lines[0] != self.at:
@@ -144,7 +137,7 @@ class Script(Words):
                 return
             fed = True
             self.at += 2 if self.bash and self.text.startswith("|&", self.at) else 1
-            self._newlines()
+            self.newlines()
 
     def _command(self, *, fed: bool) -> None:
         first, repeats = len(self.commands), self.repeats
@@ -152,7 +145,7 @@ class Script(Words):
             self.names.define(found[1])
             self.at = found.end()
             self.repeats += 1
-            self._newlines()
+            self.newlines()
             if not self.text.startswith(("{", "("), self.at):
                 raise Outside("the body of a function is not in { }")
         found = _KEYWORD.match(self.text, self.at)
@@ -160,7 +153,7 @@ class Script(Words):
         if read is None and self.text.startswith("(", self.at):
             read = Script._arithmetic_command if self.text.startswith("((", self.at) else Script._subshell
         if read is None:
-            self._simple_command(fed=fed)
+            self.simple_command(fed=fed)
             return
         if read is not Script._arithmetic_command and read is not Script._subshell and found:
             self.at = found.end()
@@ -168,13 +161,13 @@ class Script(Words):
         read(self)
         self.repeats = repeats
         seen = Seen([], [], [], fed=fed)
-        while self._redirected(seen):
+        while self.redirected(seen):
             pass
         for inner in self.commands[first:]:  # its commands read what it reads
             inner.given += seen.given
             inner.fed = inner.fed or fed or any(operator.startswith("<") for operator, _ in seen.redirects)
         if seen.redirects:
-            self._add(seen)
+            self.add(seen)
 
     def _subshell(self) -> None:
         self.at += 1
@@ -210,35 +203,31 @@ class Script(Words):
         self._blanks()
         if self.text.startswith(";", self.at) and not self.text.startswith(";;", self.at):
             self.at += 1
-        self._newlines()
+        self.newlines()
         if self._take() != "do":
             raise Outside("a loop has no do")
         self._expect(self._commands("done"))
 
     def _loop_words(self, name: str) -> None:
         fields, numbers = list[Field](), True
-        for word in self._word_list(";\n"):
+        self._blanks()
+        while self.at < len(self.text) and self.text[self.at] not in ";\n":
+            word = self.word()
             fields += word.fields
             numbers = numbers and word.number
+            self._blanks()
         self.names.assign(name, number=numbers)
         self.hold(name, fields)
 
-    def _word_list(self, ends: str) -> "list[Held]":
-        """Read words up to a sign."""
-        found = list[Held]()
-        while True:
-            self._blanks()
-            if self.at >= len(self.text) or self.text[self.at] in ends:
-                return found
-            found.append(self.word())
-
     def _case(self) -> None:
+        if self.old_bash and self.depth:
+            raise Outside("an old bash takes a ) of a case for the end of the substitution that it is in")
         self._blanks()
         self.word()
-        self._newlines()
+        self.newlines()
         if self._take() != "in":
             raise Outside("a case has no in")
-        self._newlines()
+        self.newlines()
         while not self._peeks("esac"):
             self.at += self.text.startswith("(", self.at)
             self.word()
@@ -251,11 +240,11 @@ class Script(Words):
             if not self.text.startswith(")", self.at):
                 raise Outside("a pattern of a case is not plain")
             self.at += 1
-            self._newlines()
+            self.newlines()
             end = self._commands(";;", "esac") if not self.text.startswith(";;", self.at) else ";;"
             if end == ";;":
                 self.at += 2
-                self._newlines()
+                self.newlines()
         self.at += len("esac")
 
     def _peeks(self, keyword: str) -> bool:
@@ -315,129 +304,6 @@ class Script(Words):
             self.names.calculate(name)
         return found.end()
 
-    def _simple_command(self, *, fed: bool) -> None:
-        seen, given = Seen([], [], [], fed), list[Held]()
-        sets = list[tuple[str, Held, bool]]()
-        while self.at < len(self.text) and self.text[self.at] not in ";|&\n)" or self.text.startswith("&>", self.at):
-            if self._redirected(seen):
-                self._blanks()
-                continue
-            found = _ASSIGNED.match(self.text, self.at) if not given else None
-            if found:
-                self.at = found.end()
-                sets.append((found[1], self._assigned(found[1]), bool(found[2])))
-            else:
-                given.append(self.word())
-            self._blanks()
-        if not (given or sets or seen.redirects):
-            raise Outside("something else stands where a command should be")
-        if given and not given[0].text.startswith(("'", '"')) and _PARTED.match(given[0].text):
-            raise Outside(f"{given[0].text!r} sets a part of a variable")
-        if given:
-            check_builtin(given, [name for name, _, _ in sets], self)
-        for name, word, appended in sets if not given else ():
-            self.names.assign(name, number=word.number)
-            self.hold(name, [] if appended else word.fields)
-        steers = [name for name, word, _ in sets if given and not _is_harmless(name, word)]
-        read = given and given[0].value in words("readers", "plain")
-        for fields in spread(given):
-            fields = [_unnamed(field) for field in fields] if read else fields
-            self._add(Seen(fields, seen.redirects, seen.given, fed or seen.fed, tuple(steers)))
-        if not given and seen.redirects:
-            self._add(seen)
-
-    def _assigned(self, name: str) -> Held:
-        if not self.text.startswith("(", self.at):
-            return self.word(empty=True)
-        if not self.bash:
-            raise Outside("only bash has arrays")
-        self.at += 1
-        self.names.arrays.add(name)
-        fields = list[Field]()
-        while True:
-            self._newlines()
-            if self.text.startswith(")", self.at):
-                self.at += 1
-                return Held("", tuple(fields), number=False, loose=False)
-            word = self.word()
-            if word.text.startswith("[") or "]=" in word.text:
-                raise Outside("an array is not plain")
-            fields += word.fields
-
-    def _add(self, seen: Seen) -> None:
-        seen.repeated = self.repeats > 0
-        self.commands.append(seen)
-        if len(self.commands) > MOST_COMMANDS:
-            raise Outside(f"it has more than {MOST_COMMANDS} commands")
-
-    def _redirected(self, seen: Seen) -> bool:
-        """Take a redirect, if one comes next."""
-        self._blanks()
-        if found := _HEREDOC.match(self.text, self.at):
-            self._here_document(found, seen)
-        elif (found := _HERESTRING.match(self.text, self.at)) and self.bash:
-            self.at = found.end()
-            word = self.word()
-            seen.given += [Field(each.value, word.text) for each in word.fields]
-            seen.fed = True
-        elif found := _REDIRECT.match(self.text, self.at):
-            self.at = found.end()
-            if operator := found[1] or found[2]:
-                if found[2] and not self.bash:
-                    raise Outside("only bash reads &> as a redirect")
-                self._blanks()
-                word = self.word()
-                if word.loose or len(word.fields) > 1 and any(field.glob for field in word.fields):
-                    raise Outside("which file a redirect opens is not plain")
-                seen.redirects += [(operator, _unnamed(field)) for field in word.fields]
-                seen.fed = seen.fed or operator.startswith("<")
-        elif self.text[self.at : self.at + 1] in ("<", ">") and not self.text.startswith("<(", self.at):
-            raise Outside("it redirects in a way that is not read")
-        else:
-            return False
-        return True
-
-    def _here_document(self, found: re.Match[str], seen: Seen) -> None:
-        line = self.text.find("\n", found.end())
-        if self.lines or line < 0:
-            raise Outside("a here-document has no lines, or stands beside another")
-        tabs, quoted, delimiter = found[1], found[2], found[3]
-        indent = r"\t*" if tabs else ""
-        end = re.compile(rf"\n{indent}{delimiter}(?:\n|$(?![\s\S]))").search(self.text, line)
-        if end is None:
-            raise Outside(f"no line of the here-document is exactly {delimiter}")
-        body = self.text[line + 1 : max(line + 1, end.start() + 1)]
-        if self.depth and (f"\n{delimiter}" in re.sub(r"\n\s+", "\n", f"\n{body}") or self.old_bash):
-            raise Outside("the lines of a here-document inside of $(...) may end elsewhere than it seems")
-        self.lines = (line, end.end())
-        self.at = found.end()
-        value: str | None = body
-        if not quoted:
-            value = self._expanded(line + 1, line + 1 + len(body))
-        seen.given.append(Field(value, body))
-        seen.fed = True
-
-    def _expanded(self, start: int, end: int) -> str | None:
-        """Read the lines of a here-document in which the shell expands what begins with a dollar."""
-        at, lines, self.lines = self.at, self.lines, None
-        self.at, value = start, ""
-        while self.at < end:
-            char, following = self.text[self.at], self.text[self.at + 1 : self.at + 2]
-            if char == "`" or (char == "\\" and following == "\n"):
-                raise Outside("the lines of a here-document are not plain")
-            if char == "\\" and following in ("$", "`", "\\"):
-                value += following
-                self.at += 2
-            elif char == "$" and re.match(r"[\w{(*@#?!$-]", following):
-                value += self._expansion() or ""
-            else:
-                value += char
-                self.at += 1
-        if self.at != end or self.lines:
-            raise Outside("a substitution goes on behind the lines of its here-document")
-        self.at, self.lines = at, lines
-        return self.single(value)
-
     def substitution(self) -> str:
         """Read `$(list)` or `<(list)`, and give its text."""
         if self.depth >= DEEPEST or self.lines:
@@ -465,15 +331,6 @@ class Script(Words):
         self.commands += script.commands
         self.mentioned += script.mentioned
         self.doubt(set(self.held) & set(script.mentioned))
-
-
-def _unnamed(field: Field) -> Field:
-    """Give the word for the output of `<(list)`, whose commands are judged by themselves, a name that says nothing."""
-    return Field("/dev/null", field.text) if field.value == PROCESS else field
-
-
-def _is_harmless(name: str, word: Held) -> bool:
-    return name in word_list("harmless") and len(word.fields) == 1 and word.fields[0].value is not None
 
 
 _COMPOUND: Final[dict[str, Callable[[Script], None]]] = {

@@ -27,14 +27,19 @@ _BRACES: Final = re.compile(r"([^{}]*)\{([^{}]*(?:,[^{}]*)+|[0-9]{1,9}\.\.[0-9]{
 _RANGE: Final = re.compile(r"(?=[0-9]+\.\.[0-9]|[a-z]\.\.[a-z])([0-9a-z]+)\.\.([0-9a-z]+)")
 _NUMBER: Final = re.compile(r"[0-9]{1,18}")
 _DOLLAR: Final = re.compile(r"\$(?=[\"' \t\n|&;<>)/.,:%\]}^+=\\~]|$)")
-_SIMPLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*|[0-9@*#?$!-])|\{([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\})")
-_LENGTH: Final = re.compile(r"\$\{#(?:[A-Za-z_]\w*|[@*])(?:\[[@*]\])?\}")
-_ELEMENT: Final = re.compile(r"\$\{[A-Za-z_]\w*\[(?:[@*]|-?[0-9]+)\]\}")
+_SIMPLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*|[0-9@*#?$!-])|\{([A-Za-z_]\w*|[0-9]+|[@*#?$!-])\})", re.ASCII)
+_LENGTH: Final = re.compile(r"\$\{#(?:[A-Za-z_]\w*|[@*])(?:\[[@*]\])?\}", re.ASCII)
+_ELEMENT: Final = re.compile(r"\$\{[A-Za-z_]\w*\[(?:[@*]|-?[0-9]+)\]\}", re.ASCII)
 _CHANGED: Final = re.compile(
-    r"\$\{([A-Za-z_]\w*|[0-9]+|[@*])(?:##?|%%?|//?[#%]?|\^\^?|,,?)((?:[^{}$`'\"\\()]|\\[./*]|\$[A-Za-z_]\w*+)*)\}"
+    r"\$\{([A-Za-z_]\w*|[0-9]+|[@*])(?:##?|%%?|//?[#%]?|\^\^?|,,?)((?:[^{}$`'\"\\()]|\\[./*]|\$[A-Za-z_]\w*+)*)\}",
+    re.ASCII,
 )
-_SLICED: Final = re.compile(r"\$\{([A-Za-z_]\w*|[@*0-9]):[ ]?-?[0-9]+(?::-?[0-9]+)?\}")
-_DEFAULT: Final = re.compile(r"\$\{([A-Za-z_]\w*|[0-9]+|[@*]):?([-+?])((?:[^{}$`'\"\\()]|\$[A-Za-z_]\w*+)*)\}")
+_SLICED: Final = re.compile(r"\$\{([A-Za-z_]\w*|[@*0-9]):[ ]?-?[0-9]+(?::-?[0-9]+)?\}", re.ASCII)
+_DEFAULT: Final = re.compile(
+    r"\$\{([A-Za-z_]\w*|[0-9]+|[@*]):?([-+?])((?:[^{}$`'\"\\()]|\$[A-Za-z_]\w*+)*)\}", re.ASCII
+)
+_SEVERAL: Final = re.compile(r"\$(?:@|\{@|\{[A-Za-z_]\w*\[@\])", re.ASCII)
+"""What becomes any number of words, in quotes too."""
 _COUNTS: Final = re.compile(r"\$\((?!\()(.*)\)", re.DOTALL)
 PROCESS: Final = "/dev/fd/63"
 UNKNOWN: Final = Field(None, many=True)
@@ -66,7 +71,7 @@ class Words(Reader):
     def __init__(self, text: str, ground: Ground, *, bash: bool, names: Names) -> None:
         super().__init__(text, {}, bash=bash, old_bash=ground.os == "darwin")
         self.ground, self.names = ground, names
-        self.mentioned = Counter(re.findall(r"(?<![\w${])[A-Za-z_]\w*", text))
+        self.mentioned = Counter(re.findall(r"(?<![\w${])[A-Za-z_]\w*", text, re.ASCII))
         self.held: dict[str, tuple[Field, ...]] = {"HOME": (Field(ground.home),)}
         """What variables hold that are set once, and before they are used."""
         self.marks: list[tuple[tuple[Field, ...], bool]] = []
@@ -113,8 +118,11 @@ class Words(Reader):
         fields = fields or self._resolved(value, text, shape, glob=glob)
         number = all(each.value is not None and _NUMBER.fullmatch(each.value) for each in fields)
         number = number or (len(marks) == 1 and marks[0][1] and _MARK.sub("", value) == "")
-        loose = "\1" in shape and not number and any(field.value is None or field.glob for field in fields)
-        return Held(text, tuple(fields), number=number, loose=loose or len(fields) > 1 and "{" in shape, bare=shape == text)
+        loose = _SEVERAL.search(text) is not None
+        loose = loose or ("\1" in shape and not number and any(field.value is None or field.glob for field in fields))
+        return Held(
+            text, tuple(fields), number=number, loose=loose or (len(fields) > 1 and "{" in shape), bare=shape == text
+        )
 
     def _check_shape(self, text: str, shape: str, *, empty: bool) -> None:
         following = self.text[self.at : self.at + 1]
@@ -154,7 +162,9 @@ class Words(Reader):
                 options = [(_joined(before, piece), wild) for before, wild in options]
                 continue
             fields = self.marks[ord(piece) - _FIRST_MARK][0]
-            options = [(_joined(before, field.value), wild or field.glob) for before, wild in options for field in fields]
+            options = [
+                (_joined(before, field.value), wild or field.glob) for before, wild in options for field in fields
+            ]
             options = list(dict.fromkeys(options))
             if len(options) > MOST_VALUES:
                 return [Field(None, text, many="\1" in shape)]
@@ -264,7 +274,10 @@ class Words(Reader):
 
 
 def spread(given: Sequence[Held]) -> Iterator[list[Field]]:
-    """Give the words of a command with each value that they may have, one at a time; where several words have more than one, also unknown."""
+    """Give the words of a command with each value that they may have, one word at a time.
+
+    Where several words have more than one value, they are also given as not known.
+    """
     options = [word.fields for word in given]
     first = [fields if _is_braced(word) else fields[:1] for word, fields in zip(given, options, strict=True)]
     yield [field for fields in first for field in fields]
@@ -291,4 +304,3 @@ def _joined(before: str | None, after: str | None) -> str | None:
 def _same_wildcards(value: str, shape: str) -> bool:
     """Whether no wildcard of a word is quoted, so that each means what it looks like."""
     return all(value.count(char) == shape.count(char) for char in "*?[]{}\\")
-
