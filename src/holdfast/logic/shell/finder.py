@@ -149,10 +149,6 @@ class Finder:
     def _scripts(self, name: str, fields: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
         """Give the texts that a shell reads: arguments, or what it gets as its input."""
         rest = fields[1:]
-        texts = [field.value or field.text for field in (*rest, *seen.given)]
-        evaluated = any("$(" in text or "`" in text for text in texts)
-        if evaluated and (name in words("evaluators") or name == "trap"):
-            effect.hide("it has text that the shell may evaluate")
         if name in words("shells"):
             return _of_shell(name, rest, seen, effect, site)
         if name == "eval":
