@@ -39,6 +39,7 @@ _GOES: Final = frozenset(
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
+_INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
 
@@ -99,6 +100,8 @@ class Finder:
             self.problems.append("it has too many words")
             del seen.fields[MOST_WORDS:]
         layers, effect, scripts = self._layers(seen, site)
+        layers += [_layer([Field("export", ""), *seen.sets])] if seen.sets else []
+        effect.edits = effect.edits and not seen.sets
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
@@ -188,6 +191,8 @@ def _is_option(field: Field) -> bool:
 def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
     """Give the text that a shell is given: behind `-c`, or as its input; note the file that it runs."""
     operands = [field for field in rest if not (field.value or "").startswith(("-", "+"))]
+    if any(_INPUT_FLAG.fullmatch(field.value or "") for field in rest):
+        operands = operands[:0] if not any(_COMMAND_FLAG.fullmatch(field.value or "") for field in rest) else operands
     if name == "cmd":
         effect.hide("cmd reads commands in its own way")
         return [Field(re.sub(r"^(?:/\w ?)+", "", " ".join(field.value or "" for field in rest)))]

@@ -218,6 +218,7 @@ class Script(Commands):
             self._blanks()
         self.names.assign(name, number=numbers)
         self.hold(name, fields)
+        self.set(name, fields)
 
     def _case(self) -> None:
         if self.old_bash and self.depth:

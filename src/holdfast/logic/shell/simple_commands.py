@@ -1,6 +1,7 @@
 """Simple commands of a script whose meaning is certain: what they set, their words, their redirects and here-documents."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.logic.acts import Ground
@@ -62,13 +63,22 @@ class Commands(Words):
         for name, word, appended in sets if not given else ():
             self.names.assign(name, number=word.number)
             self.hold(name, [] if appended else word.fields)
+            self.set(name, word.fields)
         steers = [name for name, word, _ in sets if given and not _is_harmless(name, word)]
         read = given and given[0].value in words("readers", "plain")
+        if given and given[0].value in ("read", "mapfile", "readarray"):
+            steers += [word.text for word in given if word.text.isupper()]
         for fields in spread(given):
             own = [_unnamed(field) for field in fields] if read else fields
             self.add(Seen(own, seen.redirects, [*seen.given], fed or seen.fed, tuple(steers)))
         if not given and seen.redirects:
             self.add(seen)
+
+    def set(self, name: str, fields: Sequence[Field]) -> None:
+        """Note what a variable is set to for programs that follow."""
+        known = tuple(Field(f"{name}={field.value}", field.text) for field in fields if field.value is not None)
+        if known:
+            self.add(Seen([], [], [], fed=False, sets=known))
 
     def _assigned(self, name: str) -> Held:
         if not self.text.startswith("(", self.at):

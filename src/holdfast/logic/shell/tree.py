@@ -37,6 +37,8 @@ class Seen(msgspec.Struct):
     """Whether it reads a pipe or a file."""
     steers: tuple[str, ...] = ()
     """Variables that are set for it and are not known to be harmless."""
+    sets: tuple[Field, ...] = ()
+    """What it sets for what follows, when it does nothing else: `NAME=value`. A program may take that for a command (`PAGER`)."""
     repeated: bool = False
     """Whether it may run more than once, or later than where it stands."""
 
