@@ -27,6 +27,8 @@ MOST_WORDS: Final = 1_000
 MOST_TEXTS: Final = 40
 """Scripts that are looked through for one text."""
 MOST_INNER: Final = 12
+MOST_FIRST: Final = 3
+"""Words behind a program that runs others, of which each may begin the command: before it stand values of options."""
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
@@ -144,10 +146,11 @@ class Finder:
         return layers, effect, scripts
 
     def _inner(self, fields: Sequence[Field]) -> list[list[Field]]:
-        """Give the commands that may stand among a program's arguments: from each word on that names a program, else from the first."""
+        """Give the commands that may stand among a program's arguments: from each of the first words on, and each that names a program."""
         starts = [at for at, field in enumerate(fields) if at and not _is_option(field)]
+        starts = [at for at in starts if at == starts[0] or fields[at].value != "."]  # else it is a folder
         known = [at for at in starts if is_known(base_name(fields[at].value or "", self.ground.os)) or fields[at].many]
-        return [list(fields[at:]) for at in (known or starts[:1])[:MOST_INNER]]
+        return [list(fields[at:]) for at in sorted({*starts[:MOST_FIRST], *known})[:MOST_INNER]]
 
     def _scripts(self, name: str, fields: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
         """Give the texts that a shell reads: arguments, or what it gets as its input."""
