@@ -14,7 +14,7 @@ from holdfast.logic.acts import Access, Command
 from holdfast.logic.permissions.book import Side
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch
-from holdfast.logic.permissions.deep import is_deep, removes_all, skips_hidden, takes_all
+from holdfast.logic.permissions.deep import is_deep, skips_hidden, takes_all
 from holdfast.logic.permissions.moves import carries
 from holdfast.logic.permissions.offers import path_offers
 from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, literal_end, path_pattern
@@ -293,7 +293,7 @@ def _takes_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     """A command that takes away or replaces all of a folder, and something is there that may not be edited."""
     if not takes_all(touch.access, touch.command):
         return None
-    for rule in (*case.book.deny.edits, *(case.book.deny.reads if removes_all(touch.access, touch.command) else ())):
+    for rule in case.book.deny.edits:
         if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
             continue
         for glob, fact in _facts(case, spot, rule).items():

@@ -75,11 +75,6 @@ def takes_all(access: Access, command: Command | None) -> bool:
     return name in _MOVERS
 
 
-def removes_all(access: Access, command: Command | None) -> bool:
-    """Whether a command that takes everything below a folder removes it, so that files which may not be read are lost too."""
-    return access.kind == "remove" or (command is not None and "clean" in program_of(command)[1])
-
-
 def skips_hidden(command: Command | None) -> bool:
     """Whether a command leaves out files whose names begin with a dot."""
     name, rest = program_of(command)

@@ -7,7 +7,7 @@ from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_of
-from holdfast.logic.permissions.deep import is_deep, removes_all, takes_all
+from holdfast.logic.permissions.deep import is_deep, takes_all
 from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
 from holdfast.logic.permissions.paths import fold, locate, plain
 from holdfast.logic.permissions.places import is_suspect, sensitive
@@ -41,8 +41,7 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
             else:
                 globs.update(_below(denied.reads, access, ground))
         elif not access.glob and len(below) < MOST_BELOW and takes_all(access, command):
-            taken = (*denied.edits, *denied.reads) if removes_all(access, command) else denied.edits
-            below.update(_below(taken, access, ground))
+            below.update(_below(denied.edits, access, ground))
     return tuple(paths), tuple(globs | below)
 
 
