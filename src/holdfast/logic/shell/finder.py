@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.logic.acts import Command, Ground, Layer
-from holdfast.logic.shell.effects import Effect, is_stream
+from holdfast.logic.shell.effects import Effect, guess, is_stream
 from holdfast.logic.shell.fields import Field, Site, base_name
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.plain import read_plain
@@ -79,6 +81,17 @@ class Finder:
                 site = site.entered(_target(seen.fields, self.ground.home))
         if any(command.opaque for command in self.commands[first:]):
             self.printed(found, site, around)
+        if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
+            self.mentioned(found, anywhere)
+
+    def mentioned(self, commands: Sequence[Seen], site: Site) -> None:
+        """Take in the words of commands as files, where one reads a file whose name is not known: it may be one of them."""
+        effect = Effect(edits=True)
+        for seen in commands:
+            lines = [Field(word) for given in seen.given for word in (given.value or given.text).split()]
+            guess((*seen.fields[1:], *seen.sets, *lines[:MOST_WORDS]), effect, site)
+        effect.accesses = [structs.replace(access, perhaps=True) for access in effect.accesses]
+        self.commands.append(_command((), effect, (), given=False))
 
     def printed(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
         """Look through what commands print, where something runs a text that is not known: it may be that."""
