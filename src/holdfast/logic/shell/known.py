@@ -69,7 +69,8 @@ def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> No
     if kinds[-1] == "read" and name not in words("counters") and (fed or len(plain) == 0):
         # `xargs` may give it any name, or none: then some look through the folder that they are in
         effect.touch("read", HERE, site)
-        effect.deepen() if fed else None
+        if fed:
+            effect.deepen()
 
 
 def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) -> None:
