@@ -100,8 +100,10 @@ class Finder:
             texts = [*seen.given] if head == "cat" else []
             if head in ("echo", "printf"):
                 texts.append(Field(" ".join(field.value or "" for field in seen.fields[1:])))
+            problems = len(self.problems)
             for text in texts:
                 self.text(text.value or "", site, (*around, _layer(seen.fields)))
+            del self.problems[problems:]  # most of it is no script; what is opaque asks by itself
 
     def command(self, seen: Seen, site: Site, around: tuple[Layer, ...] = (), steers: tuple[str, ...] = ()) -> None:
         """Take in a command: what runs it, what it does, what it runs in turn."""
