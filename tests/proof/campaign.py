@@ -24,7 +24,7 @@ BATCH: Final = 250
 SECRETS: Final = (
     "work/.env",
     "work/sub/.env.local",
-    "work/keys/*",
+    "work/keys/server.pem",
     "home/.ssh/*",
     "home/.aws/*",
     "home/.netrc",

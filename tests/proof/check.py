@@ -17,6 +17,8 @@ from tests.proof.trace import Event
 SHELLS: Final = ("bash", "dash")
 _XARGS_VALUED: Final = ("-n", "-L", "-P", "-I", "-d", "-s", "-a", "-E")
 _CHANGES: Final = ("write", "remove")
+_SOURCES: Final = frozenset((".", "source"))
+"""By these the shell itself runs a file of the workspace, in which anything may stand."""
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -141,7 +143,7 @@ class Check:
     def look(self, event: Event) -> str:
         programs = [self.running[process] for process in (event.process, *event.parents) if process in self.running]
         program = programs[0] if programs else ""
-        own = self.weak and not self.loose.isdisjoint(self._ran_before(event))
+        own = self.weak and not self.loose.isdisjoint({*self._ran_before(event), *(_SOURCES & self.loose)})
         match event.kind:
             case "exec":
                 return self._executed(event, program, own=own)
@@ -194,6 +196,8 @@ class Check:
 
     def _may_write(self, path: str, program: str) -> bool:
         path = _normal(path, self.ground.work)
+        if path == f"{self.ground.root}/output":  # what the shell prints goes there: `touch -` changes its times
+            return True
         if self.weak:
             return not self._is_held(path)
         if path in _table()["devices"] or path.startswith(("/proc/self/fd/", f"{self.ground.root}/tmp/")):
@@ -359,7 +363,8 @@ def _real(path: str) -> str:
 
 
 def _normal(path: str, base: str) -> str:
-    return posixpath.normpath(posixpath.join(base, path))
+    whole = posixpath.normpath(posixpath.join(base, path))
+    return whole[1:] if whole.startswith("//") else whole  # Linux reads both alike
 
 
 @cache

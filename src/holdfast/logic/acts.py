@@ -48,6 +48,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the shell opens it, not the program."""
     deep: bool = False
     """Whether it reaches everything below the folder (`grep -r`), hidden files too."""
+    perhaps: bool = False
+    """Whether it may be another file: the name stands elsewhere in the text, and a command reads one that is not known."""
     split: bool = False
     """Whether a name with blanks would be taken for several: `xargs` without `-0` gives it to the program."""
     rewrites: Rewrites = ""

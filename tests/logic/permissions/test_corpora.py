@@ -43,6 +43,12 @@ def test_at_most_one_in_twenty_commands_of_a_day_is_asked_for() -> None:
     assert found["ask"] + found["deny"] <= 0.05 * found.total()
 
 
+def test_fewer_than_one_in_ten_compound_commands_are_asked_for_under_a_rule_without_a_pattern() -> None:
+    found = Counter(decided(case, allow=["Bash"]) for case in cases("compound.jsonl"))
+
+    assert found["ask"] + found["deny"] < 0.1 * found.total()
+
+
 @pytest.mark.parametrize("case", cases("known.jsonl"), ids=lambda case: f"{case['id']} {case['command'][:40]!r}")
 def test_what_is_known_of_a_command_holds(case: dict[str, Any]) -> None:
     assert decided(case) in case["ok"], case["why"]

@@ -147,7 +147,7 @@ def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
         if found == "no" and pattern.program and may_run(command, pattern.program):
             found = "maybe"
     hidden = any(command.steers or command.exact or command.opaque or command.given for command in script.commands)
-    unsure = script.outside or script.problem or hidden
+    unsure = script.problem or hidden
     return "maybe" if unsure and found == "no" and _names(text, pattern.program, folds=folds) else found
 
 

@@ -12,6 +12,8 @@ _INTERPRETER: Final = re.compile(
 )
 _MESSAGES: Final = frozenset(("-m", "--message", "-am", "--title", "--body", "-t", "-b"))
 """Options whose values are words for people."""
+_ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=\S*\s")
+"""A setting of several words, as `sudo` and `env` take them."""
 _NAMES: Final = re.compile(r"[\w./+-]+")
 
 
@@ -40,6 +42,8 @@ def _is_given(before: str, word: str, program: str) -> bool:
     if before in _MESSAGES:
         return False
     parts = [part for part in re.split(r"[=:]+", word)[1:] if part]
+    if _ASSIGNED.match(word):
+        parts += word.split()
     if before.startswith("-") or (before.isalpha() and len(before) == 1):
         parts.append(word)
     return any(_base(_first(part).strip("'\"")) == program for part in parts)
@@ -47,7 +51,7 @@ def _is_given(before: str, word: str, program: str) -> bool:
 
 def _first(word: str) -> str:
     """The program of a text that a shell may be given; the word itself when it is one."""
-    return word.lstrip(" !").split(maxsplit=1)[0] if word.strip(" !") else ""
+    return next(iter(word.lstrip(" !").split(maxsplit=1)), "")
 
 
 def _base(word: str) -> str:

@@ -182,6 +182,8 @@ def _by_git(words: "Sequence[Word]", folder: str, ground: Ground) -> Search | No
     from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
+    if not words:
+        return Search(folder)
     git = programs()["git"]
     before = take_apart(words, next(row.options for row in git.rows if row.grammar), stop=True)
     first, *inner = before.operands or words[:1]

@@ -27,6 +27,7 @@ def read_interpreter(asked: Asked, effect: Effect) -> None:
         effect.hide("its program is not known before it runs")
     script = None if codes or "-m" in line.names else (line.operands[0] if line.operands else Field("-"))
     from_input = script is not None and (script.value in (None, "-") or is_stream(script.value))
+    effect.given = effect.given or from_input
     if from_input and not asked.given:
         effect.hide("its program comes from elsewhere")
     guess(line.operands, effect, asked.site)

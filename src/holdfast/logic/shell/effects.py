@@ -16,6 +16,7 @@ from holdfast.logic.shell.table import Row
 
 KINDS: Final[Mapping[str, AccessKind]] = {"read": "read", "write": "write", "remove": "remove", "list": "list"}
 _PATH: Final = re.compile(r"[/.~]")
+_NAME: Final = re.compile(r"(?=.*[A-Za-z_])[\w@%+-]{1,100}")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
 _LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
@@ -38,6 +39,8 @@ class Effect(msgspec.Struct):
     network: bool = False
     exact: bool = False
     opaque: bool = False
+    given: bool = False
+    """Whether its program is what it gets as its input."""
     scripts: list[Field] = []
     """Texts that it gives to a shell."""
     inner: list[list[Field]] = []
@@ -66,6 +69,8 @@ class Effect(msgspec.Struct):
         paths = site.paths(value) if value is not None else ("",)
         if kind == "remove" and len(paths) > 1:
             paths = ("",)
+        elif kind == "read" and "" in paths and value:  # its name may say enough
+            paths = (*paths, *Site(site.ground, (site.ground.cwd,)).paths(value))
         self.accesses += [
             Access(kind=kind, path=path, written=field.text, glob=field.glob, redirect=redirect, rewrites=rewrites)
             for path in paths
@@ -96,15 +101,20 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def guess(fields: Iterable[Field], effect: Effect, site: Site) -> None:
-    """Take in every word that looks like a path, so that rules for files still hold."""
+    """Take in every word that looks like a path or may name a file, so that rules for files still hold."""
     for field in fields:
         if field.value is None:
             continue
         _, equals, after = field.value.partition("=")
-        for part in (field.value, after) if equals else (field.value,):
+        glued = field.value[2:] if re.match(r"-[A-Za-z]", field.value) else field.value
+        for part in (glued, after) if equals else (glued,):
             name = part.removeprefix("@").removeprefix("file://")
-            if not name.startswith("-") and not _SCHEME.match(name) and _PATH.search(name):
+            if name.startswith("-") or _SCHEME.match(name):
+                continue
+            if _PATH.search(name):
                 effect.touch("read", Field(name, field.text, field.glob), site)
+            elif _NAME.fullmatch(name):  # it is looked up, and counts when there is such a file
+                effect.touch("read", Field(name, field.text, glob=True), site)
 
 
 def read_operands(asked: Asked, effect: Effect) -> None:

@@ -5,17 +5,20 @@ arguments may begin the command, any text among them may be a script.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
+from msgspec import structs
+
 from holdfast.logic.acts import Command, Ground, Layer
-from holdfast.logic.shell.effects import Effect, is_stream
+from holdfast.logic.shell.effects import Effect, guess, is_stream
 from holdfast.logic.shell.fields import Field, Site, base_name
 from holdfast.logic.shell.known import effect_of
+from holdfast.logic.shell.plain import read_plain
 from holdfast.logic.shell.table import rewriters, rows, words, wraps
 from holdfast.logic.shell.tree import Seen, read_tree
-from holdfast.logic.unasked import operand_kinds
+from holdfast.logic.unasked import Outside, operand_kinds
 
 LONGEST: Final = 10_000
 """Characters of a text that is looked through."""
@@ -26,6 +29,8 @@ MOST_WORDS: Final = 1_000
 MOST_TEXTS: Final = 40
 """Scripts that are looked through for one text."""
 MOST_INNER: Final = 12
+MOST_FIRST: Final = 3
+"""Words behind a program that runs others, of which each may begin the command: before it stand values of options."""
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
 _TEXT: Final = re.compile(r"[\s;|&]")
 """What a script of more than one word has."""
@@ -38,6 +43,7 @@ _GOES: Final = frozenset(
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
+_INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
 
@@ -56,18 +62,36 @@ class Finder:
         if len(text) > LONGEST or len(around) > DEEPEST or self.texts > MOST_TEXTS:
             self.problems.append("it is too long, or its scripts are inside of each other too deep")
             return
-        tree = read_tree(text, self.ground.home)
-        self.problems += tree.problems
+        try:
+            found = read_plain(text, self.ground)
+        except Outside as outside:
+            found = read_tree(text, self.ground.home)
+            self.problems.append(str(outside))
         first = len(self.commands)
-        for seen in tree.commands:
+        places = [seen.fields for seen in found if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd")]
+        anywhere = site
+        for fields in (*places, *places):
+            anywhere = anywhere.entered(_target(fields, self.ground.home))
+        for seen in found:
             if len(self.commands) > MOST_COMMANDS:
                 self.problems.append("it has too many commands")
                 return
-            self.command(seen, site, around)
+            self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
         if any(command.opaque for command in self.commands[first:]):
-            self.printed(tree.commands, site, around)
+            self.printed(found, site, around)
+        if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
+            self.mentioned(found, anywhere)
+
+    def mentioned(self, commands: Sequence[Seen], site: Site) -> None:
+        """Take in the words of commands as files, where one reads a file whose name is not known: it may be one of them."""
+        effect = Effect(edits=True)
+        for seen in commands:
+            lines = [Field(word) for given in seen.given for word in (given.value or given.text).split()]
+            guess((*seen.fields[1:], *seen.sets, *lines[:MOST_WORDS]), effect, site)
+        effect.accesses = [structs.replace(access, perhaps=True) for access in effect.accesses]
+        self.commands.append(_command((), effect, (), given=False))
 
     def printed(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
         """Look through what commands print, where something runs a text that is not known: it may be that."""
@@ -76,8 +100,10 @@ class Finder:
             texts = [*seen.given] if head == "cat" else []
             if head in ("echo", "printf"):
                 texts.append(Field(" ".join(field.value or "" for field in seen.fields[1:])))
+            problems = len(self.problems)
             for text in texts:
                 self.text(text.value or "", site, (*around, _layer(seen.fields)))
+            del self.problems[problems:]  # most of it is no script; what is opaque asks by itself
 
     def command(self, seen: Seen, site: Site, around: tuple[Layer, ...] = (), steers: tuple[str, ...] = ()) -> None:
         """Take in a command: what runs it, what it does, what it runs in turn."""
@@ -91,9 +117,11 @@ class Finder:
             self.problems.append("it has too many words")
             del seen.fields[MOST_WORDS:]
         layers, effect, scripts = self._layers(seen, site)
+        layers += [_layer([Field("export", ""), *seen.sets])] if seen.sets else []
+        effect.edits = effect.edits and not seen.sets
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
-        self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts)))
+        self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
         inside, site = (*around, *layers[:1]), _moved(seen.fields, site)
         for script in scripts:
             if script.value is not None:
@@ -121,7 +149,7 @@ class Finder:
             inner = self._inner(fields) if wraps(name, [field.value for field in fields[1:]]) else []
             inside = _moved(fields, site) if inner else site
             if name in _FEEDERS:
-                inner = [[*each, Field(None, "", many=True)] for each in inner]
+                inner = [[*map(_filled(fields), each), Field(None, "", many=True)] for each in inner]
             layers.append(_layer(fields, transparent=name in words("transparent") and len(inner) == 1))
             _join(effect, effect_of(fields, site, seen.given))
             scripts += self._scripts(name, fields, seen, effect, site)
@@ -133,18 +161,15 @@ class Finder:
         return layers, effect, scripts
 
     def _inner(self, fields: Sequence[Field]) -> list[list[Field]]:
-        """Give the commands that may stand among a program's arguments: from each word on that names a program, else from the first."""
+        """Give the commands that may stand among a program's arguments: from each of the first words on, and each that names a program."""
         starts = [at for at, field in enumerate(fields) if at and not _is_option(field)]
+        starts = [at for at in starts if at == starts[0] or fields[at].value != "."]  # else it is a folder
         known = [at for at in starts if is_known(base_name(fields[at].value or "", self.ground.os)) or fields[at].many]
-        return [list(fields[at:]) for at in (known or starts[:1])[:MOST_INNER]]
+        return [list(fields[at:]) for at in sorted({*starts[:MOST_FIRST], *known})[:MOST_INNER]]
 
     def _scripts(self, name: str, fields: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
         """Give the texts that a shell reads: arguments, or what it gets as its input."""
         rest = fields[1:]
-        texts = [field.value or field.text for field in (*rest, *seen.given)]
-        evaluated = any("$(" in text or "`" in text for text in texts)
-        if evaluated and (name in words("evaluators") or name == "trap"):
-            effect.hide("it has text that the shell may evaluate")
         if name in words("shells"):
             return _of_shell(name, rest, seen, effect, site)
         if name == "eval":
@@ -184,6 +209,8 @@ def _is_option(field: Field) -> bool:
 def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
     """Give the text that a shell is given: behind `-c`, or as its input; note the file that it runs."""
     operands = [field for field in rest if not (field.value or "").startswith(("-", "+"))]
+    if any(_INPUT_FLAG.fullmatch(field.value or "") for field in rest):
+        operands = operands[:0] if not any(_COMMAND_FLAG.fullmatch(field.value or "") for field in rest) else operands
     if name == "cmd":
         effect.hide("cmd reads commands in its own way")
         return [Field(re.sub(r"^(?:/\w ?)+", "", " ".join(field.value or "" for field in rest)))]
@@ -200,6 +227,16 @@ def _of_shell(name: str, rest: Sequence[Field], seen: Seen, effect: Effect, site
         if not seen.given or seen.fed:
             effect.hide("it runs what its input says")
     return list(seen.given)
+
+
+def _filled(fields: Sequence[Field]) -> Callable[[Field], Field]:
+    """Say which words of a program get what `xargs -I` reads in the place of a mark."""
+    words = [field.value or "" for field in fields]
+    marks = [after if word == "-I" else word[2:] for word, after in pairwise(words) if word.startswith("-I")]
+    marks = [*marks, "{}"]
+    return lambda field: (
+        Field(None, field.text) if any(mark and mark in (field.value or "") for mark in marks) else field
+    )
 
 
 def _remove(rest: Sequence[Field], effect: Effect, site: Site) -> None:
@@ -238,6 +275,7 @@ def _join(effect: Effect, other: Effect) -> None:
     effect.network = effect.network or other.network
     effect.exact = effect.exact or other.exact
     effect.opaque = effect.opaque or other.opaque
+    effect.given = effect.given or other.given
     effect.accesses += other.accesses
     effect.scripts += other.scripts
     effect.inner += other.inner

@@ -66,7 +66,7 @@ def read_git(asked: Asked, effect: Effect) -> None:
     effect.exact = effect.exact or (name not in _WRITERS and bool(line.values("--output")))
     for field in line.values(*(_WRITTEN if name in _WRITERS else ("--output",))):
         effect.touch("write", field, site)
-    for field in line.values("-F"):
+    for field in line.values("-F", *(("-f", "--file") if name == "grep" else ())):
         effect.touch("read", field, site)
     if name == "grep" or line.has("--no-index"):
         effect.touch("read", HERE, site)

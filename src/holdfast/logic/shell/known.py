@@ -65,6 +65,12 @@ def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> No
     guess([field for field in fields if field not in plain], effect, site)
     for field in plain if kinds[-1] in KINDS else ():
         effect.touch("list" if kinds[-1] == "list" else "read", field, site)
+    fed = any(field.value is None and field.many and not field.text for field in plain)
+    if kinds[-1] == "read" and name not in words("counters") and (fed or len(plain) == 0):
+        # `xargs` may give it any name, or none: then some look through the folder that they are in
+        effect.touch("read", HERE, site)
+        if fed:
+            effect.deepen()
 
 
 def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) -> None:

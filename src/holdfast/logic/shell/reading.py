@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from holdfast.logic.acts import Access, Command, Ground, Layer, Script
-from holdfast.logic.shell.doubts import doubts_about
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.finder import Finder
 from holdfast.logic.shell.tree import Seen
@@ -36,7 +35,6 @@ def read_command(text: str, ground: Ground) -> Script:
 
 def _look_through(text: str, ground: Ground, outside: str) -> Script:
     finder = Finder(ground)
-    finder.problems += doubts_about(text, ground)
     finder.text(text, Site(ground, (ground.cwd,)))
     problems = "; ".join(dict.fromkeys(finder.problems))
     return Script(commands=tuple(finder.commands), problem=problems, outside=outside)

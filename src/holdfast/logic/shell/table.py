@@ -66,6 +66,11 @@ def words(key: str, table: str = "words") -> frozenset[str]:
     return frozenset(_load(table)[key].split())
 
 
+def text_of(key: str, table: str) -> str:
+    """Give a text of a table."""
+    return str(_load(table)[key])
+
+
 def wraps(name: str, arguments: Sequence[str | None]) -> bool:
     """Whether a program runs another one that stands among its arguments: always, or with this subcommand."""
     subcommands = _load("words")["wrappers_with"].get(name, "").split()

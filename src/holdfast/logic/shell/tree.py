@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,27 +15,10 @@ if TYPE_CHECKING:
 
 MOST_VALUES: Final = 50
 MOST_NODES: Final = 5_000
-"""Parts of a text that are looked at; more of them are a problem."""
+"""Parts of a text that are looked at."""
 _WILD: Final = re.compile(r"[*?\[]|[@!+]\(")
 _ESCAPE: Final = re.compile(r"\\(\n|[\s\S])")
 _QUOTED_ESCAPE: Final = re.compile(r"\\(\n|[\"\\$`])")
-_EVALUATED: Final = re.compile(r"\$\(|`|\$\{")
-_STEERING: Final = ("CDPATH", "HOME", "IFS", "PWD", "OLDPWD", "BASH_ENV", "ENV")
-_SHELL_WORDS: Final = (
-    "cd",
-    "pushd",
-    "popd",
-    "builtin",
-    "command",
-    "eval",
-    "source",
-    ".",
-    "[",
-    "test",
-    "export",
-    "rm",
-    "git",
-)
 _NAME: Final = re.compile(r"(?<![\w${])[A-Za-z_]\w*")
 """A name that may be that of a variable which is set: its uses have a `$` before them."""
 _VARIABLE: Final = re.compile(r"\"?\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?\"?")
@@ -53,24 +35,20 @@ class Seen(msgspec.Struct):
     """The here-documents that it reads."""
     fed: bool
     """Whether it reads a pipe or a file."""
+    steers: tuple[str, ...] = ()
+    """Variables that are set for it and are not known to be harmless."""
+    sets: tuple[Field, ...] = ()
+    """What it sets for what follows, when it does nothing else: `NAME=value`. A program may take that for a command (`PAGER`)."""
+    repeated: bool = False
+    """Whether it may run more than once, or later than where it stands."""
 
 
-class Tree(msgspec.Struct):
-    """What was seen in a text."""
-
-    commands: list[Seen] = []
-    problems: list[str] = []
-
-
-def read_tree(text: str, home: str) -> Tree:
-    """Find every command of a text, in the order of writing."""
+def read_tree(text: str, home: str) -> list[Seen]:
+    """Find the commands of a text that is not certain, in the order of writing."""
     content = text.encode("utf-8", "replace")
-    root = _parser().parse(content).root_node
-    tree = Tree()
-    if root.has_error:
-        tree.problems.append("a part of it cannot be read")
-    _Walk(content, home, tree).go(root)
-    return tree
+    walk = _Walk(content, home)
+    walk.go(_parser().parse(content).root_node)
+    return walk.commands
 
 
 @cache
@@ -84,8 +62,9 @@ def _parser() -> "Parser":
 class _Walk:
     """Goes through a tree without recursion: it may be as deep as the text is long."""
 
-    def __init__(self, content: bytes, home: str, tree: Tree) -> None:
-        self.content, self.home, self.tree = content, home, tree
+    def __init__(self, content: bytes, home: str) -> None:
+        self.content, self.home = content, home
+        self.commands: list[Seen] = []
         self.held: dict[str, list[Field] | None] = {"HOME": [Field(home)]}
         """What variables hold that are set once, and before they are used; None for others."""
         self.mentioned = Counter(_NAME.findall(content.decode("utf-8", "replace")))
@@ -98,7 +77,6 @@ class _Walk:
             node, redirects, fed = stack.pop()
             count += 1
             if count > MOST_NODES:
-                self.tree.problems.append("it has too many parts")
                 return
             children = tuple(node.named_children)
             match node.type:
@@ -112,17 +90,8 @@ class _Walk:
                         self._opened(children)
                 case "heredoc_redirect":
                     pass  # what hangs below it belongs to the command that it feeds
-                case "function_definition":
-                    self._named(children)
-                    self._opened(children)
                 case "for_statement" | "variable_assignment" if children and children[0].type == "variable_name":
                     self._hold(children)
-                    self._suspect(node)
-                case "ERROR" | "variable_assignment" | "subscript" | "arithmetic_expansion" | "expansion":
-                    self._suspect(node)
-                case "command_substitution" if "<<" in self._source(node):
-                    self._opened(children)
-                    self.tree.problems.append("where a here-document inside of $(...) ends is not plain")
                 case "heredoc_body" | "string" | "concatenation":
                     redirects = ()
                 case _:
@@ -154,11 +123,7 @@ class _Walk:
                 seen.fields += self._behind(redirect, seen)
                 seen.given += [Field(self._text(each)) for each in self._texts(redirect)]
         seen.fed = fed or any(operator.startswith("<") for operator, _ in seen.redirects)
-        self.tree.commands.append(seen)
-        if node.type != "command":
-            self._suspect(node)
-        elif any(one.end_byte == other.start_byte for one, other in pairwise(words) if other not in own):
-            self.tree.problems.append("two of its words stand together")
+        self.commands.append(seen)
 
     def _behind(self, node: "Node", seen: Seen) -> Iterator[Field]:
         """Give the words behind a here-document's delimiter, and note the redirects there: tree-sitter hangs them below it."""
@@ -174,12 +139,7 @@ class _Walk:
         """Note files that are opened for no command of their own: `$(<file)`, `{ ...; } > file`."""
         opened = [each for child in children if child.type == "file_redirect" for each in self._redirect(child)]
         if opened:
-            self.tree.commands.append(Seen([], opened, [], fed=False))
-
-    def _named(self, children: "Sequence[Node]") -> None:
-        """Mistrust a function that goes by the name of a command: later words mean something else."""
-        if children and self._source(children[0]) in _SHELL_WORDS:
-            self.tree.problems.append(f"it makes {self._source(children[0])} mean something else")
+            self.commands.append(Seen([], opened, [], fed=False))
 
     def _tested(self, nodes: "Sequence[Node]") -> Iterator[Field]:
         """Give the words of a test, which stand in a tree of their own."""
@@ -195,8 +155,6 @@ class _Walk:
         fields = [field for value in values if value.type != "do_group" for field in self._fields(value)]
         known = fields and all(field.value is not None for field in fields) and len(fields) <= MOST_VALUES
         variable = self._source(name)
-        if variable in _STEERING:
-            self.tree.problems.append(f"it sets {variable}, by which the shell reads what follows")
         self.held[variable] = fields if known and self.mentioned[variable] == 1 else None
 
     def _fields(self, node: "Node") -> list[Field]:
@@ -229,16 +187,6 @@ class _Walk:
 
     def _source(self, node: "Node") -> str:
         return self.content[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
-    def _suspect(self, node: "Node") -> None:
-        """Mistrust text in quotes where the shell evaluates it once more."""
-        stack = [node]
-        while stack:
-            each = stack.pop()
-            if not each.named_child_count and _EVALUATED.search(self._source(each)):
-                self.tree.problems.append("it has text that the shell may evaluate")
-                return
-            stack += each.named_children
 
     def _field(self, node: "Node") -> Field:
         """Give a word as the program sees it, as far as that is known."""
