@@ -14,6 +14,10 @@ _SED_RUNS: Final = re.compile(
 _SED_FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
 _AWK_RUNS: Final = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@(?:load|include)|/inet/")
 _AWK_WRITES: Final = re.compile(r">\s*\"([^\"\\\n]+)\"")
+_MAKE_RUNS: Final = re.compile(
+    r"(?:MAKEFLAGS|MFLAGS|MAKEFILES|SHELL|\.SHELLFLAGS|\.DEFAULT_GOAL)[:+?!]*=|[^=]*=.*(?:\$[({]|`)", re.DOTALL
+)
+"""An assignment among the operands of `make` that says what runs."""
 _CHANGES_IN_PLACE: Final = re.compile(r"-[alnpsw0]*i.*")
 
 
@@ -51,8 +55,10 @@ def read_editor(asked: Asked, effect: Effect) -> None:
 def read_make(asked: Asked, effect: Effect) -> None:
     read_operands(asked, effect)
     files = asked.line.values("-f", "--file", "--makefile")
-    if any(kind == "code" for _, kind, _ in asked.line.given) or any(
-        field.value in (None, "-") or is_stream(field.value) for field in files
+    if (
+        any(kind == "code" for _, kind, _ in asked.line.given)
+        or any(field.value in (None, "-") or is_stream(field.value) for field in files)
+        or any(field.value is None or _MAKE_RUNS.match(field.value) for field in asked.line.operands)
     ):
         effect.exact = True
         effect.hide("its rules are not in a file that can be looked at")
