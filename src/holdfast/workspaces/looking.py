@@ -5,11 +5,14 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
-from holdfast.logic.permissions.searches import lookup_parts
+from msgspec.structs import replace
+
+from holdfast.logic.permissions.searches import FROM_THE_ROOT, NOT_TOLD, Lookup, lookup_of
 from holdfast.workspaces.confine import private_files
-from holdfast.workspaces.sensitive_files import find_sensitive, find_tracked
+from holdfast.workspaces.sensitive_files import Listings, TooMuch, find_below, find_from_the_root
 
 NOWHERE: Final = ""
 """Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
@@ -47,29 +50,42 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
     A pattern that matches nothing stays as it is, as in a shell. One that would match too much, take too long or mean different
     things to different shells is left out: it may match anything. Brackets count as any one character, and `**` reaches any
-    depth: rather too much than too little. Patterns of `searches.py` find the sensitive files below a folder.
+    depth, behind it hidden names count, as for `find`: rather too much than too little. Patterns of `searches.py` find the files
+    below a folder that are sensitive or denied.
     """
     walk = _Walk()
     until = time.monotonic() + SECONDS
+    listings = Listings(until)
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
-        if (parts := lookup_parts(pattern)) is not None:
-            folder, which, glob = parts
-            found[pattern] = find_tracked(folder, which, glob) if glob else find_sensitive(folder, which, until)
-            continue
-        if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
-            continue
-        try:
-            paths = _expand(pattern, until)
-        except (OSError, ValueError, _TooMuch):
-            continue
-        literal = [pattern] if not paths or "[" in pattern else []
-        found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
+        if (lookup := lookup_of(pattern)) is not None:
+            found[pattern] = _below_each(lookup, listings, until) if lookup.each else find_below(lookup, listings)
+        elif FROM_THE_ROOT in pattern:
+            folder, _, path = pattern.partition(FROM_THE_ROOT)
+            found[pattern] = find_from_the_root(folder or "/", path)
+        elif (paths := _expanded(pattern, listings, until)) is not None:
+            literal = [pattern] if not paths or "[" in pattern else []
+            found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
     return found
 
 
-class _TooMuch(Exception):
-    """A pattern matches too many paths, or takes too long."""
+def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, ...]:
+    """What is below all that a pattern matches."""
+    paths = _expanded(lookup.folder, listings, until)
+    if paths is None:
+        return NOT_TOLD
+    found = [find_below(replace(lookup, folder=path, each=False), listings) for path in paths]
+    return NOT_TOLD if NOT_TOLD in found else tuple(path for each in found for path in each)
+
+
+def _expanded(pattern: str, listings: Listings, until: float) -> list[str] | None:
+    """The existing paths that a pattern matches; None when there are too many, or nobody can say what it means."""
+    if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
+        return None
+    try:
+        return _expand(pattern, listings, until)
+    except (OSError, ValueError, TooMuch):
+        return None
 
 
 class _Walk:
@@ -149,61 +165,57 @@ def _is_link(path: str) -> bool:
         return False
 
 
-def _expand(pattern: str, until: float) -> list[str]:
+def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
     """The existing paths that `pattern` matches."""
-    paths = [""]
-    for part in pattern.split("/")[1:]:
-        if MAGIC.search(part):
-            paths = _limited((f"{path}/{name}" for path in paths for name in _names(path or "/", part, until)), until)
-        else:
+    paths, deep = [""], False
+    parts = pattern.split("/")[1:]
+    for at, part in enumerate(parts, start=1):
+        if not MAGIC.search(part):
             paths = [f"{path}/{part}" for path in paths]
-    return _limited((path for path in paths if os.path.lexists(path)), until)
+        elif "**" in part:
+            deep = True
+            paths = [
+                f"{path}{name}"
+                for path in paths
+                for name in ("/.", *_below(path or "/", listings, last=at == len(parts)))
+            ]
+        else:
+            paths = [f"{path}/{name}" for path in paths for name in _names(path or "/", part, until, hidden=deep)]
+        if time.monotonic() > until:
+            raise TooMuch
+    found = list(islice((path for path in paths if os.path.lexists(path)), MATCHES + 1))
+    if len(found) > MATCHES:
+        raise TooMuch
+    return found
 
 
-def _limited(paths: Iterator[str], until: float) -> list[str]:
-    kept: list[str] = []
-    for path in paths:
-        if len(kept) >= MATCHES or time.monotonic() > until:
-            raise _TooMuch
-        kept.append(path)
-    return kept
+def _below(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
+    """What `**` stands for: folders and links, of which only one that leads to a folder has names below it, and files at the end."""
+    return (name for name, kind in listings.below(folder) if last or kind != "file")
 
 
-def _names(folder: str, part: str, until: float) -> Iterator[str]:
-    """The names in `folder` that fit one part of a pattern; below it as well for `**`."""
-    if "**" in part:
-        yield "."
-        yield from _below(folder, "", until)
-        return
+def _names(folder: str, part: str, until: float, *, hidden: bool) -> Iterator[str]:
+    """The names in `folder` that fit one part of a pattern; a name that begins with a dot only where the part does, or with `hidden`."""
     fits = re.compile(_as_regex(part), re.DOTALL)
-    hidden = part.startswith(".")
-    for name in (*((".", "..") if hidden else ()), *_entries(folder, until)):
-        if fits.fullmatch(name) and (hidden or not name.startswith(".")):
+    dotted = part.startswith(".")
+    for name in (*((".", "..") if dotted else ()), *_entries(folder, until)):
+        if fits.fullmatch(name) and (hidden or dotted or not name.startswith(".")):
             yield name
-
-
-def _below(folder: str, prefix: str, until: float) -> Iterator[str]:
-    for name in _entries(folder, until):
-        path = f"{folder}/{name}"
-        if not name.startswith("."):
-            yield f"{prefix}{name}"
-            if os.path.isdir(path) and not os.path.islink(path):
-                yield from _below(path, f"{prefix}{name}/", until)
 
 
 def _entries(folder: str, until: float) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return _unless_late((entry.name for entry in entries), until)
+            return _in_time((entry.name for entry in entries), until)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _unless_late(names: Iterator[str], until: float) -> list[str]:
+def _in_time(names: Iterator[str], until: float) -> list[str]:
     kept: list[str] = []
     for name in names:
         if time.monotonic() > until:
-            raise _TooMuch
+            raise TooMuch
         kept.append(name)
     return kept
 
