@@ -86,7 +86,7 @@ def _found(lookup: Lookup, listings: Listings) -> Iterator[str]:
 def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
     """What patterns are about, as it is spelled below the folder or where that leads."""
     pattern, start = about(lookup.patterns, _SYSTEM), lookup.folder.rstrip("/")
-    starts = [each.rstrip("/") for each in dict.fromkeys((start, os.path.realpath(lookup.folder)))]
+    starts = [each.rstrip("/") for each in dict.fromkeys((plain(lookup.folder), os.path.realpath(lookup.folder)))]
     reached = [each for each in starts if pattern.may_reach_below(fold(each, _SYSTEM))]
     if not reached and lookup.which == "taken":
         return

@@ -269,11 +269,14 @@ def _reaches_denied(case: Case, touch: Touch) -> Finding | None:
         if search.place.which == "taken" and met is not None:
             met = [(path, rule) for path, rule in met if may_pick(command, path, rule.pattern or "")]
         if met is None or met:
-            where = f"it {does} {access.written or search.place.folder!r}"
+            where = f"it {does} {access.written or search.place.folder!r}, where the rule"
             known = (
-                f"the rule {str(met[0][1])!r} denies {met[0][0]!r}" if met else "something that a rule denies may be"
+                f"{where} {str(met[0][1])!r} denies {met[0][0]!r}"
+                if met
+                else f"{where}s may deny more than can be told"
             )
-            return Finding(touch.what, "ask", "rule", f"{where}, where {known}", "hard")
+            known += ", now or in the past" if search.place.past else ""
+            return Finding(touch.what, "ask", "rule", known, "hard")
     return None
 
 
@@ -282,7 +285,7 @@ def _reaches_sensitive(case: Case, touch: Touch) -> Finding | None:
     search = search_of(touch.access, touch.command, case.ground)
     found = read_by(search, case.ground) if search is not None else ()
     if found is None:
-        detail = f"{touch.access.written!r} holds more than could be looked through for files with secrets"
+        detail = f"{touch.access.written!r} may hold files with secrets: not all of it could be looked through"
         return Finding(touch.what, "ask", "sensitive", detail, "firm")
     kept = [path for path in found if _is_kept(case, touch, case.locate(path))]
     if not kept:

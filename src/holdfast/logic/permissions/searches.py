@@ -62,7 +62,7 @@ class Lookup(msgspec.Struct, frozen=True):
     """What is to be found below a folder."""
 
     folder: str
-    """Absolute, without detours."""
+    """Absolute."""
     which: Which = "all"
     each: bool = False
     """Whether the folder is a pattern, and everything is meant that a shell makes of it."""
@@ -114,12 +114,13 @@ class Search(msgspec.Struct, frozen=True):
 
     def shows(self, path: str, os: str) -> bool:
         """Whether a sensitive file that was found could be read by it, or later where it was moved to."""
-        return not sensitive_name(self._inner(path), os) if self.moves else self.includes(path)
+        return not sensitive_name(self._inner(path, os), os) if self.moves else self.includes(path)
 
-    def _inner(self, path: str) -> str:
+    def _inner(self, path: str, os: str) -> str:
         """What is moved with a folder: the path below it."""
+        folder = plain(self.place.folder, os)
         if not self.place.each:
-            return path[len(self.place.folder.rstrip("/")) :] if within(path, (self.place.folder,)) else path
+            return path[len(folder.rstrip("/")) :] if within(path, (folder,)) else path
         parts = self.place.folder.split("/")
         return "" if {"**", ".", ".."} & set(parts) else "/" + "/".join(path.split("/")[len(parts) :])
 
@@ -151,7 +152,9 @@ def taken_by(access: Access, command: Command | None, ground: Ground) -> Search 
 
 
 def _place_of(access: Access, ground: Ground) -> Lookup:
-    return Lookup(access.path.rstrip("/"), each=True) if access.glob else Lookup(plain(access.path, ground.os))
+    path = access.path.rstrip("/") or "/"
+    # behind a link, `..` is not the folder above
+    return Lookup(path if access.glob or ".." in path.split("/") else plain(path, ground.os), each=access.glob)
 
 
 def read_by(search: Search, ground: Ground) -> tuple[str, ...] | None:
@@ -288,16 +291,17 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | 
     whole = Lookup(here, "repository", past=past)
     if before.has(_PATHSPECS):
         return Search(whole)
-    if place.folder == here:
+    folder = plain(place.folder, ground.os)
+    if folder == here:
         names = paths if all(ENDING.fullmatch(path) for path in paths) else ()
         own = Lookup(here, "tracked", past=past) if name == "grep" and not paths else whole
         return Search(own, names)
-    own_name = place.folder.removeprefix(here.rstrip("/") + "/")
-    if ENDING.fullmatch(own_name):
-        return Search(whole, (own_name,))
-    if own_name in ahead and (COMMIT.fullmatch(own_name) or _EARLIER.fullmatch(own_name)):
+    word = folder.removeprefix(here.rstrip("/") + "/")
+    if ENDING.fullmatch(word):
+        return Search(whole, (word,))
+    if word in ahead and (COMMIT.fullmatch(word) or _EARLIER.fullmatch(word)):
         return Search(whole)
-    return Search(Lookup(place.folder, "tracked" if narrowed else "named"))
+    return Search(Lookup(folder, "tracked" if narrowed else "named"))
 
 
 _LOGS: Final = ("log", "whatchanged")
