@@ -67,7 +67,12 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     listings = Listings(until)
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
-        if (lookup := lookup_of(pattern)) is not None:
+        if (lookup := lookup_of(pattern)) is not None and lookup.which == "handed":
+            if f"{lookup.folder.rstrip('/')}/**/{lookup.patterns[0]}" not in found and (
+                strange := _strange(lookup, listings, walk)
+            ):
+                found[pattern] = strange
+        elif lookup is not None:
             found[pattern] = _below_each(lookup, listings, until) if lookup.each else find_below(lookup, listings)
         elif FROM_THE_ROOT in pattern:
             folder, _, path = pattern.partition(FROM_THE_ROOT)
@@ -85,6 +90,26 @@ def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, 
         return NOT_TOLD
     found = [find_below(replace(lookup, folder=path, each=False), listings) for path in paths]
     return NOT_TOLD if NOT_TOLD in found else tuple(path for each in found for path in each)
+
+
+def _strange(lookup: Lookup, listings: Listings, walk: "_Walk") -> tuple[str, ...]:
+    """Where those of the files with a name lead that are links or have odd names, and one of the others; none when they are too many."""
+    fits, start = re.compile(_as_regex(lookup.patterns[0]), re.DOTALL), lookup.folder.rstrip("/")
+    led, usual, found = walk.lead(lookup.folder).rstrip("/"), "", dict[str, None]()
+    try:
+        for name, kind in listings.below(lookup.folder):
+            if fits.fullmatch(name.rpartition("/")[2]):
+                leads = walk.lead(start + name) if kind == "link" else walk.by_content(led + name)
+                if leads == led + name and _USUAL.fullmatch(name):
+                    usual = usual or leads
+                else:
+                    found.update(dict.fromkeys((leads, start + name)))
+    except TooMuch:
+        return ()
+    return (*found, *([usual] if usual else [])) if len(found) <= MATCHES else ()
+
+
+_USUAL: Final = re.compile(r"(?:/[\w.@+,=][\w.@+,=-]*)+")
 
 
 def _expanded(pattern: str, listings: Listings, until: float) -> list[str] | None:
@@ -109,11 +134,11 @@ class _Walk:
         if not path.startswith("/"):
             return NOWHERE
         try:
-            return self._by_content(self._follow(path))
+            return self.by_content(self._follow(path))
         except (OSError, ValueError):
             return NOWHERE
 
-    def _by_content(self, path: str) -> str:
+    def by_content(self, path: str) -> str:
         """The private file that a path is another name of, or the path."""
         try:
             facts = os.lstat(path)
@@ -181,6 +206,8 @@ def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
     for at, part in enumerate(parts, start=1):
         if not MAGIC.search(part):
             paths = [f"{path}/{part}" for path in paths]
+        elif part == "**" and at == len(parts) - 1:
+            return _found_below(paths, parts[-1], listings, until)
         elif "**" in part:
             deep = True
             paths = [
@@ -192,15 +219,38 @@ def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
             paths = [f"{path}/{name}" for path in paths for name in _names(path or "/", part, until, hidden=deep)]
         if time.monotonic() > until:
             raise TooMuch
-    found = list(islice((path for path in paths if os.path.lexists(path)), MATCHES + 1))
+    return _limited(path for path in paths if os.path.lexists(path))
+
+
+def _found_below(folders: Iterable[str], part: str, listings: Listings, until: float) -> list[str]:
+    """What has a name below folders, and in folders that links there lead to, as for the shells that follow those."""
+    fits = re.compile(_as_regex(part), re.DOTALL)
+    paths = list[str]()
+    for folder in folders:
+        for name, kind in listings.below(folder or "/"):
+            if fits.fullmatch(name.rpartition("/")[2]):
+                paths.append(f"{folder}{name}")
+            if kind == "link" and os.path.isdir(f"{folder}{name}"):
+                paths += [f"{folder}{name}/{each}" for each in _names(f"{folder}{name}", part, until, hidden=True)]
+        if len(paths) > MATCHES:
+            break
+    return _limited(iter(paths))
+
+
+def _limited(paths: Iterator[str]) -> list[str]:
+    found = list(islice(paths, MATCHES + 1))
     if len(found) > MATCHES:
         raise TooMuch
     return found
 
 
 def _below(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
-    """What `**` stands for: folders and links, of which only one that leads to a folder has names below it, and files at the end."""
-    return (name for name, kind in listings.below(folder) if last or kind != "file")
+    """What `**` stands for: folders and links to some, and files at the end of a pattern."""
+    return (
+        name
+        for name, kind in listings.below(folder)
+        if last or kind == "folder" or (kind == "link" and os.path.isdir(folder + name))
+    )
 
 
 def _names(folder: str, part: str, until: float, *, hidden: bool) -> Iterator[str]:

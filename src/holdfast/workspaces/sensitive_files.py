@@ -52,13 +52,13 @@ class Listings:
 
     def __init__(self, until: float) -> None:
         self._until = until
-        self._found: dict[str, list[_File]] = {}
+        self._found: dict[tuple[str, bool], list[_File]] = {}
 
-    def below(self, folder: str) -> list[_File]:
-        """List a folder to its depths."""
-        if folder not in self._found:
-            self._found[folder] = list(_walk(folder, self._until))
-        return self._found[folder]
+    def below(self, folder: str, *, follow: bool = False) -> list[_File]:
+        """List a folder to its depths; with `follow` also what links to folders lead to, each once."""
+        if (folder, follow) not in self._found:
+            self._found[folder, follow] = list(_walk(folder, self._until, follow=follow))
+        return self._found[folder, follow]
 
 
 def find_below(lookup: Lookup, listings: Listings) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def _found(lookup: Lookup, listings: Listings) -> Iterator[str]:
     if lookup.by_git:
         return _tracked(lookup)
     if not lookup.patterns:
-        return _shown(lookup.folder, listings) if lookup.which == "shown" else _all(lookup.folder, listings)
+        return _shown(lookup.folder, listings) if lookup.which == "shown" else _all(lookup, listings)
     return _denied(lookup, listings)
 
 
@@ -91,7 +91,7 @@ def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
     if not reached and lookup.which == "taken":
         return
     unhidden = _unhiding(lookup.folder, listings) if lookup.which == "shown" else None
-    for name, kind in listings.below(lookup.folder):
+    for name, kind in listings.below(lookup.folder, follow=lookup.which == "followed"):
         if unhidden is not None and "/." in name and not _is_unhidden(name, unhidden):
             continue
         spelled = [each + name for each in reached]
@@ -140,8 +140,9 @@ def _seen_by_git(folder: str, lookup: Lookup) -> str | None:
     return str(root) if lookup.which == "repository" else folder
 
 
-def _all(folder: str, listings: Listings) -> Iterator[str]:
-    return (path for path, _ in _sensitive(folder, listings.below(folder)))
+def _all(lookup: Lookup, listings: Listings) -> Iterator[str]:
+    files = listings.below(lookup.folder, follow=lookup.which == "followed")
+    return (path for path, _ in _sensitive(lookup.folder, files))
 
 
 def _shown(folder: str, listings: Listings) -> Iterator[str]:
@@ -192,11 +193,12 @@ def _is_sensitive(path: str) -> bool:
     return bool(sensitive_name(fold(path, _SYSTEM), _SYSTEM))
 
 
-def _walk(folder: str, until: float) -> Iterator[_File]:
-    """All that is below a folder. Objects of git are left out: nobody can search them."""
-    start, todo, count = folder.rstrip("/"), [""], 0
+def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
+    """All that is below a folder. Objects of git are left out: nobody can search them. What lies behind a link counts as one."""
+    start, todo, count = folder.rstrip("/"), [("", False)], 0
+    followed = {os.path.realpath(folder)}
     while todo:
-        here = todo.pop()
+        here, linked = todo.pop()
         try:
             entries = os.scandir(f"{start}{here}" or "/")
         except OSError:
@@ -208,11 +210,16 @@ def _walk(folder: str, until: float) -> Iterator[_File]:
                 if count % _ENOUGH == 0 and time.monotonic() > until:
                     raise TooMuch
                 name = f"{here}/{entry.name}"
-                if not entry.is_dir(follow_symlinks=False):
-                    yield name, "link" if entry.is_symlink() else "file"
+                if entry.is_symlink():
+                    yield name, "link"
+                    if follow and entry.is_dir() and (led := os.path.realpath(entry.path)) not in followed:
+                        followed.add(led)
+                        todo.append((name, True))
+                elif not entry.is_dir():
+                    yield name, "link" if linked else "file"
                 elif not packed or not _OBJECTS.fullmatch(entry.name):
                     yield name, "folder"
-                    todo.append(name)
+                    todo.append((name, linked))
 
 
 def _unhidden_above(folder: str) -> Iterator[str]:

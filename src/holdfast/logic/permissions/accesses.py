@@ -20,7 +20,7 @@ from holdfast.logic.permissions.path_rules import allows, forbids, literal_end, 
 from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot
 from holdfast.logic.permissions.places import critical, device, glob_meets, holds_protected, protected, sensitive
 from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by, may_pick
-from holdfast.logic.permissions.searches import from_the_root, met_by, read_by, search_of, taken_by
+from holdfast.logic.permissions.searches import from_the_root, handed_over, met_by, read_by, search_of, taken_by
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
 from holdfast.vocab.rules import Rule
 
@@ -193,7 +193,7 @@ def _is_fed(touch: Touch) -> bool:
 def _expanded(case: Case, touch: Touch) -> Finding:
     """A pattern that the shell expands: every file that it matched, or what it could match."""
     access = touch.access
-    seen = case.ground.globs.get(access.path)
+    seen = case.ground.globs.get(access.path, case.ground.globs.get(handed_over(access)))
     found = seen or ()
     aimed = access.kind == "write" and not found and not _WILD.isdisjoint(access.written)
     if (access.redirect and touch.changes) or aimed:

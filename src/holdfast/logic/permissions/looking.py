@@ -11,7 +11,7 @@ from holdfast.logic.permissions.path_rules import forbids
 from holdfast.logic.permissions.paths import fold, locate
 from holdfast.logic.permissions.places import is_suspect, sensitive
 from holdfast.logic.permissions.removals import literal_folder
-from holdfast.logic.permissions.searches import from_the_root, search_of, taken_by
+from holdfast.logic.permissions.searches import from_the_root, handed_over, search_of, taken_by
 from holdfast.vocab.rules import Rule
 
 
@@ -30,8 +30,7 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
             globs.update((lookup.text, None) for lookup in (search.place, about) if lookup is not None)
         if (taken := taken_by(access, command, ground)) is not None and (about := taken.about(denied.edits, ground)):
             globs[about.text] = None
-        if meant := from_the_root(access, command, ground):
-            globs[meant] = None
+        globs.update((each, None) for each in (handed_over(access), from_the_root(access, command, ground)) if each)
     return tuple(paths), tuple(globs)
 
 

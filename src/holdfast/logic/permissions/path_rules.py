@@ -23,12 +23,12 @@ _WILD: Final = frozenset("*?[")
 class PathPattern(Struct, frozen=True):
     """A pattern, ready to be compared."""
 
-    patterns: tuple[re.Pattern[str], ...]
+    pattern: re.Pattern[str]
     tokens: tuple[Tokens, ...]
 
     def covers(self, path: str) -> bool:
         """Whether it is about this path."""
-        return any(pattern.fullmatch(path) for pattern in self.patterns)
+        return self.pattern.fullmatch(path) is not None
 
     def may_cover(self, glob: str) -> bool:
         """Whether it could be about a path that this shell pattern stands for."""
@@ -118,7 +118,7 @@ _AS_IT_IS: Final = r"\\\g<0>"
 @lru_cache(maxsize=4096)
 def _compile(patterns: tuple[str, ...], wide: bool, os: str) -> PathPattern:
     tokens = [_tail(each, wide, os) for each in patterns]
-    return PathPattern(tuple(re.compile(expression(each), re.DOTALL) for each in tokens), tuple(tokens))
+    return PathPattern(re.compile("|".join(f"(?:{expression(each)})" for each in tokens), re.DOTALL), tuple(tokens))
 
 
 def _anchored(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> list[tuple[str, str]]:

@@ -23,17 +23,21 @@ if TYPE_CHECKING:
     from holdfast.logic.unasked.grammar import Word
     from holdfast.logic.unasked.options import Given
 
-Which = Literal["all", "shown", "taken", "tracked", "named", "repository", "elsewhere"]
-"""`all` files below a folder; those `shown`, whose names do not begin with a dot; what is `taken` away with it, where links are not
-followed; those that git has `tracked`. Of what is `named` to git, those tracked below it; all that is tracked in the `repository` that the
-folder lies in. Where there is no such file as is `named` it is a revision: what lies there, or `elsewhere`, nobody can tell."""
+Which = Literal["all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed"]
+"""`all` files below a folder; what links there lead to besides, where they are `followed`; those `shown`, whose names do not begin with a
+dot; what is `taken` away with it; those that git has `tracked`; of what is `named` to git, those tracked below it; all that is tracked in
+the `repository` that the folder lies in. Where there is no such file as is `named` it is a revision: what lies there, or `elsewhere`,
+nobody can tell. Of what `find` has `handed` over, one of the files that are what they seem, and all that are not."""
 
 NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
 
-_MARK: Final = re.compile(r"/\*\*/<(all|shown|taken|tracked|named|repository|elsewhere)(, of each)?(, and before)?>")
+_MARK: Final = re.compile(
+    r"/\*\*/<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed)(, of each)?(, and before)?>"
+)
 _MOVERS: Final = frozenset(("cp", "gcp", "mv", "gmv"))
 _GREPS: Final = frozenset(("grep", "egrep", "fgrep", "ggrep"))
+_FOLLOWERS: Final = frozenset(("diff", "gdiff", "colordiff", "sdiff"))
 _PLAIN_PATTERN: Final = re.compile(r"[\w.*?@+-]+")
 """A pattern of a file's name that every program reads alike."""
 _UNTRACKED: Final = "--no-index --untracked --no-exclude-standard --recurse-submodules"
@@ -135,6 +139,8 @@ def search_of(access: Access, command: Command | None, ground: Ground) -> Search
     program, rest = program_of(command)
     if program in _MOVERS:
         return Search(place, moves=True)
+    if program in _FOLLOWERS or (program in _GREPS and "-R" in rest):
+        return Search(msgspec.structs.replace(place, which="followed"))
     from holdfast.logic.unasked.grammar import Word  # noqa: PLC0415 - the tables load when the first command is read
     from holdfast.logic.unasked.options import Unlisted  # noqa: PLC0415 - likewise
 
@@ -214,11 +220,23 @@ _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DO
 FROM_THE_ROOT: Final = "/**/<from the root>/"
 
 
+def handed_over(access: Access) -> str:
+    """The name under which `Ground.globs` has what is strange among the files that `find FOLDER -name NAME` prints; empty for any other.
+
+    Where a program reads more of them than can be named, these and the searches of the folder tell what it may meet.
+    """
+    folder, _, name = access.path.partition("/**/")
+    if access.kind != "read" or not access.glob or "/" in name or not _is_plain([name]) or set(folder) & set("*?[{"):
+        return ""
+    return Lookup(folder or "/", "handed", patterns=(name,)).text
+
+
 def _handed_over(pattern: str, ground: Ground) -> Search:
     """What `find FOLDER -name NAME` prints: a wildcard of `find` stands for hidden files too."""
     name = pattern.rpartition("/")[2]
-    folder = plain(literal_folder(pattern) or "/", ground.os)
-    return Search(Lookup(folder), names=(name,) if _is_plain([name]) else ())
+    folder = literal_folder(pattern) or "/"
+    place = Lookup(folder if ".." in folder.split("/") else plain(folder, ground.os))
+    return Search(place, names=(name,) if _is_plain([name]) else ())
 
 
 def _narrowed(program: str, words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
