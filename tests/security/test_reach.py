@@ -227,6 +227,19 @@ def test_what_is_moved_through_a_link_is_not_opened_unasked(world: World, comman
     assert world.decide(command, mode="acceptEdits") == "ask"
 
 
+def test_a_removal_of_all_behind_a_link_is_as_grave_as_where_that_leads(world: World) -> None:
+    world.link("top", "../home")
+    world.link("near", "src")
+    assert world.decide("rm -rf top/*", mode="bypassPermissions") == "deny"
+    assert world.decide("rm -rf near/*", mode="bypassPermissions") == "allow"
+
+
+def test_a_name_that_reads_like_a_lookup_is_a_name(world: World) -> None:
+    world.link("big/sub/<all 3>x", "../../../home/.ssh/id_rsa")
+    assert world.decide("cat big/**/'<all 3>'*") == "ask"
+    assert world.decide("cat big/**/*") == "ask"
+
+
 def test_what_is_moved_and_not_opened_again_is_free(world: World) -> None:
     for command in (
         "mv src q && cat README.md",

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from holdfast.logic.permissions.path_rules import about
 from holdfast.logic.permissions.paths import System, plain
 from holdfast.logic.permissions.places import sensitive_name
-from holdfast.logic.permissions.removals import literal_folder
 from holdfast.logic.permissions.searches import NOT_TOLD, Lookup, lookup_of
 from holdfast.workspaces.looking import MAGIC
 
@@ -46,14 +45,15 @@ class DescribedFiles:
                     todo = [each for each in target.split("/") if each] + todo
         return ""
 
-    def links(self, paths: Iterable[str], globs: Iterable[str]) -> dict[str, str]:
-        """Where paths lead, and the folders that patterns start at: what is behind a link is not described, but it is there."""
-        starts = [literal_folder(glob) for glob in globs]
-        return {path: self.follow(path) for path in (*paths, *starts, *(f"{start}/_" for start in starts)) if path}
+    def links(self, paths: Iterable[str]) -> dict[str, str]:
+        """Where paths lead."""
+        return {path: self.follow(path) for path in paths if path}
 
     def match(self, glob: str) -> tuple[str, ...]:
         """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
         if (lookup := lookup_of(glob)) is not None:
+            if lookup.which in ("handed", "revision"):
+                return ()
             folders = self.match(lookup.folder) if lookup.each else (lookup.folder,)
             return tuple(path for folder in folders for path in self._below(folder, lookup))
         parts = glob.split("/")

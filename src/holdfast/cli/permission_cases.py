@@ -299,7 +299,7 @@ def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: boo
     paths, globs = paths_of(call, ground, rules)
     return msgspec.structs.replace(
         ground,
-        links=files.links(paths, globs),
+        links=files.links(paths),
         globs={glob: files.match(glob) for glob in globs},
     )
 

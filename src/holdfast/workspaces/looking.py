@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.logic.permissions.paths import within
-from holdfast.logic.permissions.searches import FROM_THE_ROOT, NOT_TOLD, Lookup, lookup_of
+from holdfast.logic.permissions.searches import NOT_TOLD, Lookup, lookup_of
 from holdfast.workspaces.confine import private_files
 from holdfast.workspaces.sensitive_files import Listings, TooMuch, find_below, find_from_the_root
 
@@ -67,19 +67,20 @@ def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     listings = Listings(until)
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
-        if (lookup := lookup_of(pattern)) is not None and lookup.which == "handed":
-            if f"{lookup.folder.rstrip('/')}/**/{lookup.patterns[0]}" not in found and (
-                strange := _strange(lookup, listings, walk)
-            ):
-                found[pattern] = strange
-        elif lookup is not None:
+        lookup = lookup_of(pattern)
+        if lookup is None:
+            paths = _expanded(pattern, listings, until)
+            if paths is not None:
+                literal = [pattern] if not paths or "[" in pattern else []
+                found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
+        elif lookup.which == "revision":
+            found[pattern] = find_from_the_root(lookup.folder, lookup.patterns[0])
+        elif lookup.which != "handed":
             found[pattern] = _below_each(lookup, listings, until) if lookup.each else find_below(lookup, listings)
-        elif FROM_THE_ROOT in pattern:
-            folder, _, path = pattern.partition(FROM_THE_ROOT)
-            found[pattern] = find_from_the_root(folder or "/", path)
-        elif (paths := _expanded(pattern, listings, until)) is not None:
-            literal = [pattern] if not paths or "[" in pattern else []
-            found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
+        elif f"{lookup.folder.rstrip('/')}/**/{lookup.patterns[0]}" not in found and (
+            strange := _strange(lookup, listings, walk)
+        ):
+            found[pattern] = strange
     return found
 
 

@@ -87,7 +87,7 @@ def weighed(
         paths, globs = paths_of(call, ground, held)
         ground = msgspec.structs.replace(
             ground,
-            links=there.links(paths, globs),
+            links=there.links(paths),
             globs={each: there.match(each) for each in globs},
         )
     mark = fingerprint(spec.name, msgspec.json.encode(call.args).decode())

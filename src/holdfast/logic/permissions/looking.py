@@ -21,7 +21,7 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
     Also what tells whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
     """
     found = [(access, command) for access, command in _accesses(call, ground) if access.known]
-    paths = dict.fromkeys(f"{literal_folder(access.path)}/_" if access.glob else access.path for access, _ in found)
+    paths = dict.fromkeys(path for access, _ in found for path in _led_by(access))
     globs = dict.fromkeys(access.path for access, _ in found if access.glob)
     denied = open_book(tuple(rules), trusted=ground.trusted).deny
     for access, command in found:
@@ -32,6 +32,12 @@ def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tu
             globs[about.text] = None
         globs.update((each, None) for each in (handed_over(access), from_the_root(access, command, ground)) if each)
     return tuple(paths), tuple(globs)
+
+
+def _led_by(access: Access) -> tuple[str, ...]:
+    """The path of an access; of a pattern the folder that it starts at, and a name in it."""
+    start = literal_folder(access.path)
+    return (start or "/", f"{start}/_") if access.glob else (access.path,)
 
 
 def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:

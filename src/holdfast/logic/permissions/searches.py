@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from holdfast.logic.unasked.grammar import Word
     from holdfast.logic.unasked.options import Given
 
-Which = Literal["all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed"]
+Which = Literal[
+    "all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed", "revision"
+]
 """`all` files below a folder; what links there lead to besides, where they are `followed`; those `shown`, whose names do not begin with a
 dot; what is `taken` away with it; those that git has `tracked`; of what is `named` to git, those tracked below it; all that is tracked in
 the `repository` that the folder lies in. Where there is no such file as is `named` it is a revision: what lies there, or `elsewhere`,
@@ -33,7 +35,7 @@ NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
 
 _MARK: Final = re.compile(
-    r"/\*\*/<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed)(, of each)?(, and before)?>"
+    r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision)(, each)?(, and before)? (\d+)>"
 )
 _MOVERS: Final = frozenset(("cp", "gcp", "mv", "gmv"))
 _GREPS: Final = frozenset(("grep", "egrep", "fgrep", "ggrep"))
@@ -77,9 +79,9 @@ class Lookup(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The name under which `Ground.globs` has what was found."""
-        mark = f"/**/<{self.which}{', of each' if self.each else ''}{', and before' if self.past else ''}>"
-        return self.folder.rstrip("/") + mark + "\n".join(self.patterns)
+        """The name under which `Ground.globs` has what was found. No path begins like it."""
+        mark = f"<{self.which}{', each' if self.each else ''}{', and before' if self.past else ''} {len(self.folder)}>"
+        return mark + self.folder + "\n".join(self.patterns)
 
     @property
     def by_git(self) -> bool:
@@ -89,12 +91,13 @@ class Lookup(msgspec.Struct, frozen=True):
 
 def lookup_of(text: str) -> Lookup | None:
     """Read the text of a lookup; None for any other pattern."""
-    found = _MARK.search(text)
+    found = _MARK.match(text)
     if found is None:
         return None
-    patterns = tuple(text[found.end() :].split("\n")) if found.end() < len(text) else ()
+    end = found.end() + int(found[4])
+    patterns = tuple(text[end:].split("\n")) if end < len(text) else ()
     which: Which = found[1]  # type: ignore[assignment]  # the expression has these words and no other
-    return Lookup(text[: found.start()] or "/", which, bool(found[2]), bool(found[3]), patterns)
+    return Lookup(text[found.end() : end], which, bool(found[2]), bool(found[3]), patterns)
 
 
 class Search(msgspec.Struct, frozen=True):
@@ -212,12 +215,11 @@ def from_the_root(access: Access, command: Command | None, ground: Ground) -> st
     for word in rest:
         name = _OF_A_REVISION.fullmatch(word or "")
         if name and plain(f"{here}/{name[1]}", ground.os) == plain(access.path, ground.os):
-            return f"{here.rstrip('/')}{FROM_THE_ROOT}{name[1]}"
+            return Lookup(here, "revision", patterns=(name[1],)).text
     return ""
 
 
 _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DOTALL)
-FROM_THE_ROOT: Final = "/**/<from the root>/"
 
 
 def handed_over(access: Access) -> str:
