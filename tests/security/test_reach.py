@@ -149,6 +149,19 @@ def test_of_many_files_that_find_names_odd_names_are_looked_at(world: World) -> 
     assert world.decide("find big -name '*.py' | xargs cat") == "ask"
 
 
+def test_names_that_are_no_text_ask(world: World) -> None:
+    path = os.fsencode(world.work / "src") + b"/\xff.py"
+    try:
+        with open(path, "w"):
+            pass
+    except OSError:
+        pytest.skip("names are text here")
+    found = match([f"{world.work}/src/*.py", f"{world.work}/src/**/*.py"])
+    assert all("".join(paths).encode() for paths in found.values())
+    assert world.decide("cat src/*.py") == "ask"
+    assert world.decide("find src -name '*.py' | xargs cat") == "ask"
+
+
 def test_many_files_that_find_names_are_not_removed_unasked(world: World) -> None:
     world.many(".py")
     assert world.decide("find big -name '*.py' | xargs rm", mode="acceptEdits") == "ask"

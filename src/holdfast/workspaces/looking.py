@@ -18,8 +18,8 @@ from holdfast.workspaces.sensitive_files import Listings, TooMuch, find_below, f
 NOWHERE: Final = ""
 """Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
 
-It stands for loops of links, folders that may not be searched, names that no file can have, and the links of `/proc/PID`, which
-lead every process elsewhere.
+It stands for loops of links, folders that may not be searched, names that no file can have or that are no text, and the links of
+`/proc/PID`, which lead every process elsewhere.
 """
 LINKS: Final = 40
 """Links that are followed on one path, as the kernel does."""
@@ -104,7 +104,7 @@ def _strange(lookup: Lookup, listings: Listings, walk: "_Walk") -> tuple[str, ..
                 if leads == led + name and _USUAL.fullmatch(name):
                     usual = usual or leads
                 else:
-                    found.update(dict.fromkeys((leads, start + name)))
+                    found.update(dict.fromkeys((_text(leads), _text(start + name))))
     except TooMuch:
         return ()
     return (*found, *([usual] if usual else [])) if len(found) <= MATCHES else ()
@@ -135,7 +135,7 @@ class _Walk:
         if not path.startswith("/"):
             return NOWHERE
         try:
-            return self.by_content(self._follow(path))
+            return _text(self.by_content(self._follow(path)))
         except (OSError, ValueError):
             return NOWHERE
 
@@ -181,6 +181,15 @@ class _Walk:
         if target is not None and _OF_A_PROCESS.match(path):
             raise ValueError(path)
         return target
+
+
+def _text(path: str) -> str:
+    """A path that can be written down, or `NOWHERE`: names need not be text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return NOWHERE
+    return path
 
 
 def _read_link(path: str) -> str | None:

@@ -269,14 +269,10 @@ def _reaches_denied(case: Case, touch: Touch) -> Finding | None:
         if search.place.which == "taken" and met is not None:
             met = [(path, rule) for path, rule in met if may_pick(command, path, rule.pattern or "")]
         if met is None or met:
-            where = f"it {does} {access.written or search.place.folder!r}, where the rule"
-            known = (
-                f"{where} {str(met[0][1])!r} denies {met[0][0]!r}"
-                if met
-                else f"{where}s may deny more than can be told"
-            )
-            known += ", now or in the past" if search.place.past else ""
-            return Finding(touch.what, "ask", "rule", known, "hard")
+            what = f"rule {str(met[0][1])!r} denies {met[0][0]!r}" if met else "rules may deny more than can be told"
+            detail = f"it {does} {access.written or search.place.folder!r}, where the {what}"
+            detail += ", now or in the past" if search.place.past else ""
+            return Finding(touch.what, "ask", "rule", detail, "hard")
     return None
 
 
