@@ -18,7 +18,7 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.event_tools import CallFacts
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope
-from holdfast.workspaces.looking import look, match
+from holdfast.workspaces.looking import look, match, searched_in
 from holdfast.workspaces.project import project_root
 
 
@@ -26,10 +26,12 @@ def ground_of(cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, t
     """The ground of a session that works in `cwd`."""
     home = Path.home()
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
+    within = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
     return Ground(
         cwd=cwd,
         home=str(home),
-        roots=tuple(dict.fromkeys(str(root.resolve()) for root in roots)),
+        roots=within,
+        searched=searched_in(within, cwd),
         os=_system(),
         trusted=trusted,
     )

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
 from holdfast import open_session
@@ -48,6 +49,9 @@ async def test_sec_h2_no_key_of_a_profile_reaches_a_program(house: Path) -> None
     ) as session:
         await session.run("Go.")
         shown = str(session.history)
+        with anyio.fail_after(60):
+            while not (house / "seen.txt").is_file() or not (house / "seen.txt").read_text().endswith("\n"):
+                await anyio.sleep(0.05)
     for text in (shown, (house / "seen.txt").read_text()):
         assert "COMPANY_LLM_SECRET" not in text
         assert "EXTRA_HDR" not in text

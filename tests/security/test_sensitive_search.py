@@ -406,12 +406,37 @@ async def test_git_shows_everything_where_nothing_sensitive_is_tracked(tmp_path:
     (tmp_path / ".env").write_text(f"DB={KEY}\n")
     (tmp_path / "a.py").write_text("K = 1\n")
     committed(tmp_path, "a.py")
-    commands = [command for command in GIT_SHOWS if ":sub" not in command and "stash" not in command]
-    rules = [Rule.parse("deny", "Read(.env)")]
+    elsewhere = (":sub", "stash", "reflog")
+    commands = [command for command in GIT_SHOWS if not any(each in command for each in elsewhere)]
     assert await verdicts(tmp_path, commands) == dict.fromkeys(commands, ("allow", False))
-    commands.remove("git log -p -- ':(icase).ENV'")
-    shown = [command for command in commands if "grep" not in command]
-    assert await verdicts(tmp_path, shown, rules=rules) == dict.fromkeys(shown, ("allow", False))
+
+
+async def test_git_asks_before_it_shows_what_was_denied_in_the_past(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"DB={KEY}\n")
+    (tmp_path / "a.py").write_text("K = 1\n")
+    committed(tmp_path, "a.py")
+    rules = [Rule.parse("deny", "Read(.env)")]
+    past = (
+        "git log -p",
+        "git show HEAD~1",
+        "git diff HEAD~1",
+        "git grep K HEAD~1",
+        "git whatchanged -p",
+        "git reflog -p",
+    )
+    free = (
+        "git diff",
+        "git show HEAD",
+        "git grep K",
+        "git grep K HEAD",
+        "git diff HEAD~1 -- a.py",
+        "git log -p -- a.py",
+    )
+    decided = await verdicts(tmp_path, [*past, *free], rules=rules)
+    assert {command: each[0] for command, each in decided.items()} == {
+        **dict.fromkeys(past, "ask"),
+        **dict.fromkeys(free, "allow"),
+    }
 
 
 async def test_git_asks_before_it_shows_what_a_rule_denies(tmp_path: Path) -> None:

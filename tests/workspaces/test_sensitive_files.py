@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.logic.permissions.searches import NOT_TOLD
-from holdfast.workspaces.sensitive_files import MOST_FOUND, find_sensitive
+from holdfast.logic.permissions.searches import NOT_TOLD, Lookup, Which
+from holdfast.workspaces.sensitive_files import MOST_FOUND, Listings, find_below
+
+
+def below(folder: Path, which: Which = "all", *, seconds: float = 60) -> tuple[str, ...]:
+    return find_below(Lookup(str(folder), which), Listings(time.monotonic() + seconds))
 
 
 def found(folder: Path) -> list[str]:
-    return sorted(Path(path).name for path in find_sensitive(str(folder), "all", time.monotonic() + 60))
+    return sorted(Path(path).name for path in below(folder))
 
 
 @pytest.mark.parametrize(
@@ -53,19 +57,19 @@ def test_where_the_folder_lies_says_nothing_of_what_is_in_it(tmp_path: Path) -> 
 def test_what_is_too_much_is_not_guessed(tmp_path: Path) -> None:
     for number in range(MOST_FOUND + 1):
         (tmp_path / f"{number}.env").write_text("x")
-    assert find_sensitive(str(tmp_path), "all", time.monotonic() + 60) == NOT_TOLD
+    assert below(tmp_path) == NOT_TOLD
 
     for number in range(600):
         (tmp_path / f"{number}.py").write_text("x")
     (tmp_path / "src").mkdir()
-    assert find_sensitive(str(tmp_path), "all", time.monotonic() - 1) == NOT_TOLD
+    assert below(tmp_path, seconds=-1) == NOT_TOLD
 
 
 def test_no_pipe_is_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".npmrc")
     os.mkfifo(tmp_path / ".ignore")
 
-    assert find_sensitive(str(tmp_path), "shown", time.monotonic() + 60) == ()
+    assert below(tmp_path, "shown") == ()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from io import BufferedReader
 from time import perf_counter
@@ -10,6 +10,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
+from holdfast.cli.described_files import DescribedFiles
 from holdfast.config.keys import nearest
 from holdfast.logic.acts import Ground
 from holdfast.logic.hooks.answers import read_answer
@@ -17,15 +18,10 @@ from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.spec import CommandHook, make_spec
 from holdfast.logic.hooks.verdict import HookVerdict, together
 from holdfast.logic.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
-from holdfast.logic.permissions.places import sensitive_name
-from holdfast.logic.permissions.removals import literal_folder
-from holdfast.logic.permissions.searches import lookup_parts
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import FsScope, Mode
 from holdfast.wire.unbroken import json_line
-from holdfast.workspaces.looking import MAGIC
-from holdfast.workspaces.sensitive_files import matches_below
 
 CWD: Final = "/repo"
 HOME: Final = "/home/u"
@@ -299,93 +295,13 @@ def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: boo
     )
     if not place.fixture:
         return msgspec.structs.replace(ground, described=True)
-    files = Fixture(place)
+    files = DescribedFiles(place.fixture, place.cwd, place.home, place.system)
     paths, globs = paths_of(call, ground, rules)
     return msgspec.structs.replace(
         ground,
-        links=files.links(paths, globs),
+        links=files.links(paths),
         globs={glob: files.match(glob) for glob in globs},
     )
-
-
-class Fixture:
-    """A file system that is only described."""
-
-    def __init__(self, place: Place) -> None:
-        self._links: dict[str, str] = {}
-        self._paths: set[str] = set()
-        self._system = place.system
-        for name, content in (place.fixture or {}).items():
-            path = self._absolute(name, place)
-            if isinstance(content, str) and content.startswith("symlink:"):
-                target = content.removeprefix("symlink:")
-                self._links[path] = target.replace("~", place.home, 1) if target.startswith("~/") else target
-            parts = path.split("/")
-            self._paths.update("/".join(parts[:end]) for end in range(2, len(parts) + 1))
-
-    def follow(self, path: str) -> str:
-        """Where a path leads with every link followed; empty when links run in a circle."""
-        done: list[str] = []
-        todo = [part for part in path.split("/") if part]
-        for _ in range(2000):
-            if not todo:
-                return "/" + "/".join(done)
-            part = todo.pop(0)
-            if part == "..":
-                done = done[:-1]
-            elif part != ".":
-                here = "/" + "/".join((*done, part))
-                target = self._links.get(here)
-                if target is None:
-                    done.append(part)
-                else:
-                    done = [] if target.startswith("/") else done
-                    todo = [each for each in target.split("/") if each] + todo
-        return ""
-
-    def links(self, paths: Iterable[str], globs: Iterable[str]) -> dict[str, str]:
-        """Where paths lead, and the folders that patterns start at: what is behind a link is not described, but it is there."""
-        starts = [literal_folder(glob) for glob in globs]
-        return {path: self.follow(path) for path in (*paths, *starts, *(f"{start}/_" for start in starts)) if path}
-
-    def match(self, glob: str) -> tuple[str, ...]:
-        """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
-        if (parts := lookup_parts(glob)) is not None:
-            folder, which, named = parts
-            whole = which == "repository" or (which == "named" and folder not in self._paths)
-            start = "/" if whole else folder.rstrip("/") + "/"
-            found = (path for path in sorted(self._paths) if path.startswith(start))
-            if named:
-                return tuple(path for path in found if matches_below(path, named))
-            kept = (path for path in found if sensitive_name(path, self._system))
-            return tuple(path for path in kept if which != "shown" or "/." not in path[len(start) - 1 :])
-        pattern = re.compile(
-            "/".join(_segment(part) for part in glob.split("/")).replace("(?:.*/)?/", "(?:.*/)?"), re.DOTALL
-        )
-        return tuple(sorted({self.follow(path) for path in self._paths if pattern.fullmatch(path)}))
-
-    @staticmethod
-    def _absolute(name: str, place: Place) -> str:
-        if name.startswith("~/"):
-            return place.home + name[1:]
-        path = name if name.startswith("/") else f"{place.cwd}/{name}"
-        return re.sub(r"/(\./)*/*", "/", path).rstrip("/")
-
-
-def _segment(part: str) -> str:
-    if part == "**":
-        return "(?:.*/)?"
-    out = "" if part.startswith((".", "[")) else r"(?!\.)"
-    at = 0
-    while at < len(part):
-        bracket = MAGIC.match(part, at) if part[at] == "[" else None
-        if bracket is not None:
-            out += "[^/]"  # rather too much than too little, as where the files are real
-            at = bracket.end() - 1
-        else:
-            out += {"*": "[^/]*", "?": "[^/]"}.get(part[at], re.escape(part[at]))
-        at += 1
-    return out
 
 
 def _id_of(line: bytes) -> msgspec.Raw:

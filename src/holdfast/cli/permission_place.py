@@ -53,7 +53,9 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
             complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
     folder = os.path.realpath(cwd or ".")
     call = Call(spec_of(wanted.tool), args)
-    ground = _look(call, rules, Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted))
+    searched = looking.searched_in((folder,), folder)
+    bare = Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted, searched=searched)
+    ground = _look(call, rules, bare)
     verdict = weigh(call, ground, rules, mode=cast(Mode, wanted.mode), scope=cast(FsScope, wanted.scope))
     print(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
     return 0

@@ -5,17 +5,21 @@ import re
 import stat
 import time
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
-from holdfast.logic.permissions.searches import lookup_parts
+from msgspec.structs import replace
+
+from holdfast.logic.permissions.paths import within
+from holdfast.logic.permissions.searches import NOT_TOLD, Lookup, lookup_of
 from holdfast.workspaces.confine import private_files
-from holdfast.workspaces.sensitive_files import find_sensitive, find_tracked
+from holdfast.workspaces.sensitive_files import Listings, TooMuch, find_below, find_from_the_root
 
 NOWHERE: Final = ""
 """Where a path leads of which nobody can say where it leads. It lies in no folder, and no tool opens it.
 
-It stands for loops of links, folders that may not be searched, names that no file can have, and the links of `/proc/PID`, which
-lead every process elsewhere.
+It stands for loops of links, folders that may not be searched, names that no file can have or that are no text, and the links of
+`/proc/PID`, which lead every process elsewhere.
 """
 LINKS: Final = 40
 """Links that are followed on one path, as the kernel does."""
@@ -42,34 +46,81 @@ def look(paths: Iterable[str]) -> dict[str, str]:
     return {path: walk.lead(path) for path in paths}
 
 
+def searched_in(roots: Iterable[str], cwd: str) -> tuple[str, ...]:
+    """The folders of `PATH` that lie in one of the roots, every link followed; a relative one is taken from `cwd`."""
+    entries = os.environ.get("PATH", "").split(os.pathsep)
+    folders = dict.fromkeys(os.path.realpath(os.path.join(cwd, entry)) for entry in entries)
+    kept = tuple(roots)
+    return tuple(folder for folder in folders if within(folder, kept))
+
+
 def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Say for each absolute pattern where the paths lead that a shell would make of it.
 
     A pattern that matches nothing stays as it is, as in a shell. One that would match too much, take too long or mean different
     things to different shells is left out: it may match anything. Brackets count as any one character, and `**` reaches any
-    depth: rather too much than too little. Patterns of `searches.py` find the sensitive files below a folder.
+    depth, behind it hidden names count, as for `find`: rather too much than too little. Patterns of `searches.py` find the files
+    below a folder that are sensitive or denied.
     """
     walk = _Walk()
     until = time.monotonic() + SECONDS
+    listings = Listings(until)
     found: dict[str, tuple[str, ...]] = {}
     for pattern in globs:
-        if (parts := lookup_parts(pattern)) is not None:
-            folder, which, glob = parts
-            found[pattern] = find_tracked(folder, which, glob) if glob else find_sensitive(folder, which, until)
-            continue
-        if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
-            continue
-        try:
-            paths = _expand(pattern, until)
-        except (OSError, ValueError, _TooMuch):
-            continue
-        literal = [pattern] if not paths or "[" in pattern else []
-        found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
+        lookup = lookup_of(pattern)
+        if lookup is None:
+            paths = _expanded(pattern, listings, until)
+            if paths is not None:
+                literal = [pattern] if not paths or "[" in pattern else []
+                found[pattern] = tuple(dict.fromkeys(walk.lead(path) for path in (*paths, *literal)))
+        elif lookup.which == "revision":
+            found[pattern] = find_from_the_root(lookup.folder, lookup.patterns[0])
+        elif lookup.which != "handed":
+            found[pattern] = _below_each(lookup, listings, until) if lookup.each else find_below(lookup, listings)
+        elif f"{lookup.folder.rstrip('/')}/**/{lookup.patterns[0]}" not in found and (
+            strange := _strange(lookup, listings, walk)
+        ):
+            found[pattern] = strange
     return found
 
 
-class _TooMuch(Exception):
-    """A pattern matches too many paths, or takes too long."""
+def _below_each(lookup: Lookup, listings: Listings, until: float) -> tuple[str, ...]:
+    """What is below all that a pattern matches."""
+    paths = _expanded(lookup.folder, listings, until)
+    if paths is None:
+        return NOT_TOLD
+    found = [find_below(replace(lookup, folder=path, each=False), listings) for path in paths]
+    return NOT_TOLD if NOT_TOLD in found else tuple(path for each in found for path in each)
+
+
+def _strange(lookup: Lookup, listings: Listings, walk: "_Walk") -> tuple[str, ...]:
+    """Where those of the files with a name lead that are links or have odd names, and one of the others; none when they are too many."""
+    fits, start = re.compile(_as_regex(lookup.patterns[0]), re.DOTALL), lookup.folder.rstrip("/")
+    led, usual, found = walk.lead(lookup.folder).rstrip("/"), "", dict[str, None]()
+    try:
+        for name, kind in listings.below(lookup.folder):
+            if fits.fullmatch(name.rpartition("/")[2]):
+                leads = walk.lead(start + name) if kind == "link" else walk.by_content(led + name)
+                if leads == led + name and _USUAL.fullmatch(name):
+                    usual = usual or leads
+                else:
+                    found.update(dict.fromkeys((_text(leads), _text(start + name))))
+    except TooMuch:
+        return ()
+    return (*found, *([usual] if usual else [])) if len(found) <= MATCHES else ()
+
+
+_USUAL: Final = re.compile(r"(?:/[\w.@+,=][\w.@+,=-]*)+")
+
+
+def _expanded(pattern: str, listings: Listings, until: float) -> list[str] | None:
+    """The existing paths that a pattern matches; None when there are too many, or nobody can say what it means."""
+    if not pattern.startswith("/") or len(pattern) > LONGEST or _UNCLEAR.search(pattern):
+        return None
+    try:
+        return _expand(pattern, listings, until)
+    except (OSError, ValueError, TooMuch):
+        return None
 
 
 class _Walk:
@@ -84,11 +135,11 @@ class _Walk:
         if not path.startswith("/"):
             return NOWHERE
         try:
-            return self._by_content(self._follow(path))
+            return _text(self.by_content(self._follow(path)))
         except (OSError, ValueError):
             return NOWHERE
 
-    def _by_content(self, path: str) -> str:
+    def by_content(self, path: str) -> str:
         """The private file that a path is another name of, or the path."""
         try:
             facts = os.lstat(path)
@@ -132,6 +183,15 @@ class _Walk:
         return target
 
 
+def _text(path: str) -> str:
+    """A path that can be written down, or `NOWHERE`: names need not be text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return NOWHERE
+    return path
+
+
 def _read_link(path: str) -> str | None:
     try:
         return os.readlink(path)
@@ -149,61 +209,82 @@ def _is_link(path: str) -> bool:
         return False
 
 
-def _expand(pattern: str, until: float) -> list[str]:
+def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
     """The existing paths that `pattern` matches."""
-    paths = [""]
-    for part in pattern.split("/")[1:]:
-        if MAGIC.search(part):
-            paths = _limited((f"{path}/{name}" for path in paths for name in _names(path or "/", part, until)), until)
-        else:
+    paths, deep = [""], False
+    parts = pattern.split("/")[1:]
+    for at, part in enumerate(parts, start=1):
+        if not MAGIC.search(part):
             paths = [f"{path}/{part}" for path in paths]
-    return _limited((path for path in paths if os.path.lexists(path)), until)
+        elif part == "**" and at == len(parts) - 1:
+            return _found_below(paths, parts[-1], listings, until)
+        elif "**" in part:
+            deep = True
+            paths = [
+                f"{path}{name}"
+                for path in paths
+                for name in ("/.", *_below(path or "/", listings, last=at == len(parts)))
+            ]
+        else:
+            paths = [f"{path}/{name}" for path in paths for name in _names(path or "/", part, until, hidden=deep)]
+        if time.monotonic() > until:
+            raise TooMuch
+    return _limited(path for path in paths if os.path.lexists(path))
 
 
-def _limited(paths: Iterator[str], until: float) -> list[str]:
-    kept: list[str] = []
-    for path in paths:
-        if len(kept) >= MATCHES or time.monotonic() > until:
-            raise _TooMuch
-        kept.append(path)
-    return kept
-
-
-def _names(folder: str, part: str, until: float) -> Iterator[str]:
-    """The names in `folder` that fit one part of a pattern; below it as well for `**`."""
-    if "**" in part:
-        yield "."
-        yield from _below(folder, "", until)
-        return
+def _found_below(folders: Iterable[str], part: str, listings: Listings, until: float) -> list[str]:
+    """What has a name below folders, and in folders that links there lead to, as for the shells that follow those."""
     fits = re.compile(_as_regex(part), re.DOTALL)
-    hidden = part.startswith(".")
-    for name in (*((".", "..") if hidden else ()), *_entries(folder, until)):
-        if fits.fullmatch(name) and (hidden or not name.startswith(".")):
+    paths = list[str]()
+    for folder in folders:
+        for name, kind in listings.below(folder or "/"):
+            if fits.fullmatch(name.rpartition("/")[2]):
+                paths.append(f"{folder}{name}")
+            if kind == "link" and os.path.isdir(f"{folder}{name}"):
+                paths += [f"{folder}{name}/{each}" for each in _names(f"{folder}{name}", part, until, hidden=True)]
+        if len(paths) > MATCHES:
+            break
+    return _limited(iter(paths))
+
+
+def _limited(paths: Iterator[str]) -> list[str]:
+    found = list(islice(paths, MATCHES + 1))
+    if len(found) > MATCHES:
+        raise TooMuch
+    return found
+
+
+def _below(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
+    """What `**` stands for: folders and links to some, and files at the end of a pattern."""
+    return (
+        name
+        for name, kind in listings.below(folder)
+        if last or kind == "folder" or (kind == "link" and os.path.isdir(folder + name))
+    )
+
+
+def _names(folder: str, part: str, until: float, *, hidden: bool) -> Iterator[str]:
+    """The names in `folder` that fit one part of a pattern; a name that begins with a dot only where the part does, or with `hidden`."""
+    fits = re.compile(_as_regex(part), re.DOTALL)
+    dotted = part.startswith(".")
+    for name in (*((".", "..") if dotted else ()), *_entries(folder, until)):
+        if fits.fullmatch(name) and (hidden or dotted or not name.startswith(".")):
             yield name
-
-
-def _below(folder: str, prefix: str, until: float) -> Iterator[str]:
-    for name in _entries(folder, until):
-        path = f"{folder}/{name}"
-        if not name.startswith("."):
-            yield f"{prefix}{name}"
-            if os.path.isdir(path) and not os.path.islink(path):
-                yield from _below(path, f"{prefix}{name}/", until)
 
 
 def _entries(folder: str, until: float) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            return _unless_late((entry.name for entry in entries), until)
+            return _in_time((entry.name for entry in entries), until)
     except (FileNotFoundError, NotADirectoryError):
         return []
 
 
-def _unless_late(names: Iterator[str], until: float) -> list[str]:
+def _in_time(names: Iterator[str], until: float) -> list[str]:
     kept: list[str] = []
     for name in names:
         if time.monotonic() > until:
-            raise _TooMuch
+            raise TooMuch
         kept.append(name)
     return kept
 

@@ -1,4 +1,4 @@
-"""Looks below a folder for files that may hold secrets, for the judge of a search that goes through all of it. Raises nothing."""
+"""Finds what is sensitive, or what rules are about, below a folder, for the judge of what goes through all of it. Raises nothing."""
 
 import os
 import re
@@ -9,15 +9,18 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from holdfast.logic.permissions.paths import fold
+from holdfast.logic.permissions.path_rules import PathPattern, about
+from holdfast.logic.permissions.paths import fold, plain
 from holdfast.logic.permissions.places import is_suspect, mixed_with, sensitive_name
-from holdfast.logic.permissions.searches import NOT_TOLD, Which
+from holdfast.logic.permissions.searches import NOT_TOLD, Lookup
 from holdfast.workspaces.git_index import repository_of, tracked_names
 
 MOST_FOUND: Final = 200
 """Files that are named; where there are more, nobody could look through all."""
+MOST_DENIED: Final = 1000
+"""The same of those that rules are about."""
 LARGEST: Final = 64 * 1024
 """Bytes of a file that are searched for a credential; a longer one counts as holding one."""
 
@@ -31,90 +34,133 @@ _WANTED: Final = {
 """What a credential stands beside, and how a private key begins. With a NUL a file is no text: it may be a key as bytes; one that has
 nothing but a few long words may be a key in hexadecimal or base64."""
 _IGNORE_FILES: Final = (".gitignore", ".ignore", ".rgignore", ".git/info/exclude")
+_OBJECTS: Final = re.compile(r"[0-9a-f]{2}")
 _ENOUGH: Final = 500
 """Names between two looks at the clock."""
 
 
-class _TooMuch(Exception):
+class TooMuch(Exception):
     """There is more below a folder than can be looked at in time."""
 
 
-_File = tuple[str, bool]
-"""A file below a folder, as `/name`, and whether it is a link."""
+_File = tuple[str, Literal["file", "link", "folder"]]
+"""What is below a folder, as `/name`."""
 
 
-def find_sensitive(folder: str, which: Which, until: float) -> tuple[str, ...]:
-    """Name the sensitive files below `folder`, absolute; `NOT_TOLD` when there are too many, or too much else until `until`.
+class Listings:
+    """What is below folders: each is gone through once for all that is looked up there."""
 
-    Of files that mostly hold nothing secret, those that hold something like a credential.
+    def __init__(self, until: float) -> None:
+        self._until = until
+        self._found: dict[tuple[str, bool], list[_File]] = {}
+
+    def below(self, folder: str, *, follow: bool = False) -> list[_File]:
+        """List a folder to its depths; with `follow` also what links to folders lead to, each once."""
+        if (folder, follow) not in self._found:
+            self._found[folder, follow] = list(_walk(folder, self._until, follow=follow))
+        return self._found[folder, follow]
+
+
+def find_below(lookup: Lookup, listings: Listings) -> tuple[str, ...]:
+    """Name the files that a lookup is about, absolute; `NOT_TOLD` when there are too many, or too much else in the time there is.
+
+    Of sensitive files that mostly hold nothing secret, those that hold something like a credential.
     """
     try:
-        paths = (
-            _shown(folder, until)
-            if which == "shown"
-            else _all(folder, until)
-            if which == "all"
-            else _tracked(_seen_by_git(folder, which))
-        )
-        found = []
-        for path in paths:
-            found.append(path.encode("utf-8", "replace").decode())
-            if len(found) > MOST_FOUND:
-                return NOT_TOLD
-        return tuple(found)
-    except (_TooMuch, OSError, ValueError):
+        paths = list(islice(_found(lookup, listings), (MOST_DENIED if lookup.patterns else MOST_FOUND) + 1))
+    except (TooMuch, OSError, ValueError):
         return NOT_TOLD
+    if len(paths) > (MOST_DENIED if lookup.patterns else MOST_FOUND):
+        return NOT_TOLD
+    return tuple(path.encode("utf-8", "replace").decode() for path in paths)
 
 
-def find_tracked(folder: str, which: Which, glob: str) -> tuple[str, ...]:
-    """Name the tracked files that match a glob, absolute, `*` standing for folders too; `NOT_TOLD` when that cannot be told."""
-    start = _seen_by_git(folder, which)
-    names = iter(()) if start is None else tracked_names(start)
+def _found(lookup: Lookup, listings: Listings) -> Iterator[str]:
+    if lookup.by_git:
+        return _tracked(lookup)
+    if not lookup.patterns:
+        return _shown(lookup.folder, listings) if lookup.which == "shown" else _all(lookup, listings)
+    return _denied(lookup, listings)
+
+
+def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
+    """What patterns are about, as it is spelled below the folder or where that leads."""
+    pattern, start = about(lookup.patterns, _SYSTEM), lookup.folder.rstrip("/")
+    starts = [each.rstrip("/") for each in dict.fromkeys((plain(lookup.folder), os.path.realpath(lookup.folder)))]
+    reached = [each for each in starts if pattern.may_reach_below(fold(each, _SYSTEM))]
+    if not reached and lookup.which == "taken":
+        return
+    unhidden = _unhiding(lookup.folder, listings) if lookup.which == "shown" else None
+    for name, kind in listings.below(lookup.folder, follow=lookup.which == "followed"):
+        if unhidden is not None and "/." in name and not _is_unhidden(name, unhidden):
+            continue
+        spelled = [each + name for each in reached]
+        if kind == "link" and lookup.which != "taken":
+            spelled.append(os.path.realpath(start + name))
+        yield from islice((path for path in spelled if pattern.covers(fold(path, _SYSTEM))), 1)
+
+
+def _tracked(lookup: Lookup) -> Iterator[str]:
+    """What git has tracked below a folder, named as it lies where every link is followed: so git sees it."""
+    start = _seen_by_git(os.path.realpath(lookup.folder), lookup)
+    if start is None:
+        return iter(())  # there is no repository
+    names = tracked_names(start)
     if names is None:
-        return NOT_TOLD
-    paths = (start.rstrip("/") + name for name in names) if start is not None else iter(())
-    found = tuple(islice((path for path in paths if matches_below(path, glob)), MOST_FOUND))
-    return tuple(path.encode("utf-8", "replace").decode() for path in found)
+        raise TooMuch
+    if not lookup.patterns:
+        return (path for path, _ in _sensitive(start, ((name, "file") for name in names)))
+    pattern = about(lookup.patterns, _SYSTEM)
+    before = [start] if lookup.past and _may_have_met(pattern, fold(start, _SYSTEM)) else []
+    paths = (start.rstrip("/") + name for name in names)
+    return iter((*before, *(path for path in paths if pattern.covers(fold(path, _SYSTEM)))))
 
 
-def matches_below(path: str, glob: str) -> bool:
-    """Whether a glob matches a path or a folder above it; a wildcard may stand for folders."""
-    return fnmatchcase(path, glob) or fnmatchcase(path, f"{glob}/*")
+def _may_have_met(pattern: PathPattern, start: str) -> bool:
+    return pattern.covers(start) or pattern.may_reach_below(start)
 
 
-def _seen_by_git(folder: str, which: Which) -> str | None:
-    """The folder whose tracked files are meant: the root of the repository, unless it is about what is below `folder`."""
-    if which == "tracked" or (which == "named" and os.path.lexists(folder)):
-        return folder
+def find_from_the_root(folder: str, path: str) -> tuple[str, ...]:
+    """Name the file that a path from the root of the repository means, where `folder` lies below that root."""
+    here = os.path.realpath(folder)
+    root = repository_of(here)
+    return () if root is None or str(root) == here else (plain(f"{root}/{path}", _SYSTEM),)
+
+
+def _seen_by_git(folder: str, lookup: Lookup) -> str | None:
+    """The folder whose tracked files are meant; None where there is no repository. Raise `TooMuch` for what lies elsewhere in one."""
     root = repository_of(folder)
-    if root is not None:
-        return str(root)
-    bare = any(
+    bare = root is None and any(
         (each / "HEAD").is_file() and (each / "objects").is_dir() for each in (Path(folder), *Path(folder).parents)
     )
-    return folder if bare else None
+    if root is None and not bare:
+        return None
+    if bare or lookup.which == "elsewhere" or (lookup.which == "named" and not os.path.lexists(lookup.folder)):
+        raise TooMuch
+    return str(root) if lookup.which == "repository" else folder
 
 
-def _all(folder: str, until: float) -> Iterator[str]:
-    return (path for path, _ in _sensitive(folder, _walk(folder, until)))
+def _all(lookup: Lookup, listings: Listings) -> Iterator[str]:
+    files = listings.below(lookup.folder, follow=lookup.which == "followed")
+    return (path for path, _ in _sensitive(lookup.folder, files))
 
 
-def _shown(folder: str, until: float) -> Iterator[str]:
+def _shown(folder: str, listings: Listings) -> Iterator[str]:
     """Without hidden files, unless an ignore file names one to be searched all the same, or ripgrep has settings of its own."""
+    patterns = _unhiding(folder, listings)
+    found = _sensitive(folder, listings.below(folder))
+    return (path for path, inner in found if "/." not in inner or _is_unhidden(inner, patterns))
+
+
+def _unhiding(folder: str, listings: Listings) -> list[str]:
+    """The names that ignore files take back: ripgrep searches those, hidden or not."""
     if "RIPGREP_CONFIG_PATH" in os.environ:
-        return _all(folder, until)
-    unhiding: list[str] = [*_unhidden_above(folder)]
-    found = list(_sensitive(folder, _walk(folder, until, unhiding)))
-    return (path for path, inner in found if "/." not in inner or _is_unhidden(inner, unhiding))
-
-
-def _tracked(folder: str | None) -> Iterator[str]:
-    if folder is None:
-        return iter(())  # there is no repository
-    names = tracked_names(folder)
-    if names is None:
-        raise _TooMuch
-    return (path for path, _ in _sensitive(folder, ((name, False) for name in names)))
+        return ["*"]
+    start = folder.rstrip("/")
+    own = (
+        name for name, kind in listings.below(folder) if kind != "folder" and name.rpartition("/")[2] in _IGNORE_FILES
+    )
+    return [*_unhidden_above(folder), *(pattern for name in own for pattern in _unhidden_by(start + name))]
 
 
 def _sensitive(folder: str, files: Iterable[_File]) -> Iterator[tuple[str, str]]:
@@ -129,13 +175,13 @@ def _sensitive(folder: str, files: Iterable[_File]) -> Iterator[tuple[str, str]]
             covered[parent] = is_covered(above) or (_is_suspect(last) and _is_sensitive(base + parent))
         return covered[parent]
 
-    for name, is_link in files:
+    for name, kind in files:
         parent, _, last = name.rpartition("/")
         inside = is_covered(parent)
         named = (inside or _is_suspect(last)) and _is_sensitive(base + name)
         if named and not inside and (mixed := mixed_with(fold(base + name, _SYSTEM), _SYSTEM)):
             named = _holds(_WANTED[mixed], start + name)
-        if named or (is_link and _is_sensitive(os.path.realpath(start + name))):
+        if kind != "folder" and (named or (kind == "link" and _is_sensitive(os.path.realpath(start + name)))):
             yield start + name, name
 
 
@@ -147,28 +193,33 @@ def _is_sensitive(path: str) -> bool:
     return bool(sensitive_name(fold(path, _SYSTEM), _SYSTEM))
 
 
-def _walk(folder: str, until: float, unhiding: list[str] | None = None) -> Iterator[_File]:
-    """Every file below a folder. Objects of git are left out: nobody can search them."""
-    start, todo, count = folder.rstrip("/"), [""], 0
+def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
+    """All that is below a folder. Objects of git are left out: nobody can search them. What lies behind a link counts as one."""
+    start, todo, count = folder.rstrip("/"), [("", False)], 0
+    followed = {os.path.realpath(folder)}
     while todo:
-        here = todo.pop()
+        here, linked = todo.pop()
         try:
             entries = os.scandir(f"{start}{here}" or "/")
         except OSError:
             continue  # what cannot be listed here is not read by the command either
+        packed = here.endswith("/.git/objects") and os.path.lexists(f"{start}{here.removesuffix('objects')}HEAD")
         with entries:
             for entry in entries:
                 count += 1
                 if count % _ENOUGH == 0 and time.monotonic() > until:
-                    raise _TooMuch
+                    raise TooMuch
                 name = f"{here}/{entry.name}"
-                if entry.is_dir(follow_symlinks=False):
-                    if not name.endswith("/.git/objects"):
-                        todo.append(name)
-                    continue
-                if unhiding is not None and entry.name in _IGNORE_FILES:
-                    unhiding += _unhidden_by(f"{start}{name}")
-                yield name, entry.is_symlink()
+                if entry.is_symlink():
+                    yield name, "link"
+                    if follow and entry.is_dir() and (led := os.path.realpath(entry.path)) not in followed:
+                        followed.add(led)
+                        todo.append((name, True))
+                elif not entry.is_dir():
+                    yield name, "link" if linked else "file"
+                elif not packed or not _OBJECTS.fullmatch(entry.name):
+                    yield name, "folder"
+                    todo.append((name, linked))
 
 
 def _unhidden_above(folder: str) -> Iterator[str]:

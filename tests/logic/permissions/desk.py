@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.cli.permission_cases import Fixture, Place
+from holdfast.cli.described_files import DescribedFiles
 from holdfast.logic.acts import Ground
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions import Call, Verdict, fingerprint, paths_of, spec_of, weigh
@@ -83,11 +83,11 @@ def weighed(
     held = rules(allow=allow, ask=ask, deny=deny, source=source, root=root)
     ground = Ground(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted, described=files is None)
     if files is not None:
-        there = Fixture(Place(cwd=cwd, home=home, os=os, fixture=dict(files)))
+        there = DescribedFiles(files, cwd, home, os)
         paths, globs = paths_of(call, ground, held)
         ground = msgspec.structs.replace(
             ground,
-            links=there.links(paths, globs),
+            links=there.links(paths),
             globs={each: there.match(each) for each in globs},
         )
     mark = fingerprint(spec.name, msgspec.json.encode(call.args).decode())

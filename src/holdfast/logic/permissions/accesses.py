@@ -14,14 +14,13 @@ from holdfast.logic.acts import Access, Command
 from holdfast.logic.permissions.book import Side
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch
-from holdfast.logic.permissions.deep import is_deep, skips_hidden, takes_all
 from holdfast.logic.permissions.moves import carries
 from holdfast.logic.permissions.offers import path_offers
-from holdfast.logic.permissions.path_rules import allows, deep_globs, forbids, literal_end, path_pattern
-from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot, plain
+from holdfast.logic.permissions.path_rules import allows, forbids, literal_end, path_pattern
+from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot
 from holdfast.logic.permissions.places import critical, device, glob_meets, holds_protected, protected, sensitive
 from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by, may_pick
-from holdfast.logic.permissions.searches import NOT_TOLD, Search, read_by, search_of
+from holdfast.logic.permissions.searches import from_the_root, handed_over, met_by, read_by, search_of, taken_by
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
 from holdfast.vocab.rules import Rule
 
@@ -69,7 +68,16 @@ def weigh_touch(case: Case, touch: Touch) -> Finding:
     spot = case.locate(access.path)
     if spot.lexical in _free(touch) and "\x00" not in access.path:
         return _allow(touch, "path", f"{spot.lexical} may be used by anybody")
-    return _placed(case, touch, spot)
+    return strictest([_placed(case, touch, spot), *_elsewhere(case, touch)])
+
+
+def _elsewhere(case: Case, touch: Touch) -> list[Finding]:
+    """The file that `git show REVISION:path` means when the working folder is not the root of the repository."""
+    meant = from_the_root(touch.access, touch.command, case.ground)
+    found = case.ground.globs.get(meant) if meant else ()
+    if found is None and not case.ground.described:
+        return [Finding(touch.what, "ask", "path", "nobody can say which folder git takes it from", "firm")]
+    return [_placed(case, touch, case.locate(path)) for path in found or ()]
 
 
 def _free(touch: Touch) -> Collection[str]:
@@ -107,8 +115,8 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
 
 
 def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
-    if taken := _takes_denied(case, touch, spot):
-        return taken
+    if not touch.access.glob and (met := _reaches_denied(case, touch)):
+        return met
     place = protected(spot, case.ground) if touch.changes or touch.access.rewrites else ""
     if not place and touch.access.kind == "write" and carries(touch.command):
         place = holds_protected(spot, case.ground)
@@ -124,7 +132,7 @@ def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
         return Finding(touch.what, "ask", "sensitive", f"{spot.lexical!r} may hold secrets ({place})", "firm")
     if spot.odd:
         return Finding(touch.what, "ask", "path", f"{touch.access.path!r} cannot be judged: {spot.odd}", "firm")
-    return _reaches_denied(case, touch, spot) or _reaches_sensitive(case, touch)
+    return None if touch.access.glob else _reaches_sensitive(case, touch)
 
 
 def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
@@ -188,7 +196,8 @@ def _is_fed(touch: Touch) -> bool:
 def _expanded(case: Case, touch: Touch) -> Finding:
     """A pattern that the shell expands: every file that it matched, or what it could match."""
     access = touch.access
-    found = case.ground.globs.get(access.path, ())
+    seen = case.ground.globs.get(access.path, case.ground.globs.get(handed_over(access)))
+    found = seen or ()
     aimed = access.kind == "write" and not found and not _WILD.isdisjoint(access.written)
     if (access.redirect and touch.changes) or aimed:
         return Finding(touch.what, "ask", "path", f"{access.written!r} stands for files that are not known yet", "soft")
@@ -197,15 +206,24 @@ def _expanded(case: Case, touch: Touch) -> Finding:
     if access.split and any(_PARTED.search(path) for path in found):
         detail = f"{access.written!r} stands for a name with blanks, which would be taken for several"
         return Finding(touch.what, "ask", "path", detail, "soft")
-    met = [hit] if (hit := _reaches_sensitive(case, touch)) else []
     if "/" not in access.written and any(path.rpartition("/")[2].startswith("-") for path in found):
         detail = f"{access.written!r} stands for a name that a program may take for an option"
         return Finding(touch.what, "ask", "path", detail, "soft")
+    below = [each for each in (_reaches_denied(case, touch), _reaches_sensitive(case, touch)) if each is not None]
     if found:
-        return strictest([*(_placed(case, touch, case.locate(path)) for path in found), *met])
-    if _WILD.isdisjoint(access.path) and access.path in case.ground.globs:
+        return strictest([*(_placed(case, touch, case.locate(path)) for path in found), *below])
+    if seen is None and not case.ground.described:
+        return strictest([_unseen(case, touch), _could_match(case, touch), *below])
+    if _WILD.isdisjoint(access.path) and seen is not None:
         return _allow(touch, "path", f"there is no file {access.written!r}")
-    return strictest([_could_match(case, touch), *met])
+    return strictest([_could_match(case, touch), *below])
+
+
+def _unseen(case: Case, touch: Touch) -> Finding:
+    """A pattern that nobody could look up: a link may be among what it matches, to anywhere."""
+    held: Hold = "hard" if _path_rules(case) else "firm"
+    detail = f"what {touch.access.written!r} stands for is too much to be looked at, or not read alike by every shell"
+    return Finding(touch.what, "ask", "path", detail, held)
 
 
 def _could_match(case: Case, touch: Touch) -> Finding:
@@ -239,36 +257,25 @@ def _behind(case: Case, touch: Touch, start: str) -> Finding:
     return _placed(case, touch, case.locate(f"{start}/_"))
 
 
-def _reaches_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
-    """A command that reads all of a folder in which something is denied; the search tools leave that out by themselves."""
-    if not is_deep(touch.access, touch.command):
-        return None
-    search = search_of(touch.access, touch.command, case.ground)
-    if search is not None and search.by_git:
-        return _shows_denied(case, touch, search)
-    for rule in _about(case.book.deny, touch):
-        if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
+def _reaches_denied(case: Case, touch: Touch) -> Finding | None:
+    """A command that reads, takes away or replaces all of a folder in which something is denied.
+
+    The search tools leave that out by themselves.
+    """
+    access, command, rules = touch.access, touch.command, case.book.deny
+    reads = search_of(access, command, case.ground), rules.reads, "goes through"
+    takes = taken_by(access, command, case.ground), rules.edits, "changes all of"
+    for search, denied, does in (reads, takes):
+        if search is None:
             continue
-        facts = _facts(case, spot, rule)
-        there = [
-            path for glob, fact in facts.items() for path in fact or () if _is_met(case, touch, spot, rule, path, glob)
-        ]
-        if there or None in facts.values():
-            known = f": {there[0]!r}" if there else ""
-            detail = f"it goes through {spot.lexical!r}, where the rule {str(rule)!r} denies something{known}"
+        met = met_by(search, denied, case.ground)
+        if search.place.which == "taken" and met is not None:
+            met = [(path, rule) for path, rule in met if may_pick(command, path, rule.pattern or "")]
+        if met is None or met:
+            what = f"rule {str(met[0][1])!r} denies {met[0][0]!r}" if met else "rules may deny more than can be told"
+            detail = f"it {does} {access.written or search.place.folder!r}, where the {what}"
+            detail += ", now or in the past" if search.place.past else ""
             return Finding(touch.what, "ask", "rule", detail, "hard")
-    return None
-
-
-def _shows_denied(case: Case, touch: Touch, search: Search) -> Finding | None:
-    """A command of git that shows what is in files which it does not name, and one of them is denied."""
-    for rule in _about(case.book.deny, touch):
-        for glob in deep_globs(rule, "", case.ground) if rule.pattern is not None else ():
-            found = case.ground.globs.get(search.lookup_of(glob), NOT_TOLD)
-            met = [path for path in found if not path or path_pattern(rule, case.ground).covers(path)]
-            if met:
-                detail = f"git would show what the rule {str(rule)!r} denies{f': {met[0]!r}' if met[0] else ''}"
-                return Finding(touch.what, "ask", "rule", detail, "hard")
     return None
 
 
@@ -277,7 +284,7 @@ def _reaches_sensitive(case: Case, touch: Touch) -> Finding | None:
     search = search_of(touch.access, touch.command, case.ground)
     found = read_by(search, case.ground) if search is not None else ()
     if found is None:
-        detail = f"{touch.access.written!r} holds more than could be looked through for files with secrets"
+        detail = f"{touch.access.written!r} may hold files with secrets: not all of it could be looked through"
         return Finding(touch.what, "ask", "sensitive", detail, "firm")
     kept = [path for path in found if _is_kept(case, touch, case.locate(path))]
     if not kept:
@@ -290,41 +297,6 @@ def _reaches_sensitive(case: Case, touch: Touch) -> Finding | None:
 def _is_kept(case: Case, touch: Touch, spot: Spot) -> bool:
     """Whether no rule of the person names a file that was found. A link that leads to a sensitive one is named by none."""
     return not (sensitive(spot.all, case.ground) and _named(case, touch, spot))
-
-
-def _takes_denied(case: Case, touch: Touch, spot: Spot) -> Finding | None:
-    """A command that takes away or replaces all of a folder, and something is there that may not be edited."""
-    if not takes_all(touch.access, touch.command):
-        return None
-    for rule in case.book.deny.edits:
-        if rule.pattern is None or not path_pattern(rule, case.ground).may_reach_below(spot.lexical):
-            continue
-        for glob, fact in _facts(case, spot, rule).items():
-            for path in fact or ():
-                if _is_below(path, spot) and path != glob and may_pick(touch.command, path, rule.pattern):
-                    detail = f"it changes all of {spot.lexical!r}, where the rule {str(rule)!r} denies {path!r}"
-                    return Finding(touch.what, "ask", "rule", detail, "hard")
-    return None
-
-
-def _facts(case: Case, spot: Spot, rule: Rule) -> dict[str, tuple[str, ...] | None]:
-    """What was seen below a folder of what a rule is about; None where nobody looked."""
-    return {glob: case.ground.globs.get(glob) for glob in deep_globs(rule, spot.lexical, case.ground)}
-
-
-def _is_below(path: str, spot: Spot) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in spot.both)
-
-
-def _is_met(case: Case, touch: Touch, spot: Spot, rule: Rule, path: str, glob: str) -> bool:
-    """Whether a path that was found is one that a rule is about, and that the command does not leave out by itself."""
-    if path == glob or (skips_hidden(touch.command) and _is_hidden(path, spot)):
-        return False
-    return path_pattern(rule, case.ground).covers(plain(path, case.ground.os)) or not path.startswith(spot.lexical)
-
-
-def _is_hidden(path: str, spot: Spot) -> bool:
-    return any(part.startswith(".") for part in path.removeprefix(spot.lexical).strip("/").split("/"))
 
 
 def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:

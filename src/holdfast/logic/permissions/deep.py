@@ -33,9 +33,7 @@ _REMOVERS: Final = frozenset(("rm", "grm"))
 _MOVERS: Final = frozenset(("mv", "gmv", "find", "gfind", "rsync"))
 """Those that take away a folder with everything in it."""
 _GREP_VALUES: Final = "efmABCdDX"
-_RG_VALUES: Final = "ABCEMTdefjmrt"
 _GREP_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories")
-_RG_WIDENS: Final = ("--hidden", "--unrestricted", "--glob", "--iglob")
 
 
 def is_deep(access: Access, command: Command | None) -> bool:
@@ -73,17 +71,6 @@ def takes_all(access: Access, command: Command | None) -> bool:
             option in (None, "-r", "-R") or _begins(option, ("--recursive",)) for option, _ in _options(rest, "")
         )
     return name in _MOVERS
-
-
-def skips_hidden(command: Command | None) -> bool:
-    """Whether a command leaves out files whose names begin with a dot."""
-    name, rest = program_of(command)
-    if name != "rg":
-        return False
-    return not any(
-        option is None or option in ("-u", "-.", "-g") or option.startswith(_RG_WIDENS)
-        for option, _ in _options(rest, _RG_VALUES)
-    )
 
 
 def program_of(command: Command | None) -> tuple[str, tuple[str | None, ...]]:

@@ -1,56 +1,44 @@
 """What must be looked at before a call can be weighed, and what the search tools must not show."""
 
 from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Literal
 
 from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.book import open_book
 from holdfast.logic.permissions.bounds import beyond
 from holdfast.logic.permissions.calls import Call, file_accesses, form_of, spec_of, text_of
-from holdfast.logic.permissions.deep import is_deep, takes_all
-from holdfast.logic.permissions.path_rules import deep_globs, forbids, path_pattern
-from holdfast.logic.permissions.paths import fold, locate, plain
+from holdfast.logic.permissions.path_rules import forbids
+from holdfast.logic.permissions.paths import fold, locate
 from holdfast.logic.permissions.places import is_suspect, sensitive
-from holdfast.logic.permissions.searches import search_of
+from holdfast.logic.permissions.removals import literal_folder
+from holdfast.logic.permissions.searches import from_the_root, handed_over, search_of, taken_by
 from holdfast.logic.permissions.weigh import weigh
 from holdfast.vocab.rules import Rule
-
-MOST_BELOW: Final = 100
-"""Patterns that are looked up for what a command takes away with a folder: no more is asked about than is found."""
 
 
 def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
 
-    Also the patterns that tell whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
+    Also what tells whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
     """
     found = [(access, command) for access, command in _accesses(call, ground) if access.known]
-    paths = dict.fromkeys(access.path for access, _ in found if not access.glob)
+    paths = dict.fromkeys(path for access, _ in found for path in _led_by(access))
     globs = dict.fromkeys(access.path for access, _ in found if access.glob)
     denied = open_book(tuple(rules), trusted=ground.trusted).deny
-    below = dict[str, None]()
     for access, command in found:
         if (search := search_of(access, command, ground)) is not None:
-            globs[search.lookup] = None
-    for access, command in found if rules else ():
-        if not access.glob and is_deep(access, command):
-            search = search_of(access, command, ground)
-            if search is not None and search.by_git:
-                globs.update(
-                    (search.lookup_of(glob), None) for rule in denied.reads for glob in deep_globs(rule, "", ground)
-                )
-            else:
-                globs.update(_below(denied.reads, access, ground))
-        elif not access.glob and len(below) < MOST_BELOW and takes_all(access, command):
-            below.update(_below(denied.edits, access, ground))
-    return tuple(paths), tuple(globs | below)
+            about = search.about(denied.reads, ground)
+            globs.update((lookup.text, None) for lookup in (search.place, about) if lookup is not None)
+        if (taken := taken_by(access, command, ground)) is not None and (about := taken.about(denied.edits, ground)):
+            globs[about.text] = None
+        globs.update((each, None) for each in (handed_over(access), from_the_root(access, command, ground)) if each)
+    return tuple(paths), tuple(globs)
 
 
-def _below(rules: Sequence[Rule], access: Access, ground: Ground) -> dict[str, None]:
-    """The patterns that find what rules are about below a folder."""
-    folder = plain(access.path, ground.os)
-    reached = [rule for rule in rules if path_pattern(rule, ground).may_reach_below(folder)]
-    return dict.fromkeys(glob for rule in reached for glob in deep_globs(rule, folder, ground))
+def _led_by(access: Access) -> tuple[str, ...]:
+    """The path of an access; of a pattern the folder that it starts at, and a name in it."""
+    start = literal_folder(access.path)
+    return (start or "/", f"{start}/_") if access.glob else (access.path,)
 
 
 def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:

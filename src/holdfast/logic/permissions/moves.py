@@ -1,13 +1,13 @@
 """Files that a script itself puts somewhere: nobody has looked at what will be there when a later command of it opens them."""
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
-from holdfast.logic.acts import Access, Command, Script
+from holdfast.logic.acts import Access, Command, Ground, Script
 from holdfast.logic.permissions.path_rules import shell_tokens
-from holdfast.logic.permissions.paths import plain
+from holdfast.logic.permissions.paths import Spot, locate, plain, within, workspace
+from holdfast.logic.permissions.removals import literal_folder
 from holdfast.logic.permissions.wildcards import meets
 
 _MOVERS: Final = frozenset(("mv", "gmv", "install", "ginstall"))
@@ -18,12 +18,6 @@ _KEEPING_WORDS: Final = ("--recursive", "--archive", "--no-dereference", "--pres
 _UNPACKED_HERE: Final = frozenset(("unzip", "cpio", "7z"))
 _AGAIN: Final = re.compile(r"\b(?:for|while|until|select|function)\b|\(\s*\)|[^&>|]&(?![&>])")
 """Words after which a command that stands first may run last."""
-
-
-class Target(msgspec.Struct, frozen=True):
-    """A place that a command of the script fills."""
-
-    path: str
 
 
 def carries(command: Command | None) -> bool:
@@ -41,47 +35,61 @@ def carries(command: Command | None) -> bool:
 class Moves:
     """The places that a script fills, as its commands come."""
 
-    def __init__(self, script: Script, text: str, cwd: str, os: str) -> None:
-        self._cwd, self._os = cwd, os
-        self._before: list[tuple[int, Target]] = []
+    def __init__(self, script: Script, text: str, ground: Ground) -> None:
+        self._ground = ground
+        self._before: list[tuple[int, Spot]] = []
         self._again = _AGAIN.search(text) is not None
         for number, command in enumerate(script.commands):
-            self._before += [(number, target) for target in self._targets(command)]
+            self._before += [(number, place) for place in self._filled(command)]
 
     def reached(self, access: Access, number: int) -> str:
         """The place that the command with this number opens after another has filled it; empty when there is none."""
-        for at, target in self._before:
-            if (at < number or (self._again and at != number)) and self._is_in(access, target):
-                return target.path
+        if not access.known:
+            return ""
+        for at, place in self._before:
+            if at < number or (self._again and at != number):
+                if self._by_link(access):
+                    return literal_folder(access.path) if access.glob else access.path
+                if any(self._is_in(access, path) for path in place.both):
+                    return place.lexical
         return ""
 
-    def _targets(self, command: Command) -> list[Target]:
+    def _filled(self, command: Command) -> list[Spot]:
         if not carries(command):
             return []
         name = _program(command)[0]
         writes = [each for each in command.accesses if each.kind == "write" and not each.redirect and each.known]
         if name in _UNPACKED_HERE:
-            writes = [Access(kind="write", path=self._cwd), *(each for each in command.accesses if each.known)]
-        places = [plain(each.path, self._os) for each in writes]
-        sure = {plain(each.path, self._os) for each in writes if each.path.endswith("/")} if name in _MOVERS else set()
+            writes = [Access(kind="write", path=self._ground.cwd), *(each for each in command.accesses if each.known)]
+        places = {each.path: locate(each.path, self._ground) for each in writes}
+        sure = {path for path in places if path.endswith("/")} if name in _MOVERS else set()
         # with a slash at its end it is a folder that is there already: what goes into it has a place of its own in the list
-        kept = [place for place in places if not (place in sure and any(p.startswith(place + "/") for p in places))]
-        return [Target(place) for place in kept]
+        return [spot for path, spot in places.items() if not (path in sure and self._has_below(spot, places.values()))]
 
-    def _is_in(self, access: Access, target: Target) -> bool:
-        if not access.known:
-            return False
+    @staticmethod
+    def _has_below(spot: Spot, others: Iterable[Spot]) -> bool:
+        return any(each.lexical.startswith(spot.lexical + "/") for each in others)
+
+    def _by_link(self, access: Access) -> bool:
+        """Whether a link lies on the way: what it leads to may be another thing once something was moved."""
+        start = f"{literal_folder(access.path)}/_" if access.glob else access.path
+        spot = locate(start, self._ground)
+        here = plain(self._ground.cwd, self._ground.os)
+        led = f"{workspace(self._ground)[0]}{spot.lexical[len(here) :]}" if within(spot.lexical, (here,)) else ""
+        return spot.real not in (spot.lexical, led)
+
+    def _is_in(self, access: Access, place: str) -> bool:
         itself = access.kind != "list"
-        path = plain(access.path, self._os)
-        if ".." in access.path.split("/") and f"{target.path}/" in access.path:
+        path = plain(access.path, self._ground.os)
+        if ".." in access.path.split("/") and f"{place}/" in access.path:
             return True
         if not access.glob:
-            return (itself and path == target.path) or path.startswith(target.path.rstrip("/") + "/")
-        depth = target.path.rstrip("/").count("/") + 1
+            return (itself and path == place) or path.startswith(place.rstrip("/") + "/")
+        depth = place.rstrip("/").count("/") + 1
         parts = path.split("/")
         if len(parts) < depth or (len(parts) == depth and not itself):
             return False
-        return meets(shell_tokens("/".join(parts[:depth])), tuple(target.path.rstrip("/")))
+        return meets(shell_tokens("/".join(parts[:depth])), tuple(place.rstrip("/")))
 
 
 def _program(command: Command | None) -> tuple[str, tuple[str | None, ...]]:

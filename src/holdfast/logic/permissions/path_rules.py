@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.logic.acts import Ground
-from holdfast.logic.permissions.paths import Spot, fold, plain
+from holdfast.logic.permissions.paths import Spot, fold, plain, within, workspace
 from holdfast.logic.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, expression, meets
 from holdfast.vocab.rules import Rule
 
@@ -23,12 +23,12 @@ _WILD: Final = frozenset("*?[")
 class PathPattern(Struct, frozen=True):
     """A pattern, ready to be compared."""
 
-    patterns: tuple[re.Pattern[str], ...]
+    pattern: re.Pattern[str]
     tokens: tuple[Tokens, ...]
 
     def covers(self, path: str) -> bool:
         """Whether it is about this path."""
-        return any(pattern.fullmatch(path) for pattern in self.patterns)
+        return self.pattern.fullmatch(path) is not None
 
     def may_cover(self, glob: str) -> bool:
         """Whether it could be about a path that this shell pattern stands for."""
@@ -43,8 +43,7 @@ class PathPattern(Struct, frozen=True):
 
 def path_pattern(rule: Rule, ground: Ground) -> PathPattern:
     """The pattern of a rule that has one, at this place."""
-    wide = rule.decision != "allow"
-    return _compile(rule.pattern or "", wide, rule.root or ground.cwd, ground.cwd, ground.home, ground.os)
+    return _compile(absolute_patterns(rule, ground), rule.decision != "allow", ground.os)
 
 
 def allows(rules: Iterable[Rule], spot: Spot, ground: Ground) -> Rule | None:
@@ -77,16 +76,23 @@ def literal_end(rule: Rule, ground: Ground) -> str:
     return plain(f"{base}/{rest.replace('**/', '').replace('*', '_')}", ground.os)
 
 
-def deep_globs(rule: Rule, folder: str, ground: Ground) -> tuple[str, ...]:
-    """Patterns that would find what a rule is about below a folder: to be looked up before a call that goes through all of it."""
+def absolute_patterns(rule: Rule, ground: Ground) -> tuple[str, ...]:
+    """The patterns of a rule as texts that begin at the root: what is found below a folder is compared with them."""
     wide = rule.decision != "allow"
-    found = []
-    for base, rest in _anchored(rule.pattern or "", wide, rule.root or ground.cwd, ground.cwd, ground.home, ground.os):
-        body = rest.rstrip("/").removesuffix("/**")
-        start = folder.rstrip("/") if body.startswith("**/") else plain(base, ground.os).rstrip("/")
-        # a wildcard at the end, since a pattern without any says nothing about what is really there
-        found.append(f"{start}/{body}" if "*" in f"{start}/{body}" else f"{start}/{body}*")
-    return tuple(found)
+    return _absolute(
+        rule.pattern or "", wide, rule.root or ground.cwd, ground.cwd, ground.home, _led(ground), ground.os
+    )
+
+
+def about(patterns: Iterable[str], os: str) -> PathPattern:
+    """The patterns of rules that deny, as `absolute_patterns` gives them, ready to be compared."""
+    return _compile(tuple(patterns), True, os)
+
+
+def _led(ground: Ground) -> str:
+    """The first root where the working folder is a link to it; empty when it is none."""
+    here = plain(ground.cwd, ground.os)
+    return ground.roots[0] if ground.roots and not within(here, workspace(ground)) else ""
 
 
 def _first(rules: Iterable[Rule], path: str, ground: Ground) -> Rule | None:
@@ -94,12 +100,25 @@ def _first(rules: Iterable[Rule], path: str, ground: Ground) -> Rule | None:
 
 
 @lru_cache(maxsize=4096)
-def _compile(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> PathPattern:
-    tokens = []
+def _absolute(pattern: str, wide: bool, root: str, cwd: str, home: str, led: str, os: str) -> tuple[str, ...]:
+    here = plain(cwd, os)
+    found = dict[str, None]()
     for base, rest in _anchored(pattern, wide, root, cwd, home, os):
-        here = tuple(plain(base, os).rstrip("/"))
-        tokens.append((*here, *_tail(_relative(rest), wide, os)))
-    return PathPattern(tuple(re.compile(expression(each), re.DOTALL) for each in tokens), tuple(tokens))
+        start = plain(base, os)
+        starts = [start, *([led + start[len(here) :]] if led and within(start, (here,)) else [])]
+        tail = f"/{_relative(rest)}" if rest else ""
+        found.update((_MAGIC.sub(_AS_IT_IS, each).rstrip("/") + tail, None) for each in starts)
+    return tuple(found)
+
+
+_MAGIC: Final = re.compile(r"[*?\[\\]")
+_AS_IT_IS: Final = r"\\\g<0>"
+
+
+@lru_cache(maxsize=4096)
+def _compile(patterns: tuple[str, ...], wide: bool, os: str) -> PathPattern:
+    tokens = [_tail(each, wide, os) for each in patterns]
+    return PathPattern(re.compile("|".join(f"(?:{expression(each)})" for each in tokens), re.DOTALL), tuple(tokens))
 
 
 def _anchored(pattern: str, wide: bool, root: str, cwd: str, home: str, os: str) -> list[tuple[str, str]]:
@@ -154,6 +173,8 @@ def _tail(rest: str, wide: bool, os: str) -> Tokens:
         tokens += [BELOW] if segment == "**" else ["/", *_segment(fold(segment, os))]
     if (wide or rest.endswith("/")) and segments[-1:] != ["**"]:
         tokens.append(BELOW)
+    if os == "windows" and tokens[2:3] == [":"]:
+        del tokens[0]  # a drive begins a path without a slash
     return tuple(tokens)
 
 

@@ -24,13 +24,21 @@ Kind = Literal["protected", "sensitive"]
 
 def protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a path lies in; empty when it may be written like any other."""
-    return _place("protected", spot.all, ground)
+    own = (each for each in _searched(ground) for path in spot.all if each in (path, path.rpartition("/")[0]))
+    return _place("protected", spot.all, ground) or next((f"{each} is a folder of PATH" for each in own), "")
 
 
 def holds_protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
-    paths = [_below_root(path, workspace(ground)) for path in spot.all]
-    return next((name for folder, name in _holders(ground.os) for path in paths if path.endswith(f"/{folder}")), "")
+    roots = workspace(ground)
+    paths = [_below_root(path, roots) for path in spot.all]
+    names = (name for folder, name in _holders(ground.os) for path in paths if path.endswith(f"/{folder}"))
+    own = (each for each in _searched(ground) for path in spot.all if path not in roots and within(each, (path,)))
+    return next(names, "") or next((f"{each} is a folder of PATH" for each in own), "")
+
+
+def _searched(ground: Ground) -> tuple[str, ...]:
+    return tuple(plain(folder, ground.os) for folder in ground.searched)
 
 
 def sensitive(paths: tuple[str, ...], ground: Ground) -> str:

@@ -23,7 +23,7 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     findings = [*_ruled(case, text, script), *_unread(case, text, script), *weigh_homemade(case, script, text)]
     if script.outside and not script.commands and not any(rule.pattern is None for rule in case.book.allow.shell):
         findings.append(_unproved(None, _short(text), script.outside))
-    moves = Moves(script, text, case.ground.cwd, case.ground.os) if len(script.commands) > 1 else None
+    moves = Moves(script, text, case.ground) if len(script.commands) > 1 else None
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
         findings.append(_weigh_command(case, command, script, rule, vouch))

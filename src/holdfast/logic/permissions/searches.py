@@ -12,31 +12,34 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.logic.acts import Access, Command, Ground
-from holdfast.logic.permissions.deep import is_deep, program_of
+from holdfast.logic.permissions.deep import is_deep, program_of, takes_all
+from holdfast.logic.permissions.path_rules import absolute_patterns, path_pattern
 from holdfast.logic.permissions.paths import plain, within
 from holdfast.logic.permissions.places import sensitive_name
 from holdfast.logic.permissions.removals import literal_folder
+from holdfast.vocab.rules import Rule
 
 if TYPE_CHECKING:
     from holdfast.logic.unasked.grammar import Word
     from holdfast.logic.unasked.options import Given
 
-Which = Literal["all", "shown", "tracked", "named", "repository"]
-"""`all` files below a folder; those `shown`, whose names do not begin with a dot; those that git has `tracked`. Of what is `named` to git,
-those tracked below it; if there is no such file it may be a revision, and then all of the `repository` that the folder lies in."""
+Which = Literal[
+    "all", "followed", "shown", "taken", "tracked", "named", "repository", "elsewhere", "handed", "revision"
+]
+"""`all` files below a folder; what links there lead to besides, where they are `followed`; those `shown`, whose names do not begin with a
+dot; what is `taken` away with it; those that git has `tracked`; of what is `named` to git, those tracked below it; all that is tracked in
+the `repository` that the folder lies in. Where there is no such file as is `named` it is a revision: what lies there, or `elsewhere`,
+nobody can tell. Of what `find` has `handed` over, one of the files that are what they seem, and all that are not."""
 
 NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
 
-_MARKS: Final[dict[Which, str]] = {
-    "all": "/**/<sensitive>",
-    "shown": "/**/<sensitive, shown>",
-    "tracked": "/**/<sensitive, tracked>",
-    "named": "/**/<sensitive, named to git>",
-    "repository": "/**/<sensitive, in the repository>",
-}
+_MARK: Final = re.compile(
+    r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision)(, each)?(, and before)? (\d+)>"
+)
 _MOVERS: Final = frozenset(("cp", "gcp", "mv", "gmv"))
 _GREPS: Final = frozenset(("grep", "egrep", "fgrep", "ggrep"))
+_FOLLOWERS: Final = frozenset(("diff", "gdiff", "colordiff", "sdiff"))
 _PLAIN_PATTERN: Final = re.compile(r"[\w.*?@+-]+")
 """A pattern of a file's name that every program reads alike."""
 _UNTRACKED: Final = "--no-index --untracked --no-exclude-standard --recurse-submodules"
@@ -61,149 +64,277 @@ _TYPES: Final = {
 """Kinds of files as `rg -t` knows them, and the names that they have. It reads a hidden file of such a name, too."""
 
 
-class Search(msgspec.Struct, frozen=True):
-    """What a command reads below a folder."""
+class Lookup(msgspec.Struct, frozen=True):
+    """What is to be found below a folder."""
 
     folder: str
-    """Absolute, without detours."""
+    """Absolute."""
     which: Which = "all"
+    each: bool = False
+    """Whether the folder is a pattern, and everything is meant that a shell makes of it."""
+    past: bool = False
+    """Whether git shows what was there before, too: nobody can say what that was."""
+    patterns: tuple[str, ...] = ()
+    """What the files are about, as `path_rules.absolute_patterns` gives it; the sensitive ones where nothing is said."""
+
+    @property
+    def text(self) -> str:
+        """The name under which `Ground.globs` has what was found. No path begins like it."""
+        mark = f"<{self.which}{', each' if self.each else ''}{', and before' if self.past else ''} {len(self.folder)}>"
+        return mark + self.folder + "\n".join(self.patterns)
+
+    @property
+    def by_git(self) -> bool:
+        """Whether it is about nothing but what git has tracked."""
+        return self.which in ("tracked", "named", "repository", "elsewhere")
+
+
+def lookup_of(text: str) -> Lookup | None:
+    """Read the text of a lookup; None for any other pattern."""
+    found = _MARK.match(text)
+    if found is None:
+        return None
+    end = found.end() + int(found[4])
+    patterns = tuple(text[end:].split("\n")) if end < len(text) else ()
+    which: Which = found[1]  # type: ignore[assignment]  # the expression has these words and no other
+    return Lookup(text[found.end() : end], which, bool(found[2]), bool(found[3]), patterns)
+
+
+class Search(msgspec.Struct, frozen=True):
+    """What a command reads below a folder, or takes away with it."""
+
+    place: Lookup
     names: tuple[str, ...] = ()
     """Patterns of which the name of a file must match one; none for every file."""
     moves: bool = False
     """Whether it shows nothing and puts the folder elsewhere: there a file may lack the name by which it is known as sensitive."""
 
-    @property
-    def lookup(self) -> str:
-        """The pattern under which the sensitive files are found."""
-        return self.folder.rstrip("/") + _MARKS[self.which]
+    def about(self, rules: Sequence[Rule], ground: Ground) -> Lookup | None:
+        """What is to be looked up to find those of its files that rules are about; None when no rule has a pattern."""
+        texts = [text for rule in rules if rule.pattern is not None for text in absolute_patterns(rule, ground)]
+        patterns = tuple(dict.fromkeys(text.replace("\n", "?") for text in texts))
+        return msgspec.structs.replace(self.place, patterns=patterns) if patterns else None
 
-    def lookup_of(self, glob: str) -> str:
-        """The pattern under which those of its files are found that match a glob; a wildcard of it may stand for folders."""
-        return self.lookup + glob
-
-    @property
-    def by_git(self) -> bool:
-        """Whether it reads nothing but what git has tracked, wherever that lies."""
-        return self.which in ("named", "repository")
-
-    def reads(self, path: str, os: str) -> bool:
-        """Whether it reads a file that was found."""
-        if self.moves:
-            inner = path[len(self.folder.rstrip("/")) :] if within(path, (self.folder,)) else path
-            return not sensitive_name(inner, os)
+    def includes(self, path: str) -> bool:
+        """Whether a file that was found has a name that it reads."""
         return not self.names or any(fnmatchcase(path.rpartition("/")[2], pattern) for pattern in self.names)
 
+    def shows(self, path: str, os: str) -> bool:
+        """Whether a sensitive file that was found could be read by it, or later where it was moved to."""
+        return not sensitive_name(self._inner(path, os), os) if self.moves else self.includes(path)
 
-def lookup_parts(lookup: str) -> tuple[str, Which, str] | None:
-    """Take a pattern of this module apart: the folder, which of its files are meant, and the glob of `lookup_of`; None for any other."""
-    for which, mark in _MARKS.items():
-        folder, found, glob = lookup.partition(mark)
-        if found:
-            return folder or "/", which, glob
-    return None
+    def _inner(self, path: str, os: str) -> str:
+        """What is moved with a folder: the path below it."""
+        folder = plain(self.place.folder, os)
+        if not self.place.each:
+            return path[len(folder.rstrip("/")) :] if within(path, (folder,)) else path
+        parts = self.place.folder.split("/")
+        return "" if {"**", ".", ".."} & set(parts) else "/" + "/".join(path.split("/")[len(parts) :])
 
 
 def search_of(access: Access, command: Command | None, ground: Ground) -> Search | None:
     """Say what an access reads that it does not name; None when it reads what it names."""
     if command is None or access.kind != "read" or access.redirect or not access.known:
         return None
-    if access.glob:
-        return _handed_over(access.path, ground) if "/**/" in access.path else None
     if not is_deep(access, command):
-        return None
-    folder = plain(access.path, ground.os)
+        return _handed_over(access.path, ground) if access.glob and "/**/" in access.path else None
+    place = _place_of(access, ground)
     program, rest = program_of(command)
     if program in _MOVERS:
-        return Search(folder, moves=True)
+        return Search(place, moves=True)
+    if program in _FOLLOWERS or (program in _GREPS and "-R" in rest):
+        return Search(msgspec.structs.replace(place, which="followed"))
     from holdfast.logic.unasked.grammar import Word  # noqa: PLC0415 - the tables load when the first command is read
     from holdfast.logic.unasked.options import Unlisted  # noqa: PLC0415 - likewise
 
     try:
-        return _narrowed(program, [Word(word or "", word) for word in rest], folder, ground)
+        return _narrowed(program, [Word(word or "", word) for word in rest], place, ground)
     except Unlisted:
-        return Search(folder)
+        return Search(place)
+
+
+def taken_by(access: Access, command: Command | None, ground: Ground) -> Search | None:
+    """Say what an access takes away or replaces with a folder; None when it changes what it names."""
+    if not access.known or not takes_all(access, command):
+        return None
+    return Search(msgspec.structs.replace(_place_of(access, ground), which="taken"))
+
+
+def _place_of(access: Access, ground: Ground) -> Lookup:
+    path = access.path.rstrip("/") or "/"
+    # behind a link, `..` is not the folder above
+    return Lookup(path if access.glob or ".." in path.split("/") else plain(path, ground.os), each=access.glob)
 
 
 def read_by(search: Search, ground: Ground) -> tuple[str, ...] | None:
     """Name the sensitive files that a search reads; None when nobody could look through all of the folder."""
-    found = ground.globs.get(search.lookup, () if ground.described else NOT_TOLD)
+    found = ground.globs.get(search.place.text, () if ground.described else NOT_TOLD)
     if found == NOT_TOLD:
         return None
-    return tuple(path for path in found if search.reads(plain(path, ground.os), ground.os))
+    return tuple(path for path in found if search.shows(plain(path, ground.os), ground.os))
+
+
+def met_by(search: Search, rules: Sequence[Rule], ground: Ground) -> list[tuple[str, Rule]] | None:
+    """Name the files of a search that rules are about, and the rules; None when nobody could look through all of the folder."""
+    lookup = search.about(rules, ground)
+    if lookup is None:
+        return []
+    found = ground.globs.get(lookup.text)
+    if (
+        found is None and ground.described and not lookup.by_git
+    ):  # no files are described: what is denied may be there to be read
+        reached = lookup.which != "taken" and any(
+            _may_reach(rule, lookup.folder, ground) for rule in rules if rule.pattern
+        )
+        return None if reached else []
+    if found is None or found == NOT_TOLD:
+        return None
+    return [
+        (path, rule)
+        for path in found
+        for rule in rules
+        if rule.pattern is not None and search.includes(path)
+        if path_pattern(rule, ground).covers(plain(path, ground.os))
+        or (lookup.past and _may_reach(rule, plain(path, ground.os), ground))
+    ]
+
+
+def _may_reach(rule: Rule, folder: str, ground: Ground) -> bool:
+    return path_pattern(rule, ground).may_reach_below(folder)
+
+
+def from_the_root(access: Access, command: Command | None, ground: Ground) -> str:
+    """The name under which `Ground.globs` has the file that `REVISION:path` means; empty for any other access.
+
+    git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
+    """
+    program, rest = program_of(command)
+    if program != "git" or access.kind != "read" or any((word or "").startswith("-L") for word in rest):
+        return ""
+    here = plain(ground.cwd, ground.os)
+    for word in rest:
+        name = _OF_A_REVISION.fullmatch(word or "")
+        if name and plain(f"{here}/{name[1]}", ground.os) == plain(access.path, ground.os):
+            return Lookup(here, "revision", patterns=(name[1],)).text
+    return ""
+
+
+_OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DOTALL)
+
+
+def handed_over(access: Access) -> str:
+    """The name under which `Ground.globs` has what is strange among the files that `find FOLDER -name NAME` prints; empty for any other.
+
+    Where a program reads more of them than can be named, these and the searches of the folder tell what it may meet.
+    """
+    folder, _, name = access.path.partition("/**/")
+    if access.kind != "read" or not access.glob or "/" in name or not _is_plain([name]) or set(folder) & set("*?[{"):
+        return ""
+    return Lookup(folder or "/", "handed", patterns=(name,)).text
 
 
 def _handed_over(pattern: str, ground: Ground) -> Search:
     """What `find FOLDER -name NAME` prints: a wildcard of `find` stands for hidden files too."""
     name = pattern.rpartition("/")[2]
-    return Search(plain(literal_folder(pattern) or "/", ground.os), names=(name,) if _is_plain([name]) else ())
+    folder = literal_folder(pattern) or "/"
+    place = Lookup(folder if ".." in folder.split("/") else plain(folder, ground.os))
+    return Search(place, names=(name,) if _is_plain([name]) else ())
 
 
-def _narrowed(program: str, words: "Sequence[Word]", folder: str, ground: Ground) -> Search | None:
+def _narrowed(program: str, words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
     from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
     if program == "git":
-        return _by_git(words, folder, ground)
+        return _by_git(words, place, ground)
     if program == "rg":
-        return _by_rg(take_apart(words, programs()["rg"].rows[0].options), folder)
+        return _by_rg(take_apart(words, programs()["rg"].rows[0].options), place)
     if program in _GREPS:
-        return _by_grep(take_apart(words, programs()["grep"].rows[0].options, number=True), folder)
-    return Search(folder)
+        return _by_grep(take_apart(words, programs()["grep"].rows[0].options, number=True), place)
+    return Search(place)
 
 
-def _by_grep(given: "Given", folder: str) -> Search:
+def _by_grep(given: "Given", place: Lookup) -> Search:
     chosen = [(flag.name, word.value or "") for flag, word in given.flags if word and flag.name in _CHOOSING]
     names = [value for name, value in chosen if name == "--include"]
     # behind an `--exclude` that comes first, what no pattern is about is read
-    return Search(folder, names=tuple(names) if names and chosen[0][0] == "--include" and _is_plain(names) else ())
+    return Search(place, names=tuple(names) if names and chosen[0][0] == "--include" and _is_plain(names) else ())
 
 
 _CHOOSING: Final = ("--include", "--exclude")
 
 
-def _by_rg(given: "Given", folder: str) -> Search | None:
+def _by_rg(given: "Given", place: Lookup) -> Search | None:
     if given.has("--files --type-list"):
         return None
     globs = [word.value or "" for word in given.values("-g") + given.values("--glob")]
     wanted = [glob for glob in globs if not glob.startswith("!")]
     kinds = [word.value or "" for word in given.values("-t") + given.values("--type")]
     if given.has("--iglob") or not _is_plain(wanted) or not _TYPES.keys() >= set(kinds):
-        return Search(folder)
+        return Search(place)
     if wanted:  # beside those, `-t` means nothing
-        return Search(folder, names=tuple(wanted))
+        return Search(place, names=tuple(wanted))
     if kinds:
-        return Search(folder, names=tuple(name for kind in kinds for name in _TYPES[kind].split()))
+        return Search(place, names=tuple(name for kind in kinds for name in _TYPES[kind].split()))
     unrestricted = sum(flag.name in ("-u", "--unrestricted") for flag, _ in given.flags)
-    return Search(folder, "all" if given.has("--hidden -.") or unrestricted > 1 else "shown")
+    if given.has("--hidden -.") or unrestricted > 1:
+        return Search(place)
+    return Search(msgspec.structs.replace(place, which="shown"))
 
 
-def _by_git(words: "Sequence[Word]", folder: str, ground: Ground) -> Search | None:
-    from holdfast.logic.unasked.git_contents import ENDING, narrowing, shows_contents  # noqa: PLC0415 - likewise
+def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
+    from holdfast.logic.unasked.git_contents import COMMIT, ENDING, narrowing, shows_contents  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
     if not words:
-        return Search(folder)
+        return Search(place)
     git = programs()["git"]
     before = take_apart(words, next(row.options for row in git.rows if row.grammar), stop=True)
     first, *inner = before.operands or words[:1]
     name = first.value or ""
     if name not in git.sub:
-        return Search(folder) if any((word.value or "").startswith("--no-i") for word in inner) else None
+        return Search(place) if any((word.value or "").startswith("--no-i") for word in inner) else None
     given = take_apart(inner, git.sub[name].options, number=True)
     if given.has(_UNTRACKED if name == "grep" else "--no-index"):
-        return Search(folder)
+        return Search(place)
     if not shows_contents(name, given):
         return None
     paths = tuple(word.value or "" for word in narrowing(name, inner, given))
     here = plain(ground.cwd, ground.os)
+    values = [word.value or "" for word in inner]
+    ahead = values[: values.index("--")] if "--" in values else values
+    narrowed = len(ahead) < len(values)
+    if name in _OF_ANYWHERE or (given.has(_ANYWHERE) and not narrowed):
+        return Search(Lookup(here, "elsewhere"))
+    if place.each:
+        return Search(msgspec.structs.replace(place, which="tracked"))
+    past = name in _LOGS or any(_EARLIER.fullmatch(value) for value in ahead)
+    whole = Lookup(here, "repository", past=past)
     if before.has(_PATHSPECS):
-        return Search(folder, "repository")
-    if folder != here:
-        own = folder.removeprefix(here.rstrip("/") + "/")
-        return Search(here, "repository", (own,)) if ENDING.fullmatch(own) else Search(folder, "named")
-    names = paths if all(ENDING.fullmatch(path) for path in paths) else ()
-    return Search(folder, "tracked" if name == "grep" and not paths else "repository", names)
+        return Search(whole)
+    folder = plain(place.folder, ground.os)
+    if folder == here:
+        names = paths if all(ENDING.fullmatch(path) for path in paths) else ()
+        own = Lookup(here, "tracked", past=past) if name == "grep" and not paths else whole
+        return Search(own, names)
+    word = folder.removeprefix(here.rstrip("/") + "/")
+    if ENDING.fullmatch(word):
+        return Search(whole, (word,))
+    if word in ahead and (COMMIT.fullmatch(word) or _EARLIER.fullmatch(word)):
+        return Search(whole)
+    return Search(Lookup(folder, "tracked" if narrowed else "named"))
+
+
+_LOGS: Final = ("log", "whatchanged")
+_OF_ANYWHERE: Final = ("stash", "reflog", "range-diff")
+_ANYWHERE: Final = "--all --branches --tags --remotes --glob --reflog -g --walk-reflogs"
+"""What shows other branches than the one that is worked on, and what was put away."""
+_HERE: Final = r"(?:HEAD|@|[0-9a-f]{7,64})(?:[~^]\d*)*"
+_EARLIER: Final = re.compile(
+    rf"(?!(?:HEAD|@)$){_HERE}|(?:{_HERE})?\.\.(?:{_HERE})?|[\w./@~^-]*\.\.\.(?:(?:HEAD|@)(?:[~^]\d*)*)?"
+)
+"""Revisions of which it is certain that they are some, and part of the history of what is worked on: hashes are taken for such."""
 
 
 def _is_plain(patterns: Sequence[str]) -> bool:
