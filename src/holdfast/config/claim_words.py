@@ -24,10 +24,10 @@ def _said_by(handler: object) -> object:
     return {key: value for key, value in handler.items() if key not in quiet}
 
 
-def server_words(servers: object) -> Iterator[str]:
-    """The words of each server."""
+def server_words(servers: object) -> Iterator[tuple[str, object]]:
+    """The words of each server, and the server."""
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        yield f"{name}: {' '.join(all_texts(masked(('mcpServers', str(name)), server)))}"
+        yield f"{name}: {' '.join(all_texts(masked(('mcpServers', str(name)), server)))}", server
 
 
 def variables(file: LayerFile) -> tuple[str, ...]:

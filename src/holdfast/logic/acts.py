@@ -26,6 +26,8 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute paths, as written (not normalised), and where each leads with every link followed. One that is missing leads to itself."""
     globs: Mapping[str, tuple[str, ...]] = {}
     """Absolute patterns and the paths that they match, links followed. One that is missing may match anything."""
+    running: tuple[str, ...] = ()
+    """Files and folders, absolute, that hooks, servers, git or a shell run here although no list has their names."""
     described: bool = False
     """Whether there are no files but those of a description: nobody had to look for others."""
 

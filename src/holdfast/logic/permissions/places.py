@@ -19,18 +19,20 @@ _SYSTEM: Final = frozenset(
 """Folders of the root whose own folders are as dear as they are."""
 _DEVICE: Final = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|md|dm-|mapper|mem|kmem|port|rdisk)")
 _DRIVE_ROOT: Final = re.compile(r"[a-z]:(/[^/]*)?")
+_RUN_HERE: Final = "a hook, a server, git or a shell runs it here"
 Kind = Literal["protected", "sensitive"]
 
 
 def protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a path lies in; empty when it may be written like any other."""
-    return _place("protected", spot.all, ground)
+    return _place("protected", spot.all, ground) or _running(spot, ground)
 
 
 def holds_protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
     paths = [_below_root(path, workspace(ground)) for path in spot.all]
-    return next((name for folder, name in _holders(ground.os) for path in paths if path.endswith(f"/{folder}")), "")
+    held = (name for folder, name in _holders(ground.os) for path in paths if path.endswith(f"/{folder}"))
+    return next(held, "") or (_RUN_HERE if any(within(each, spot.all) for each in _run_here(ground)) else "")
 
 
 def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
@@ -59,6 +61,15 @@ def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) ->
     seen = _below_root(fold(glob, ground.os), workspace(ground))
     folder, _, name = seen.rpartition("/")
     return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
+
+
+def _running(spot: Spot, ground: Ground) -> str:
+    folders = _run_here(ground)
+    return _RUN_HERE if folders and any(within(path, folders) for path in spot.all) else ""
+
+
+def _run_here(ground: Ground) -> tuple[str, ...]:
+    return tuple(plain(each, ground.os) for each in ground.running)
 
 
 def _place(kind: Kind, paths: tuple[str, ...], ground: Ground) -> str:
