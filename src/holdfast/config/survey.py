@@ -11,7 +11,15 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from holdfast.config.claim_words import all_texts, env_words, hook_words, server_words, setting_words, variables
+from holdfast.config.claim_words import (
+    all_texts,
+    env_words,
+    granted_words,
+    hook_words,
+    server_words,
+    setting_words,
+    variables,
+)
 from holdfast.config.contents import MOST_BYTES, MOST_FILES, Contents, sha
 from holdfast.config.following import HookCommand, NotFollowed, followed, hook_commands, server_commands
 from holdfast.config.git_folders import TooMany, own_folders, submodules
@@ -270,6 +278,8 @@ class _Look(Contents):
         self.seen[f"file:{name}"] = self.content(path, follow=False)
         if "hooks" not in name.split(os.sep)[1:2]:  # a script there does nothing until a hook names it
             self._claim("extension", name, (name,))
+        if path.suffix == ".md" and {"skills", "commands", "plugins"} & set(name.split(os.sep)[1:2]):
+            self._claim("allow", name, granted_words(path) if not path.is_symlink() else ())
 
     # --- git -------------------------------------------------------------------------------------------------------------------------
 
