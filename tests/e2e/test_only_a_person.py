@@ -159,3 +159,18 @@ def test_a_person_in_a_shell_with_a_session_of_its_own_may_decide(door: Door) ->
     )  # fmt: skip
 
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("way", ["as it is", "without any variable", "orphaned"])
+def test_sec_l3_a_session_in_a_session_trusts_no_workspace_for_its_run(door: Door, way: str) -> None:
+    hook = {"hooks": [{"type": "command", "command": "touch hooked"}]}
+    write(door.work / ".holdfast/settings.json", json.dumps({"hooks": {"SessionStart": [hook]}}))
+    model = door.script({"text": "Hi."}, name="other")
+    inside(door, ways("-p", "hi", "--model", model, "--trust", "--no-persist")[way])
+
+    assert ONLY in said(door)
+    inside(door, f"rm -f over; {ways('hooks', 'test', 'SessionStart', '--trust')[way]}")
+    assert ONLY in said(door)
+    assert not (door.work / "hooked").exists()
+    assert door.run("-p", "hi", "--model", model, "--trust").code == 0
+    assert (door.work / "hooked").exists()

@@ -285,3 +285,11 @@ def test_doctor_runs_no_program_of_the_workspace(door: Door, monkeypatch: pytest
 
     assert door.run("doctor").code in (0, 1)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("before", ["head -c 1500000 /dev/zero | tr '\\0' x; echo", "printf '\\0'", "echo Verdict:"])
+def test_a_guard_that_says_something_before_its_answer_lets_nothing_pass(door: Door, before: str) -> None:
+    ship(door, {"a.txt": "A\n"})
+    person(door, hooks=guard(before + """; echo '{"decision":"block"}'"""))
+
+    assert go(door, READ)[1] == [True]
