@@ -304,7 +304,7 @@ def _listening(
         keys=hands.keys,
         survey=options.survey,
         held=options.held_hooks,
-        own=own_runs(options.survey, world.cwd, trusted=options.trust is not False),
+        own=own_runs(None if options.layered is None else options.layered.trust, world.cwd),
         run_agent=agent_runner(options, hands, world, open_with),
     ).hear
 

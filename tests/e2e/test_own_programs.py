@@ -115,6 +115,18 @@ def test_a_server_of_the_persons_runs_nothing_of_a_strange_repository(door: Door
     assert ("is held: it would run" in ran.err) is held
 
 
+def test_a_server_of_this_run_alone_is_started_from_the_workspace_at_the_persons_word_for_this_run(door: Door) -> None:
+    ship(door, {"a.txt": "A\n", "serve.sh": SHELL})
+    given = json.dumps({"mcpServers": {"own": {"command": "sh", "args": ["serve.sh"]}}})
+
+    ran, _ = go(door, READ, flags=("--mcp-config", given))
+    before = (door.work / "ran").exists()
+    go(door, READ, flags=("--mcp-config", given, "--trust"))
+
+    assert ("which trust does not tell of. For this run alone: --trust" in ran.err, before) == (True, False)
+    assert (door.work / "ran").exists()
+
+
 def test_trust_shows_what_a_hook_of_ones_own_would_run_and_then_it_runs_until_it_changes(door: Door) -> None:
     ship(door, {"a.txt": "A\n", "guard.sh": SHELL})
     person(door, hooks=guard("./guard.sh"))

@@ -221,7 +221,7 @@ def _started(here: Here, found: "ServersFound") -> "dict[str, ServerStatus]":
     from holdfast.workspaces.project import data_dir
 
     trust = here.layered.trust
-    free, _ = may_start(found.specs, trust.held_hooks, own_runs(trust.vouched, str(here.cwd), trusted=trust.trusted))
+    free, _ = may_start(found.specs, trust.held_hooks, own_runs(trust, str(here.cwd)))
     specs = [replace(each, start_s=min(each.start_s, START_S)) for each in free]
 
     async def look() -> "dict[str, ServerStatus]":

@@ -67,7 +67,7 @@ async def try_hooks(
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
     environment = {**known_keys(layered.settings, layered).without(os.environ), **layered.env}
     means = Means(cwd=str(cwd), environment=environment, project=str(project_root(cwd)), http_client=guarded_client)
-    own = own_runs(layered.trust.vouched, str(cwd), trusted=layered.trust.trusted)
+    own = own_runs(layered.trust, str(cwd))
     runnable, against = await judged([spec for spec in due if spec not in asked], own)
     if against:
         raise UserError(f"Nothing was run: {against}")

@@ -172,7 +172,7 @@ def _trust(
 ) -> WorkspaceTrust:
     others = changes(vouched.seen, seen.seen, bare=bare) if wanted else ()
     if wanted is not None and not others:
-        return WorkspaceTrust(state="trusted" if wanted else "untrusted", survey=seen)
+        return WorkspaceTrust(state="trusted" if wanted else "untrusted", survey=seen, for_run=wanted)
     try:
         found = book.look_up(seen, bare=bare)
     except UserError as exc:

@@ -8,8 +8,10 @@ from typing import Final
 from msgspec import Struct, field
 
 from holdfast.config.contents import ABSENT, Contents
+from holdfast.config.following import command_text
 from holdfast.config.own_programs import is_stranger, own_program
 from holdfast.config.survey import OWN, Survey
+from holdfast.config.trust import WorkspaceTrust
 
 SAFE_PATH: Final[Mapping[str, str]] = {"PYTHONSAFEPATH": "1"}
 """Has Python look for no modules in the folder that it is started in."""
@@ -33,6 +35,10 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
     trusted: bool
     cwd: Path
     home: Path
+    for_run: bool = False
+    """Whether the person trusts it for this run: then what nobody looked at before counts as it is when it is first started."""
+    first: dict[str, str] = field(default_factory=dict)
+    """The digests of such files."""
 
     def judge(self, command: str, args: Sequence[str] | None) -> OwnRun:
         """Look at the workspace as it is now. Blocks on files."""
@@ -40,8 +46,9 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
         program = own_program(command, args, root, self.cwd, self.home)
         meant = self.trusted and any(self._known(path) for path in program.modules if is_stranger(path))
         looked_for = () if program.safe and not meant else program.modules
+        surveyed = command_text(command, args) in self.survey.own
         for path in (*program.found, *looked_for):
-            if why := self._against(path):
+            if why := self._against(path, surveyed=surveyed):
                 return OwnRun(why_not=why)
         for path in program.named:
             before, now = self.survey.named.get(self._name(path)), self._digest(path)
@@ -65,18 +72,29 @@ class OwnRuns(Struct, frozen=True, kw_only=True):
     def _digest(self, path: Path) -> str:
         return Contents(Path(self.survey.root)).content(path, follow=True)
 
-    def _against(self, path: Path) -> str:
+    def _against(self, path: Path, *, surveyed: bool) -> str:
         """Why a file is in the way."""
         now, name = self._digest(path), self._name(path)
-        if now == ((self._known(path) if self.trusted else "") or ABSENT):
+        known = self._known(path) if self.trusted else ""
+        if self.trusted and self.for_run and not surveyed:
+            known = known or self.first.setdefault(name, now)
+        if now == (known or ABSENT):
             return ""
-        if self.trusted:
+        if not self.trusted:
+            return f"it would run {name} of this workspace, which is not trusted. {_TODO}"
+        if known or surveyed:
             return f"{name} is not what it was when the workspace was trusted. {_TODO}"
-        return f"it would run {name} of this workspace, which is not trusted. {_TODO}"
+        return f"it would run {name} of this workspace, which trust does not tell of. For this run alone: --trust"
 
 
-def own_runs(survey: Survey | None, cwd: str, *, trusted: bool) -> OwnRuns | None:
+def own_runs(trust: WorkspaceTrust | None, cwd: str) -> OwnRuns | None:
     """Who judges programs in `cwd`; nobody where no workspace was looked at."""
-    if survey is None:
+    if trust is None:
         return None
-    return OwnRuns(survey=survey, trusted=trusted, cwd=Path(os.path.realpath(cwd)), home=Path.home())
+    return OwnRuns(
+        survey=trust.vouched,
+        trusted=trust.trusted,
+        for_run=trust.for_run,
+        cwd=Path(os.path.realpath(cwd)),
+        home=Path.home(),
+    )

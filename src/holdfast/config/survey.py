@@ -71,6 +71,8 @@ class Survey(Struct, frozen=True, kw_only=True):
     """The commands of hooks and servers whose files cannot be told, and why."""
     named: Mapping[str, str] = field(default_factory=dict)
     """The files of the workspace that the person's own programs name, wherever they are started, and their digests."""
+    own: tuple[str, ...] = ()
+    """The commands of the person's own programs that were looked at; those of plugins and of this run's servers are not among them."""
     running: tuple[str, ...] = ()
     """Files and folders of the workspace that hooks, servers and git run, there or not; absolute, as named and as they lead."""
 
@@ -116,6 +118,7 @@ def survey(
         problem=look.problem,
         unfollowed=look.unfollowed,
         named=look.named,
+        own=tuple(dict.fromkeys(look.commands)),
         running=tuple(dict.fromkeys(each for path in look.running for each in (str(path), os.path.realpath(path)))),
     )
 
@@ -146,6 +149,7 @@ class _Look(Contents):
         self.seen: dict[str, str] = {}
         self.unfollowed: dict[str, str] = {}
         self.named: dict[str, str] = {}
+        self.commands: list[str] = []
         self.running: list[Path] = []
         self._bases = (root,) if cwd == root else (root, cwd)
         self._home = home
@@ -228,6 +232,7 @@ class _Look(Contents):
     def _own(self, what: str, each: HookCommand) -> None:
         program = own_program(each.command, each.args, self.root, self._bases[-1], self._home)
         self.running += program.paths
+        self.commands.append(each.text)
         self.named |= {self.name(path): self.content(path, follow=True) for path in program.named}
         new = [path for path in program.modules if os.path.lexists(path)]
         modules = program.modules if not program.safe or any(map(is_stranger, new)) else ()

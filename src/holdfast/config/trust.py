@@ -34,6 +34,8 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
     """The names of what is not as it was when the workspace was trusted."""
     since: int = 0
     """When it was trusted, in microseconds since 1970; 0 when that is recorded nowhere."""
+    for_run: bool = False
+    """Whether the person said so for this run."""
     before: Survey | None = None
     """What it brought along when it was trusted in this session, if that has changed while the session was open."""
 

@@ -1,10 +1,13 @@
 """Which MCP servers may be started as the workspace is: each is started in it, the person's own too."""
 
 import dataclasses
+import subprocess
 from collections.abc import Mapping, Sequence
 
 from holdfast.config.following import command_text
 from holdfast.config.own_runs import OwnRun, OwnRuns
+from holdfast.config.survey import drifted
+from holdfast.mcp.means import Programs
 from holdfast.mcp.spec import ServerSpec
 
 
@@ -31,3 +34,27 @@ def _judged(spec: ServerSpec, held: Mapping[str, str], own: OwnRuns | None) -> O
         why = held.get(command_text(spec.written[0], spec.written[1:]), "")
         return OwnRun(why_not=f"it runs what cannot be followed ({why}). For this run alone: --trust" if why else "")
     return OwnRun() if own is None else own.judge(spec.argv[0], spec.argv[1:])
+
+
+class JudgedPrograms:
+    """Starts servers' programs when the workspace is as it was when they were allowed: one that breaks is started again later."""
+
+    def __init__(self, programs: Programs, specs: Sequence[ServerSpec], own: OwnRuns) -> None:
+        self._programs = programs
+        self._theirs = frozenset(spec.argv for spec in specs if spec.scope in ("local", "project"))
+        self._own = own
+
+    def start(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start one. Raise `OSError` when what it would run has changed."""
+        if tuple(argv) in self._theirs:
+            changed = drifted(self._own.survey)
+            why = f"{changed[0]} is not what it was when the workspace was trusted" if changed else ""
+        else:
+            why = self._own.judge(argv[0], argv[1:]).why_not
+        if why:
+            raise OSError(why)
+        return self._programs.start(argv, cwd=cwd, env=env)
+
+    async def end(self, process: subprocess.Popen[bytes]) -> None:
+        """As the programs do."""
+        await self._programs.end(process)
