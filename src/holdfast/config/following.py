@@ -188,7 +188,8 @@ class CommandLook:
             if node.type in _UNREADABLE:
                 raise NotFollowed("it defines functions or runs commands beside it")
             if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
-                self._assigned(_text(name, content))
+                value = node.child_by_field_name("value")
+                self._assigned(_text(name, content), _text(value, content) if value is not None else "")
             if node.type == "command":
                 self.program(_words(node, content), depth)
 
@@ -238,10 +239,10 @@ class CommandLook:
                 raise NotFollowed("the name of a program is known only when it runs")
             if not _ASIDE.fullmatch(word):
                 return rest[at:]
-            self._assigned(word.partition("=")[0])
+            self._assigned(*word.partition("=")[::2])
         return ()
 
-    def _assigned(self, name: str) -> None:
+    def _assigned(self, name: str, value: str) -> None:
         if name in command_table().variables:
             raise NotFollowed(f"it sets {name}")
 

@@ -164,6 +164,12 @@ class _OwnLook(CommandLook):
             return (lambda: None) if elsewhere else (lambda: self._manifest(table.projects[short], rest))
         return None
 
+    def _assigned(self, name: str, value: str) -> None:
+        """What leads to folders elsewhere is the person's word."""
+        folders = [Path(os.path.realpath(each)) for each in value.strip("\"'").split(os.pathsep) if os.path.isabs(each)]
+        if len(folders) != value.count(os.pathsep) + 1 or any(each.is_relative_to(self._bases[0]) for each in folders):
+            super()._assigned(name, value)
+
     def _code(self, language: str, text: str | None, depth: int) -> None:
         """A text of Python is the person's word, whatever it runs; what it imports is looked for in the folder."""
         if language != "python" or text is None:
@@ -180,8 +186,10 @@ class _OwnLook(CommandLook):
         try:
             super()._module(name)
             self.modules += self.found
+            project = [base / each for each in command_table().projects.get(name or "", ()) for base in self._bases]
         finally:
             self.found = before
+        self.found += project
 
     def _ask(self, rest: tuple[str | None, ...]) -> None:
         """What a text for Node.js asks for; modules are looked for in the folder."""
