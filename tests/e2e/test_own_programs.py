@@ -101,6 +101,12 @@ SERVERS: dict[str, tuple[list[str], dict[str, str], bool]] = {
     "a module that is installed elsewhere": (["python3", "-m", "mcp_server_git"], {"mcp_server_git.py": MARK}, False),
     "a package": (["npx", "-y", "srv-x"], {"node_modules/.bin/srv-x": SHELL}, True),
     "a text for Node.js": (["node", "-e", 'require("left")'], {"node_modules/left/index.js": ""}, True),
+    "a package by npm": (["npm", "exec", "-y", "srv-x"], {"node_modules/.bin/srv-x": SHELL}, True),
+    "a project": (["uv", "run", "serve"], {"pyproject.toml": ""}, True),
+    "a project in a folder of this one": (["uv", "--directory", ".", "run", "serve"], {"pyproject.toml": ""}, True),
+    "a project elsewhere": (["uv", "--directory", "/nowhere", "run", "serve"], {"pyproject.toml": ""}, False),
+    "containers of a file": (["docker", "compose", "run", "x"], {"compose.yaml": ""}, True),
+    "a container by its name": (["docker", "run", "x"], {"compose.yaml": ""}, False),
     "a script": (["sh", "serve.sh"], {"serve.sh": SHELL}, True),
 }
 

@@ -38,6 +38,10 @@ _NODE_PARTS: Final = frozenset(
 """Modules that Node.js has itself: no folder can bring another in their place."""
 _WITH_SCRIPTS: Final = ("awk", "gawk", "mawk", "sed", "jq")
 """Programs that run no file but one that an option names."""
+_WITH_PACKAGES: Final = ("npm", "pnpm", "yarn", "bunx")
+_BUILDERS: Final = ("docker", "podman")
+_BUILDS: Final = frozenset(("compose", "build", "buildx"))
+"""Words with which those read files of the folder."""
 _TEXT_ALONE: Final = re.compile(r"-[a-zA-Z]*[ep]")
 """With it, Perl and Ruby run the text that follows, and look in no folder that the text does not name."""
 
@@ -152,17 +156,37 @@ class _OwnLook(CommandLook):
             self.safe = self.safe and _obeys(short)
             self.reads_script = self.reads_script or not any(_is_module_or_text(word) for word in rest)
         if short == "npx":
-            return lambda: self.bring(rest)
+            return lambda: self._bring_one(rest)
         if short in _NODE and any(word and _NODE_CODE.fullmatch(word) for word in rest):
             return lambda: self._ask(rest)
         if short in ("perl", "ruby") and any(word and _TEXT_ALONE.fullmatch(word) for word in rest):
             return lambda: None
         if short in table.subcommands:  # what the git configuration of a workspace names is looked at by itself
             return lambda: None
+        if short in _WITH_PACKAGES:
+            return lambda: self._bring_all(short, rest)
         if short in table.projects:
-            elsewhere = {"--directory", "--project", "tool"} & {word for word in rest if word}
-            return (lambda: None) if elsewhere else (lambda: self._manifest(table.projects[short], rest))
+            return lambda: self._project(table.projects[short], short, rest)
         return None
+
+    def _bring_one(self, rest: tuple[str | None, ...]) -> None:
+        self.bring(rest)
+        if {"-c", "--call"} & {word for word in rest if word}:
+            self.doubt = self.doubt or "npx runs a text"
+
+    def _bring_all(self, name: str, rest: tuple[str | None, ...]) -> None:
+        self.bring(rest)
+        self._manifest((*command_table().manifests.get(name, ()), "package.json"), rest)
+
+    def _project(self, files: Sequence[str], name: str, rest: tuple[str | None, ...]) -> None:
+        """What a project of these files says, unless the program is told of a folder elsewhere or asked for something else."""
+        words = [word or "" for word in rest]
+        at = next((count for count, word in enumerate(words) if word in ("--directory", "--project")), None)
+        elsewhere = at is not None and at + 1 < len(words) and os.path.isabs(words[at + 1])
+        fetched = name == "uv" and words[:1] == ["tool"]
+        aside = name in _BUILDERS and not _BUILDS & set(words)
+        if not (elsewhere or fetched or aside):
+            self._manifest(files, rest)
 
     def _assigned(self, name: str, value: str) -> None:
         """What leads to folders elsewhere is the person's word."""
