@@ -19,6 +19,7 @@ from holdfast.ceilings import known_facts, make_policy, suited
 from holdfast.checkpoints.keeping import Keeping
 from holdfast.config.apply import settled
 from holdfast.config.granting import EVERYWHERE, GrantBook
+from holdfast.config.own_runs import own_runs
 from holdfast.config.settings import Settings
 from holdfast.hands import Hands, StoredOutputs
 from holdfast.hooks import registered
@@ -235,7 +236,9 @@ async def _built(
     options = suited(options, prepared.model)
     progress, inbox = prepared.state.progress, Inbox()
     scope = options.fs_scope or progress.scope
-    ground = ground_of(prepared.state.meta.cwd, scope, options.folders, trusted=options.trust is not False)
+    running = options.survey.running if options.survey is not None else ()
+    trusted = options.trust is not False
+    ground = ground_of(prepared.state.meta.cwd, scope, options.folders, trusted=trusted, running=running)
     outputs = StoredOutputs(store, inbox, prepared.state)
     kit = await find_kit(options, prepared, facts, ground, outputs, stack)
     options = with_kit(options, kit)
@@ -301,6 +304,7 @@ def _listening(
         keys=hands.keys,
         survey=options.survey,
         held=options.held_hooks,
+        own=own_runs(None if options.layered is None else options.layered.trust, world.cwd),
         run_agent=agent_runner(options, hands, world, open_with),
     ).hear
 

@@ -1,14 +1,17 @@
 """Hears hooks for a session: finds the handlers that the log names, tells them what happened, and brings their verdict home."""
 
 import os
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from holdfast.config.following import command_text
+from holdfast.config.own_runs import OwnRuns
 from holdfast.config.survey import Survey, drifted
 from holdfast.logic.hooking import added_by_hook
 from holdfast.logic.hooks.inputs import hook_input
@@ -29,6 +32,7 @@ from holdfast.vocab.messages import Message, Text, text_of
 if TYPE_CHECKING:
     import httpx
 
+_PLUGIN_FOLDER: Final = re.compile(r"\$\{?(?:CLAUDE|HOLDFAST)_PLUGIN_ROOT(?:\}|\b)")
 RunAgent = Callable[[str, AgentHook], Awaitable[str]]
 
 
@@ -44,16 +48,21 @@ class Listening(Struct, frozen=True, kw_only=True):
     """What the workspace brought along when it was trusted."""
     held: Mapping[str, str] = field(default_factory=dict)
     """The commands of the workspace's hooks that wait for trust for this run, and why."""
+    own: OwnRuns | None = None
+    """Who judges the hooks that are not the workspace's: they are started in it."""
     run_agent: RunAgent | None = None
 
     async def hear(self, started: HookStarted, world: World) -> HookFinished:
         """Run the handlers that `started` names, and put their answers together."""
         known = {spec.id: spec for spec in self.specs}
-        chosen = [known[each] for each in started.handlers if each in known]
+        chosen: Sequence[HookSpec] = [known[each] for each in started.handlers if each in known]
         if changed := await self._changed(chosen):
             return unheard(started, f"{changed} is not what it was when the workspace was trusted", self.specs)
         if held := self._held(chosen):
             return unheard(started, held, self.specs)
+        chosen, against = await judged(chosen, self.own)
+        if against:
+            return unheard(started, against, self.specs)
         told = hook_input(started.event, await hook_facts(started, world))
         runs = await run_each(chosen, told, self._means(world, started))
         for run in runs:
@@ -106,6 +115,27 @@ class Listening(Struct, frozen=True, kw_only=True):
             on_late=partial(_heard_late, world),
             mark=mark_of(world.session, started.event, started.subject),
         )
+
+
+async def judged(specs: Sequence[HookSpec], own: OwnRuns | None) -> tuple[Sequence[HookSpec], str]:
+    """The hooks as they are to be run, and why one that is not the workspace's may not be."""
+    found: list[HookSpec] = []
+    for spec in specs:
+        handler = spec.handler
+        if own is None or spec.source in ("project", "local") or not isinstance(handler, CommandHook):
+            found.append(spec)
+            continue
+        args = None if handler.args is None else [_in_full(each, spec) for each in handler.args]
+        run = await anyio.to_thread.run_sync(own.judge, _in_full(handler.command, spec), args)
+        if run.why_not:
+            return (), f"the hook {spec.label!r} of your own is held: {run.why_not}"
+        found.append(replace(spec, handler=replace(handler, env=(*run.environment.items(), *handler.env))))
+    return found, ""
+
+
+def _in_full(text: str, spec: HookSpec) -> str:
+    """A word of a plugin's hook with the plugin's folder filled in."""
+    return _PLUGIN_FOLDER.sub(lambda _: spec.root, text) if spec.source == "plugin" else text
 
 
 def _heard_late(world: World, spec: HookSpec, answer: HookAnswer) -> None:

@@ -70,6 +70,9 @@ MOST_HOOKS: Final = 32
 """Handlers of one hearing whose left-over programs are looked for."""
 
 
+_NO_WALLS: Final = "Commands still run without walls, as before; --scope sandboxed puts them up."
+
+
 async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
     owner = options.owner or this_process()
@@ -216,7 +219,7 @@ async def _take_over(
         announced=notices,
         variables=variables,
         mode_after_turn=ended if finishing else None,
-        warnings=(_mode_words(state, ended, finishing=finishing),) if ended else (),
+        warnings=tuple(filter(None, (_opening_words(options, state, ended, finishing=finishing),))),
     )
 
 
@@ -233,18 +236,22 @@ def _ended_mode(options: Options, state: State) -> Mode | None:
     return options.settings_mode if loose else None
 
 
-def _mode_words(state: State, mode: Mode, *, finishing: bool) -> str:
+def _opening_words(options: Options, state: State, ended: Mode | None, *, finishing: bool) -> str:
+    """What whoever opens a session should know: its mode ended, or a copy has no walls although nobody asked for that now."""
+    without = state.progress.scope == "full" and options.fs_scope is None
+    if ended:
+        return _mode_words(state, ended, finishing=finishing, without_walls=without)
+    return _NO_WALLS if options.fork and without else ""
+
+
+def _mode_words(state: State, mode: Mode, *, finishing: bool, without_walls: bool) -> str:
     was = state.progress.mode
     kept = (
         f"The open turn keeps the mode {was!r}, in which it began. After it"
         if finishing
         else f"The mode {was!r} ended when the session was left. From now on"
     )
-    walls = (
-        " Commands still run without walls, as before; --scope sandboxed puts them up."
-        if state.progress.scope == "full" and was == "bypassPermissions"
-        else ""
-    )
+    walls = f" {_NO_WALLS}" if without_walls and was == "bypassPermissions" else ""
     return f"{kept} calls are judged in {mode!r}. To loosen it again: --permission-mode {was}.{walls}"
 
 

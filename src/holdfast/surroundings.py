@@ -1,5 +1,6 @@
 """Where the calls of a session happen: the folders they may work in, what is known of their paths, and the walls around programs."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,9 +8,12 @@ from threading import Lock
 from typing import Literal
 
 import anyio.to_thread
+from msgspec.structs import replace
 
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of
+from holdfast.logic.permissions.paths import locate, within
+from holdfast.logic.permissions.places import protected
 from holdfast.options import Options
 from holdfast.ports import Confinement, Tool
 from holdfast.runtime.offload import in_worker, offloaded
@@ -18,23 +22,23 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.event_tools import CallFacts
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope
-from holdfast.workspaces.looking import look, match, searched_in
+from holdfast.workspaces.looking import look, match
+from holdfast.workspaces.program_folders import links_of, program_folders
 from holdfast.workspaces.project import project_root
 
 
-def ground_of(cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool) -> Ground:
-    """The ground of a session that works in `cwd`."""
+def ground_of(
+    cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool, running: Sequence[str] = ()
+) -> Ground:
+    """The ground of a session that works in `cwd`. `running` are files of the workspace that something outside it runs."""
     home = Path.home()
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
-    within = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
-    return Ground(
-        cwd=cwd,
-        home=str(home),
-        roots=within,
-        searched=searched_in(within, cwd),
-        os=_system(),
-        trusted=trusted,
-    )
+    found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
+    folders = program_folders(found, os.environ.get("PATH", ""), cwd)
+    ground = Ground(cwd=cwd, home=str(home), roots=found, os=_system(), trusted=trusted)
+    linked = (os.path.realpath(path) for path in links_of((*found, cwd)) if protected(locate(path, ground), ground))
+    inner = (each for each in linked if not any(within(root, (each,)) for root in found))
+    return replace(ground, running=tuple(dict.fromkeys((*running, *folders, *inner))))
 
 
 def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:

@@ -304,3 +304,22 @@ def test_b1_an_answer_without_a_call_goes_to_the_next_question_once_that_is_open
     ran = finish(process)
 
     assert (ran.code, files(door), ran.complaints) == (0, ["c.txt"], "")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        '{"type": "answer", "allow": false, "allow": true}',
+        '{"type": "answer", "allow": false, "grant": "once", "allow": true}',
+        '{"type": "control_response", "response": {"request_id": "REQUEST", "response": {"behavior": "deny", "behavior": "allow"}}}',
+    ],
+)
+def test_an_answer_that_says_two_things_allows_nothing(door: Door, answer: str) -> None:
+    process, question = begin(door, runs("touch b.txt"), DONE)
+    assert process.stdin is not None
+    process.stdin.write(answer.replace("REQUEST", question["request_id"]) + "\n")
+    process.stdin.flush()
+    ran = finish(process)
+
+    assert files(door) == []
+    assert "twice" in ran.out + ran.err

@@ -138,3 +138,17 @@ async def test_python_says_it_in_the_warnings(tmp_path: Path) -> None:
         await session.run("Go.")
     async with open_session(model=model, store=store, resume="s1", cwd=tmp_path) as session:
         assert (session.permission_mode, session.warnings) == ("plan", ())
+
+
+@pytest.mark.parametrize(
+    "again", [("--permission-mode", "acceptEdits"), ("--permission-mode", "bypassPermissions"), ()]
+)
+def test_a_copy_of_a_session_without_walls_says_so(door: Door, again: tuple[str, ...]) -> None:
+    model = door.script(DONE, DONE, DONE)
+    loose = ("--permission-mode", "bypassPermissions", "--scope", "full")
+    door.spawn("-p", "go", "--model", model, "--session-id", "s1", *loose)
+    copied = door.spawn("-r", "s1", "--fork-session", "-p", "go", *again)
+    walled = door.spawn("-r", "s1", "--fork-session", "-p", "go", "--scope", "sandboxed", *again)
+
+    assert copied.complaints.count("Commands still run without walls, as before; --scope sandboxed") == 1
+    assert "Commands still run" not in walled.complaints

@@ -187,3 +187,18 @@ def test_a_command_of_a_session_may_look_at_what_is_stored(door: Door) -> None:
     inside(door, ways("sessions", "prune", "--older-than", "0", "--dry-run")["without any variable"])
 
     assert "1 would be deleted" in said(door)
+
+
+@pytest.mark.parametrize("way", ["as it is", "without any variable", "orphaned"])
+def test_sec_l3_a_session_in_a_session_trusts_no_workspace_for_its_run(door: Door, way: str) -> None:
+    hook = {"hooks": [{"type": "command", "command": "touch hooked"}]}
+    write(door.work / ".holdfast/settings.json", json.dumps({"hooks": {"SessionStart": [hook]}}))
+    model = door.script({"text": "Hi."}, name="other")
+    inside(door, ways("-p", "hi", "--model", model, "--trust", "--no-persist")[way])
+
+    assert ONLY in said(door)
+    inside(door, f"rm -f over; {ways('hooks', 'test', 'SessionStart', '--trust')[way]}")
+    assert ONLY in said(door)
+    assert not (door.work / "hooked").exists()
+    assert door.run("-p", "hi", "--model", model, "--trust").code == 0
+    assert (door.work / "hooked").exists()

@@ -203,7 +203,7 @@ def test_a_screen_of_the_doctor_explains_it_before_and_after_it_is_trusted(harbo
     assert harbour.door.run("trust", "--yes").code == 0
     after = harbour.door.run("doctor").out
 
-    for words in ("untrusted; 13 things", "'reviewer@acme' of this workspace waits for trust", "'harbour' of"):
+    for words in ("untrusted; 15 things", "'reviewer@acme' of this workspace waits for trust", "'harbour' of"):
         assert words in before, words
     for words in (
         "from AGENTS.md, CLAUDE.md, docs/style.md",

@@ -13,7 +13,8 @@ from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import Mode
-from holdfast.workspaces.looking import MATCHES, look, match, searched_in
+from holdfast.workspaces.looking import MATCHES, look, match
+from holdfast.workspaces.program_folders import program_folders
 
 SECRET = "KEY=x\n"
 
@@ -341,10 +342,16 @@ OWN = [
 ]
 
 
-def test_git_asks_before_it_shows_what_lies_on_other_branches(world: World) -> None:
+def test_git_asks_before_it_shows_what_lies_on_other_branches_where_it_may_be_denied(world: World) -> None:
     world.commit("src")
-    assert {command: world.decide(command) for command in ELSEWHERE} == dict.fromkeys(ELSEWHERE, "ask")
-    assert {command: world.decide(command) for command in OWN} == dict.fromkeys(OWN, "allow")
+    asked = {command: world.decide(command, "Read(priv/**)") for command in ELSEWHERE}
+    assert asked == dict.fromkeys(ELSEWHERE, "ask")
+
+
+def test_other_branches_are_free_where_nothing_is_denied_but_what_was_never_tracked_is_not(world: World) -> None:
+    world.commit("src")
+    found = {command: world.decide(command) for command in (*ELSEWHERE, *OWN)}
+    assert [command for command, decision in found.items() if decision != "allow"] == ["git show 'stash@{0}^3'"]
 
 
 def test_git_asks_before_it_shows_the_past_of_what_is_denied(world: World) -> None:
@@ -372,10 +379,9 @@ def test_a_file_of_a_revision_is_taken_from_the_root_of_the_repository(world: Wo
     assert world.decide("git show HEAD:.env", cwd="src") == "ask"
 
 
-def test_a_program_in_a_folder_of_path_is_not_written_unasked(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_in_a_folder_of_path_is_not_written_unasked(world: World) -> None:
     world.add("tools/bin/uptime", "tools/a.txt")
-    monkeypatch.setenv("PATH", f"/usr/bin:{world.work}/tools/bin")
-    own = searched_in([str(world.work)], str(world.work))
+    own = program_folders([str(world.work)], f"/usr/bin:{world.work}/tools/bin", str(world.work))
     assert own == (f"{world.work}/tools/bin",)
     for command in (
         "cp src/a.py tools/bin/nproc && nproc",
@@ -383,9 +389,9 @@ def test_a_program_in_a_folder_of_path_is_not_written_unasked(world: World, monk
         "echo x > tools/bin/new",
         "mv src tools/bin",
     ):
-        assert world.decide(command, mode="acceptEdits", searched=own) == "ask", command
-    assert world.decide("mv sub tools2 && cp README.md tools/a", mode="acceptEdits", searched=own) == "allow"
-    assert world.decide("cat tools/bin/uptime && echo x > tools/a.txt", mode="acceptEdits", searched=own) == "allow"
+        assert world.decide(command, mode="acceptEdits", running=own) == "ask", command
+    assert world.decide("mv sub tools2 && cp README.md tools/a", mode="acceptEdits", running=own) == "allow"
+    assert world.decide("cat tools/bin/uptime && echo x > tools/a.txt", mode="acceptEdits", running=own) == "allow"
 
 
 def test_a_folder_that_only_looks_like_objects_of_git_is_searched(world: World) -> None:

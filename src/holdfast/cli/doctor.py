@@ -3,6 +3,7 @@
 Each check is a function that looks at one thing and yields findings. To say more, write one and add it to `CHECKS`.
 """
 
+import functools
 import os
 import platform
 import shutil
@@ -221,10 +222,14 @@ def _listed(words: Iterable[str]) -> str:
 
 def check_programs(here: Here) -> Iterator[Finding]:
     """The programs and parts that tools need."""
-    yield _program("bash", shutil.which("bash"), "Commands run in /bin/sh until then. Install bash.")
+    from holdfast.workspaces.program_folders import outside
+    from holdfast.workspaces.project import project_root
+
+    find = functools.partial(outside, root=project_root(here.cwd))
+    yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
     yield _ripgrep(here)
-    yield _program("git", shutil.which("git"), "Install git to see changes and branches.", level="note")
-    yield _program("bwrap", shutil.which("bwrap"), "For the strongest walls: apt install bubblewrap", level="note")
+    yield _program("git", find("git"), "Install git to see changes and branches.", level="note")
+    yield _program("bwrap", find("bwrap"), "For the strongest walls: apt install bubblewrap", level="note")
     try:
         import tree_sitter
         import tree_sitter_bash

@@ -215,10 +215,14 @@ def _started(here: Here, found: "ServersFound") -> "dict[str, ServerStatus]":
     """How each server answers, within a short time; they are ended again."""
     import anyio
 
+    from holdfast.config.own_runs import own_runs
     from holdfast.extensions.mcp_servers import session_servers
+    from holdfast.extensions.mcp_starting import may_start
     from holdfast.workspaces.project import data_dir
 
-    specs = [replace(each, start_s=min(each.start_s, START_S)) for each in found.specs]
+    trust = here.layered.trust
+    free, _ = may_start(found.specs, trust.held_hooks, own_runs(trust, str(here.cwd)))
+    specs = [replace(each, start_s=min(each.start_s, START_S)) for each in free]
 
     async def look() -> "dict[str, ServerStatus]":
         async with session_servers(specs, cwd=str(here.cwd), data=data_dir()) as servers:

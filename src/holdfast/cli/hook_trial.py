@@ -15,7 +15,9 @@ from holdfast.cli import telling
 from holdfast.cli.place import Place
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import Layered, load_layers
+from holdfast.config.own_runs import own_runs
 from holdfast.hooks import configured
+from holdfast.listening import judged
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.inputs import sample_input, word_of
 from holdfast.logic.hooks.matching import near_misses, select
@@ -67,7 +69,11 @@ async def try_hooks(
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
     environment = {**known_keys(layered.settings, layered).without(os.environ), **layered.env}
     means = Means(cwd=str(cwd), environment=environment, project=str(project_root(cwd)), http_client=guarded_client)
-    runs = await run_each([spec for spec in due if spec not in asked], said, means)
+    own = own_runs(layered.trust, str(cwd))
+    runnable, against = await judged([spec for spec in due if spec not in asked], own)
+    if against:
+        raise UserError(f"Nothing was run: {against}")
+    runs = await run_each(runnable, said, means)
     trial = _Trial(event, word, said, runs, asked, near_misses(found.specs, event, word), _warnings(layered, found))
     if as_json:
         telling.say_json(trial.content(found))

@@ -51,6 +51,9 @@ def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
     import anyio
 
     from holdfast.cli import hook_trial
+    from holdfast.config.person import require_person
 
+    if given["trust"]:
+        require_person("trust a workspace")
     code: int = anyio.run(functools.partial(getattr(hook_trial, name), place, **given))
     return code

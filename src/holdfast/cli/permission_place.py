@@ -19,6 +19,7 @@ from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode
 from holdfast.workspaces import looking
+from holdfast.workspaces.program_folders import program_folders
 
 _FILES: Final = (
     *(".holdfast/settings.json", ".holdfast/settings.local.json"),
@@ -53,8 +54,8 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
             complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
     folder = os.path.realpath(cwd or ".")
     call = Call(spec_of(wanted.tool), args)
-    searched = looking.searched_in((folder,), folder)
-    bare = Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted, searched=searched)
+    running = program_folders((folder,), os.environ.get("PATH", ""), folder)
+    bare = Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted, running=running)
     ground = _look(call, rules, bare)
     verdict = weigh(call, ground, rules, mode=cast(Mode, wanted.mode), scope=cast(FsScope, wanted.scope))
     print(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())

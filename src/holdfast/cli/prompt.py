@@ -19,6 +19,7 @@ from holdfast.cli.piped import whole_input, with_piped
 from holdfast.cli.place import is_unicode
 from holdfast.config.finding import no_model
 from holdfast.config.layers import Layered, read_layers
+from holdfast.config.person import require_person
 from holdfast.config.settings import Settings
 from holdfast.hooks import configured
 from holdfast.logic.pricing import parse_dollars
@@ -41,6 +42,8 @@ Given = Mapping[str, Any]  # Any: each flag has a type of its own
 def run_prompt(ctx: click.Context, given: Given) -> int:
     """Run what the flags say and return the exit code."""
     lines = given["input_format"] == "stream-json"
+    if given["trust"]:
+        require_person("trust a workspace")
     _check(ctx, given)
     _check_folder(Path(given["cwd"] or "."))
     layers = functools.partial(

@@ -32,6 +32,7 @@ _HEADINGS: Final = {
     "setting": "Other settings",
     "extension": "Agents, skills, commands and plugins",
     "git": "What git would run here",
+    "own": "Programs of your own that would run files of this workspace",
 }
 
 

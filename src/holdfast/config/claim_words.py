@@ -1,10 +1,18 @@
 """What a workspace wants, in its own words."""
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
 
+from holdfast.config.json_text import read_regular
 from holdfast.config.layer_file import LayerFile, environment_of
 from holdfast.config.masking import masked
+from holdfast.extensions.frontmatter import folded, read_frontmatter
+from holdfast.extensions.problems import Unusable
 from holdfast.vocab.errors import UserError
+
+LARGEST_TEXT: Final = 512 * 1024
+"""Bytes of a text whose top is read."""
 
 
 def hook_words(hooks: Mapping[str, object]) -> Iterator[tuple[str, object]]:
@@ -24,10 +32,23 @@ def _said_by(handler: object) -> object:
     return {key: value for key, value in handler.items() if key not in quiet}
 
 
-def server_words(servers: object) -> Iterator[str]:
-    """The words of each server."""
+def server_words(servers: object) -> Iterator[tuple[str, object]]:
+    """The words of each server, and the server."""
     for name, server in servers.items() if isinstance(servers, dict) else ():
-        yield f"{name}: {' '.join(all_texts(masked(('mcpServers', str(name)), server)))}"
+        yield f"{name}: {' '.join(all_texts(masked(('mcpServers', str(name)), server)))}", server
+
+
+def granted_words(path: Path) -> Iterator[str]:
+    """What the text of a skill or command may use without asking while it is followed."""
+    try:
+        content, _ = read_regular(path, LARGEST_TEXT)
+        head = read_frontmatter(content, str(path)) if b"llowed" in content else None
+    except (OSError, Unusable):  # such a text is not loaded either
+        return
+    for key, value in head.values.items() if head is not None else ():
+        if folded(key) == "allowedtools" and value:
+            words = value if isinstance(value, str) else ", ".join(all_texts(value))
+            yield f"{words} (while this text is followed)"
 
 
 def variables(file: LayerFile) -> tuple[str, ...]:

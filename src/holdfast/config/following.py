@@ -47,6 +47,10 @@ class NotFollowed(ValueError):
     """A command whose files cannot be told, and why."""
 
 
+class Unknown(NotFollowed):
+    """A program that is in no list."""
+
+
 class _Script(Struct, frozen=True, forbid_unknown_fields=True):
     flags: str = ""
     code: str = ""
@@ -54,7 +58,9 @@ class _Script(Struct, frozen=True, forbid_unknown_fields=True):
     language: str = ""
 
 
-class _Table(Struct, frozen=True, forbid_unknown_fields=True):
+class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
+    """What `followed.toml` says."""
+
     plain: frozenset[str]
     running: Mapping[str, tuple[str, ...]]
     subcommands: Mapping[str, tuple[str, ...]]
@@ -62,23 +68,30 @@ class _Table(Struct, frozen=True, forbid_unknown_fields=True):
     variables: frozenset[str]
     scripts: Mapping[str, _Script]
     manifests: Mapping[str, tuple[str, ...]]
+    projects: Mapping[str, tuple[str, ...]]
+    """Followed for the person's own programs alone."""
+    fetching: Mapping[str, tuple[str, ...]]
 
 
 @cache
-def _table() -> _Table:
-    return msgspec.convert(tomllib.loads(Path(__file__).with_name("followed.toml").read_text(encoding="utf-8")), _Table)
+def command_table() -> "ProgramTable":
+    """What is known of programs."""
+    """What is known of programs."""
+    return msgspec.convert(
+        tomllib.loads(Path(__file__).with_name("followed.toml").read_text(encoding="utf-8")), ProgramTable
+    )
 
 
-def followed(command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
+def followed(
+    command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
+) -> tuple[Path, ...]:
     """The files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
 
-    With `args` the command is one program, started as it is; without, a shell reads it. Raise `NotFollowed`.
+    With `args` the command is one program, started as it is; without, a shell reads it. `fetches`: what is
+    fetched by a name that the command has is what was trusted with it. Raise `NotFollowed`.
     """
-    look = _Look(bases, home)
-    if args is None:
-        look.shell(command, _DEEPEST)
-    else:
-        look.program((command, *args), _DEEPEST)
+    look = CommandLook(bases, home, fetches=fetches)
+    look.command(command, args)
     return tuple(dict.fromkeys(look.found))
 
 
@@ -90,6 +103,8 @@ class HookCommand(Struct, frozen=True):
     bash: bool
     variables: frozenset[str]
     """Those that are set for it."""
+    fetches: bool = False
+    """As in `followed`."""
 
     @property
     def text(self) -> str:
@@ -100,9 +115,9 @@ class HookCommand(Struct, frozen=True):
         """As `followed`."""
         if not self.bash:
             raise NotFollowed("it is written for another shell than bash")
-        if steered := sorted(_table().variables & self.variables):
+        if steered := sorted(command_table().variables & self.variables):
             raise NotFollowed(f"the settings set {steered[0]} for it")
-        return followed(self.command, self.args, bases, home)
+        return followed(self.command, self.args, bases, home, fetches=self.fetches)
 
 
 def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:
@@ -124,20 +139,44 @@ def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookComm
             waiting += each
 
 
+def server_commands(servers: object) -> Iterator[HookCommand]:
+    """The programs of MCP servers: each is started as it is, without a shell."""
+    for each in servers.values() if isinstance(servers, Mapping) else ():
+        if isinstance(each, Mapping) and isinstance(command := each.get("command"), str) and command:
+            args, own = each.get("args"), each.get("env")
+            yield HookCommand(
+                command=command,
+                args=tuple(map(str, args)) if isinstance(args, list) else (),
+                bash=True,
+                variables=frozenset(map(str, own) if isinstance(own, Mapping) else ()),
+                fetches=True,
+            )
+
+
 def command_text(command: str, args: Sequence[str] | None) -> str:
     """What tells a hook's program from others: the words that it is started with."""
     return " ".join((command, *(args or ())))
 
 
-class _Look:
+class CommandLook:
     """One look at a command."""
 
-    def __init__(self, bases: tuple[Path, ...], home: Path) -> None:
+    def __init__(self, bases: tuple[Path, ...], home: Path, *, fetches: bool = False) -> None:
         self.found: list[Path] = []
         self._bases = bases
         self._home = home
+        self._fetches_packages = fetches
+
+    def command(self, command: str, args: Sequence[str] | None) -> None:
+        """Look at a program with its words, or at a text for a shell. Raise `NotFollowed`."""
+        if args is None:
+            self.shell(command, _DEEPEST)
+        else:
+            words = [PROJECT_VARIABLE.sub(".", word) for word in (command, *args)]
+            self.program([None if "${" in word else word for word in words], _DEEPEST)
 
     def shell(self, text: str, depth: int) -> None:
+        """Follow every program in a text."""
         if not depth:
             raise NotFollowed("it is nested too deep")
         text = _HOME.sub(lambda _: str(self._home), _TOP.sub(".", PROJECT_VARIABLE.sub(".", text)))
@@ -149,13 +188,14 @@ class _Look:
             if node.type in _UNREADABLE:
                 raise NotFollowed("it defines functions or runs commands beside it")
             if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
-                self._assigned(_text(name, content))
+                value = node.child_by_field_name("value")
+                self._assigned(_text(name, content), _text(value, content) if value is not None else "")
             if node.type == "command":
                 self.program(_words(node, content), depth)
 
     def program(self, words: Sequence[str | None], depth: int) -> None:
         """Follow one program with its words; None stands for a word that is known only when it runs."""
-        table, (name, *rest) = _table(), words or (None,)
+        table, (name, *rest) = command_table(), words or (None,)
         if name is None:
             raise NotFollowed("the name of a program is known only when it runs")
         short = os.path.basename(name)
@@ -180,8 +220,18 @@ class _Look:
                 raise NotFollowed(f"{short} runs other programs")
         elif "/" in name:
             self._file(name)
-        else:
-            raise NotFollowed(f"what {name!r} runs here is not known")
+        elif not self._fetches(short, rest):
+            raise Unknown(f"what {name!r} runs here is not known")
+
+    def _fetches(self, name: str, rest: Sequence[str | None]) -> bool:
+        """Whether a program runs what it fetches by name, and nothing of the folder."""
+        words = command_table().fetching.get(name)
+        if words is None or not self._fetches_packages or any(word is None for word in rest):
+            return False
+        first = next((word for word in rest if word and not word.startswith("-")), "")
+        if words and first not in words:
+            return False
+        return not any(place.exists() for word in rest if word for place in self._at(word.partition("=")[2] or word))
 
     def _unwrapped(self, rest: Sequence[str | None]) -> Sequence[str | None]:
         for at, word in enumerate(rest):
@@ -189,11 +239,11 @@ class _Look:
                 raise NotFollowed("the name of a program is known only when it runs")
             if not _ASIDE.fullmatch(word):
                 return rest[at:]
-            self._assigned(word.partition("=")[0])
+            self._assigned(*word.partition("=")[::2])
         return ()
 
-    def _assigned(self, name: str) -> None:
-        if name in _table().variables:
+    def _assigned(self, name: str, value: str) -> None:
+        if name in command_table().variables:
             raise NotFollowed(f"it sets {name}")
 
     def _enter(self, rest: Sequence[str | None]) -> None:
@@ -203,7 +253,7 @@ class _Look:
         self._bases = tuple(dict.fromkeys((*self._bases, *into)))
 
     def _script(self, name: str, rest: Sequence[str | None], depth: int) -> None:
-        kind = _table().scripts[name]
+        kind = command_table().scripts[name]
         for at, word in enumerate(rest):
             value = rest[at + 1] if at + 1 < len(rest) else None
             if word is None:
@@ -229,6 +279,9 @@ class _Look:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError) as exc:
             raise NotFollowed("its Python text cannot be read") from exc
+        self._imports(tree)
+
+    def _imports(self, tree: ast.AST) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 for each in node.names:
@@ -256,8 +309,21 @@ class _Look:
                 places += (place for place in self._at(each) if each and place.is_dir())
         self.found += (place / name for place in dict.fromkeys(places) for name in names)
 
+    def bring(self, rest: Sequence[str | None]) -> None:
+        """`npx NAME` runs what the folder brings under this name, before it fetches anything."""
+        names = [word for word in rest if word and not word.startswith("-")]
+        for base in self._bases:
+            for name in names:
+                program = name.rpartition("/")[2].partition("@")[0] or name
+                self.found += (base / "node_modules/.bin" / program, base / "node_modules" / name)
+            self.found.append(base / ".npmrc")
+            if _has_programs(base / "package.json"):
+                self.found.append(base / "package.json")
+
     def _package(self, rest: Sequence[str | None]) -> None:
         """`npx NAME` runs what is installed in the folder; what is not is fetched, and nobody knows what that is."""
+        if self._fetches_packages and next((word for word in rest if word is None or not word.startswith("-")), None):
+            return self.bring(rest)
         name = next((word for word in rest if word is None or not word.startswith("-")), None)
         installed = [] if name is None else [base / "node_modules/.bin" / name for base in self._bases]
         if not any(each.exists() for each in installed):
@@ -273,6 +339,17 @@ class _Look:
             raise NotFollowed("a word of it is no path")
         word = f"{self._home}{word[1:]}" if word.startswith("~/") else word
         return tuple(dict.fromkeys(Path(os.path.normpath(base / word)) for base in self._bases))
+
+
+def _has_programs(manifest: Path) -> bool:
+    """Whether a package says that it has programs itself; one that cannot be read may."""
+    try:
+        with manifest.open("rb") as file:
+            return b'"bin"' in file.read(1024 * 1024)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _below(node: "Node") -> Iterator["Node"]:

@@ -130,7 +130,8 @@ def read_layers(
     files = tuple(_read(wanted, LastGood(data), notes))
     own = tuple(file for file in files if not file.place.of_project)
     brought = tuple(file for file in files if file.place.of_project)
-    seen = survey(root, cwd, brought, home=home_dir(environment), mode=_mode(own, "default")[0] or "default", bare=bare)
+    strictest = _mode(own, "default")[0] or "default"
+    seen = survey(root, cwd, brought, own=own, home=home_dir(environment), mode=strictest, bare=bare)
     judged = _trust(TrustBook(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
@@ -171,7 +172,7 @@ def _trust(
 ) -> WorkspaceTrust:
     others = changes(vouched.seen, seen.seen, bare=bare) if wanted else ()
     if wanted is not None and not others:
-        return WorkspaceTrust(state="trusted" if wanted else "untrusted", survey=seen)
+        return WorkspaceTrust(state="trusted" if wanted else "untrusted", survey=seen, for_run=wanted)
     try:
         found = book.look_up(seen, bare=bare)
     except UserError as exc:

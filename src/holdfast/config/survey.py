@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import os
-import stat
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -12,27 +11,35 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from holdfast.config.claim_words import all_texts, env_words, hook_words, server_words, setting_words, variables
-from holdfast.config.following import NotFollowed, followed, hook_commands
+from holdfast.config.claim_words import (
+    all_texts,
+    env_words,
+    granted_words,
+    hook_words,
+    server_words,
+    setting_words,
+    variables,
+)
+from holdfast.config.contents import MOST_BYTES, MOST_FILES, Contents, sha
+from holdfast.config.following import HookCommand, NotFollowed, followed, hook_commands, server_commands
 from holdfast.config.git_folders import TooMany, own_folders, submodules
 from holdfast.config.git_keys import Unclear, program_keys
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
 from holdfast.config.layer_file import LayerFile, changes_of, servers_of
 from holdfast.config.mentions import mentioned
+from holdfast.config.own_programs import is_stranger, own_program
 from holdfast.config.permissions_section import looser
 from holdfast.config.private_file import writable_name
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Mode
 
-ClaimKind = Literal["hook", "server", "allow", "folder", "mode", "env", "setting", "extension", "git"]
+ClaimKind = Literal["hook", "server", "allow", "folder", "mode", "env", "setting", "extension", "git", "own"]
 FAMILIES: Final = (".holdfast", ".claude", ".agents")
 EXTENSIONS: Final = ("agents", "commands", "hooks", "output-styles", "plugins", "skills", "workflows")
 """Folders of those families whose files shape what runs. A file that is not in the survey must not be loaded."""
 SERVERS: Final = ".mcp.json"
-ABSENT: Final = "absent"
-"""In place of the digest of a file that would run if it were there."""
-MOST_FILES: Final = 5_000
-MOST_BYTES: Final = 64 * 1024 * 1024
+OWN: Final = "own:"
+"""Before the name of a file that a program of the person's own would run."""
 MOST_GIT_KEYS: Final = 200
 LONGEST_COMMAND: Final = 16 * 1024
 """Characters of a command in which files are looked for."""
@@ -61,7 +68,13 @@ class Survey(Struct, frozen=True, kw_only=True):
     problem: str = ""
     """Why not everything could be looked at: then it cannot be trusted for good."""
     unfollowed: Mapping[str, str] = field(default_factory=dict)
-    """The commands of hooks whose files cannot be told, and why."""
+    """The commands of hooks and servers whose files cannot be told, and why."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """The files of the workspace that the person's own programs name, wherever they are started, and their digests."""
+    own: tuple[str, ...] = ()
+    """The commands of the person's own programs that were looked at; those of plugins and of this run's servers are not among them."""
+    running: tuple[str, ...] = ()
+    """Files and folders of the workspace that hooks, servers and git run, there or not; absolute, as named and as they lead."""
 
     @property
     def digest(self) -> str:
@@ -76,6 +89,7 @@ def survey(
     files: Sequence[LayerFile],
     *,
     home: Path,
+    own: Sequence[LayerFile] = (),
     mode: Mode = "default",
     bare: bool = False,
     most_files: int = MOST_FILES,
@@ -84,7 +98,8 @@ def survey(
     """Look at what the project `root` brings along. `files` are its settings, already read: those very bytes are looked at.
 
     Nothing is run, no link of an extension is followed, and what is looked at is bounded. `mode` is the one that
-    holds without the project. `bare`: only what git would run.
+    holds without the project. `own` are the person's files: what their programs would run out of the project. `bare`: only
+    that, and what git would run.
     """
     look = _Look(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
     if not bare:
@@ -93,6 +108,8 @@ def survey(
             look.settings(file, mode, steered)
         look.servers()
         look.extensions()
+    for file in own:
+        look.own(file)
     look.git()
     return Survey(
         root=str(look.root),
@@ -100,12 +117,15 @@ def survey(
         seen=look.seen,
         problem=look.problem,
         unfollowed=look.unfollowed,
+        named=look.named,
+        own=tuple(dict.fromkeys(look.commands)),
+        running=tuple(dict.fromkeys(each for path in look.running for each in (str(path), os.path.realpath(path)))),
     )
 
 
 def drifted(before: Survey) -> tuple[str, ...]:
     """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
-    look = _Look(Path(before.root), Path(before.root), Path(before.root))
+    look = Contents(Path(before.root))
     changed = []
     for known, digest in before.seen.items():
         kind, _, name = known.partition(":")
@@ -118,35 +138,36 @@ def _path(root: str, name: str) -> Path:
     return Path(root, os.fsdecode(bytes.fromhex(name[2:])) if name.startswith("//") else name)
 
 
-class _Look:
+class _Look(Contents):
     """One look at a project, as far as its bounds go."""
 
     def __init__(
         self, root: Path, cwd: Path, home: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
     ) -> None:
-        self.root = root
+        super().__init__(root, most_files, most_bytes)
         self.claims: list[Claim] = []
         self.seen: dict[str, str] = {}
-        self.problem = ""
         self.unfollowed: dict[str, str] = {}
+        self.named: dict[str, str] = {}
+        self.commands: list[str] = []
+        self.running: list[Path] = []
         self._bases = (root,) if cwd == root else (root, cwd)
         self._home = home
-        self._files_left = most_files
-        self._bytes_left = most_bytes
 
     # --- settings --------------------------------------------------------------------------------------------------------------------
 
     def settings(self, file: LayerFile, mode: Mode, steered: frozenset[str]) -> None:
         name = writable_name(os.path.relpath(file.path, file.place.root))
-        self.seen[f"settings:{name}"] = file.text.digest if file.text is not None else _sha(file.broken.encode())
+        self.seen[f"settings:{name}"] = file.text.digest if file.text is not None else sha(file.broken.encode())
         if file.broken:
             self.problem = self.problem or f"{name} is broken"
-        self._follow(file.hooks, steered)
+        self._follow(hook_commands(file.hooks, steered))
+        self._follow(server_commands(servers_of(file)))
         self.claims += (
-            Claim(kind="hook", text=words, file=name, note=self._note(handler))
+            Claim(kind="hook", text=words, file=name, note=self._note_of(hook_commands(handler, frozenset())))
             for words, handler in hook_words({} if file.hooks_off else file.hooks)
         )
-        self._claim("server", name, server_words(servers_of(file)))
+        self._servers(name, servers_of(file))
         self._claim("allow", name, map(str, file.permissions.decided("allow")))
         self._claim("folder", name, file.permissions.folders)
         wanted = file.permissions.mode
@@ -163,41 +184,66 @@ class _Look:
         try:
             text = JsonText.read(path)
         except UserError as exc:
-            self.seen[f"servers:{SERVERS}"] = _sha(str(exc).encode("utf-8", "replace"))
+            self.seen[f"servers:{SERVERS}"] = sha(str(exc).encode("utf-8", "replace"))
             self._claim("server", SERVERS, ("it cannot be read",))
             return
         self.seen[f"servers:{SERVERS}"] = text.digest
         said = _decoded(text)
-        self._claim("server", SERVERS, server_words(said.get("mcpServers", said)))
+        servers = said.get("mcpServers", said)
+        self._follow(server_commands(servers))
+        self._servers(SERVERS, servers)
         self._scripts(all_texts(said))
+
+    def _servers(self, file: str, servers: object) -> None:
+        self.claims += (
+            Claim(kind="server", text=words, file=file, note=self._note_of(server_commands({"": server})))
+            for words, server in server_words(servers)
+        )
 
     def _scripts(self, texts: Iterable[str]) -> None:
         for text in texts:
             for path in self._mentioned(text):
-                self.seen[f"script:{self._name(path)}"] = self.content(path, follow=True)
+                self._script(path)
 
-    def _follow(self, hooks: Mapping[str, object], steered: frozenset[str]) -> None:
-        for each in hook_commands(hooks, steered):
+    def _script(self, path: Path) -> None:
+        self.running.append(path)
+        self.seen[f"script:{self.name(path)}"] = self.content(path, follow=True)
+
+    def _follow(self, commands: Iterable[HookCommand]) -> None:
+        for each in commands:
             try:
                 paths = each.files(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else ()
             except NotFollowed as exc:
                 self.unfollowed[each.text] = str(exc)
                 continue
             for path in paths:
-                self.seen[f"script:{self._name(path)}"] = self.content(path, follow=True)
+                self._script(path)
 
-    def _note(self, handler: object) -> str:
-        return next(
-            (
-                self.unfollowed[each.text]
-                for each in hook_commands(handler, frozenset())
-                if each.text in self.unfollowed
-            ),
-            "",
-        )
+    def _note_of(self, commands: Iterable[HookCommand]) -> str:
+        return next((self.unfollowed[each.text] for each in commands if each.text in self.unfollowed), "")
+
+    def own(self, file: LayerFile) -> None:
+        """What the person's own programs would run out of the project."""
+        hooks = () if file.hooks_off else hook_commands(file.hooks, frozenset())
+        for what, commands in (("hook", hooks), ("server", server_commands(servers_of(file)))):
+            for each in commands:
+                self._own(what, each)
+
+    def _own(self, what: str, each: HookCommand) -> None:
+        program = own_program(each.command, each.args, self.root, self._bases[-1], self._home)
+        self.running += program.paths
+        self.commands.append(each.text)
+        self.named |= {self.name(path): self.content(path, follow=True) for path in program.named}
+        new = [path for path in program.modules if os.path.lexists(path)]
+        modules = program.modules if not program.safe or any(map(is_stranger, new)) else ()
+        there = [path for path in (*program.found, *modules) if os.path.lexists(path)]
+        for path in there:
+            self.seen[f"{OWN}{self.name(path)}"] = self.content(path, follow=True)
+        if there:
+            self._claim("own", self.name(there[0]), (f"your {what} {each.text}",))
 
     def _mentioned(self, text: str) -> Iterator[Path]:
-        self._count(0)
+        self.count(0)
         if len(text) > LONGEST_COMMAND:
             self.problem = self.problem or f"a command of {len(text):,} characters is too long to look at"
         elif not self.problem:
@@ -212,7 +258,7 @@ class _Look:
         for family in FAMILIES:
             if (self.root / family).is_symlink():
                 where = os.readlink(self.root / family)
-                self.seen[f"link:{family}"] = _sha(os.fsencode(where))
+                self.seen[f"link:{family}"] = sha(os.fsencode(where))
                 continue  # settings are read through it; nothing else is
             for folder in EXTENSIONS:
                 self._folder(self.root / family / folder)
@@ -227,16 +273,18 @@ class _Look:
                 continue
             for entry in self._listed(folder):
                 if entry.is_dir(follow_symlinks=False):
-                    self._count(0)
+                    self.count(0)
                     waiting.append(Path(entry.path))
                 else:
                     self._extension(Path(entry.path))
 
     def _extension(self, path: Path) -> None:
-        name = self._name(path)
+        name = self.name(path)
         self.seen[f"file:{name}"] = self.content(path, follow=False)
         if "hooks" not in name.split(os.sep)[1:2]:  # a script there does nothing until a hook names it
             self._claim("extension", name, (name,))
+        if path.suffix == ".md" and {"skills", "commands", "plugins"} & set(name.split(os.sep)[1:2]):
+            self._claim("allow", name, granted_words(path) if not path.is_symlink() else ())
 
     # --- git -------------------------------------------------------------------------------------------------------------------------
 
@@ -245,7 +293,7 @@ class _Look:
         for folder in own:
             self._git_folder(folder, own=True)
         try:
-            inner = submodules(own, self.root, self._files_left)
+            inner = submodules(own, self.root, self.files_left)
         except (TooMany, OSError) as exc:
             self.problem = self.problem or str(exc)
             return
@@ -265,7 +313,7 @@ class _Look:
     def _listed(self, folder: Path) -> list[os.DirEntry[str]]:
         try:
             with os.scandir(folder) as listing:
-                return sorted(islice(listing, self._files_left + 1), key=lambda entry: entry.name)
+                return sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
         except OSError as exc:
             self.problem = self.problem or f"{str(folder)!r} cannot be looked into: {exc.strerror}"
             return []
@@ -296,21 +344,24 @@ class _Look:
     def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
         """The digests of the files that a value leads to, so that a change of them is noticed."""
         for path in self._mentioned(value):
+            self.running.append(path)
             yield self.content(path, follow=True)
         target = Path(os.path.expanduser(value))
         if key.startswith("include") and (target := folder / target).is_file():
             yield self.content(target, follow=True)
         if key == "core.hookspath":
+            self.running.append(Path(os.path.normpath(self.root / target)))
             yield from self._git_hooks(self.root / target)
         with contextlib.suppress(NotFollowed):
             for path in followed(value.removeprefix("!"), None, self._bases, self._home):
+                self.running.append(path)
                 yield self.content(path, follow=True)
 
     def _git_hooks(self, folder: Path) -> Iterator[str]:
         """The names and digests of the hooks in a folder: one that is added runs as well."""
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(islice(listing, self._files_left + 1), key=lambda entry: entry.name)
+                entries = sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
         except OSError as exc:
             yield f"cannot be looked into: {exc.strerror}"
             return
@@ -319,44 +370,9 @@ class _Look:
                 yield f"{entry.name}\0{self.content(Path(entry.path), follow=True)}"
 
     def _git_item(self, key: str, text: str, inner: str, path: Path) -> None:
-        name = self._name(path)
-        self.seen[f"git:{name} {key}".rstrip()] = _sha(f"{text}\0{inner}".encode("utf-8", "surrogateescape"))
+        name = self.name(path)
+        self.seen[f"git:{name} {key}".rstrip()] = sha(f"{text}\0{inner}".encode("utf-8", "surrogateescape"))
         self._claim("git", name, (text or name,))
-
-    # --- bytes -----------------------------------------------------------------------------------------------------------------------
-
-    def content(self, path: Path, *, follow: bool) -> str:
-        """The digest of a file; of a link its target, and with `follow` also what it leads to."""
-        self._count(0)
-        try:
-            kind = stat.S_IFMT(path.lstat().st_mode)
-            if kind == stat.S_IFLNK:
-                inner = self.content(Path(os.path.realpath(path)), follow=False) if follow else ""
-                return _sha(os.fsencode(f"link {os.readlink(path)}\0{inner}"))
-            if kind != stat.S_IFREG:
-                return "not a regular file"
-            content, found = read_regular(path, self._bytes_left)
-        except (FileNotFoundError, NotADirectoryError):
-            return ABSENT
-        except OSError as exc:
-            self.problem = self.problem or f"{str(path)!r} cannot be looked at: {exc.strerror}"
-            return "cannot be read"
-        self._count(len(content))
-        return f"{'x' if found.st_mode & stat.S_IXUSR else '-'}{_sha(content)}"
-
-    def _name(self, path: Path) -> str:
-        text, top = str(path), f"{self.root}{os.sep}"
-        return writable_name(text.removeprefix(top) if text.startswith(top) else os.path.relpath(path, self.root))
-
-    def _count(self, size: int) -> None:
-        self._files_left -= not size
-        self._bytes_left -= size
-        if self._files_left < 0:
-            self.problem = self.problem or "there are too many files to look at"
-
-
-def _sha(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def _decoded(text: JsonText) -> dict[str, object]:

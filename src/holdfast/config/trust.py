@@ -12,15 +12,16 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Struct
 
+from holdfast.config.contents import ABSENT
 from holdfast.config.person import require_person
 from holdfast.config.private_file import alone, read_private, writable_name, write_private
-from holdfast.config.survey import ABSENT, Survey
+from holdfast.config.survey import OWN, Survey
 from holdfast.vocab.errors import UserError
 
 TrustState = Literal["trusted", "untrusted", "changed"]
 _SCRIPT: Final = "script:"
 """Scripts are found from the working folder too, so those of another working folder stay in the record."""
-_MAY_GO: Final = (_SCRIPT, "git:")
+_MAY_GO: Final = (_SCRIPT, "git:", OWN)
 """What may go without a word: then less would run."""
 
 
@@ -33,6 +34,8 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
     """The names of what is not as it was when the workspace was trusted."""
     since: int = 0
     """When it was trusted, in microseconds since 1970; 0 when that is recorded nowhere."""
+    for_run: bool = False
+    """Whether the person said so for this run."""
     before: Survey | None = None
     """What it brought along when it was trusted in this session, if that has changed while the session was open."""
 
@@ -48,7 +51,7 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
 
     @property
     def held_hooks(self) -> Mapping[str, str]:
-        """The hooks that run what cannot be followed, and why: a record is no word about them, only trust for this run is."""
+        """The hooks and servers that run what cannot be followed, and why: a record is no word about them, only trust for this run is."""
         return self.vouched.unfollowed if self.trusted and self.since else {}
 
     @property
@@ -90,7 +93,7 @@ class TrustBook:
         with self._changing() as entries:
             root = writable_name(survey.root)
             before = entries[root].seen if root in entries else {}
-            scripts = {name: digest for name, digest in before.items() if name.startswith(_SCRIPT)}
+            scripts = {name: digest for name, digest in before.items() if name.startswith((_SCRIPT, OWN))}
             entries[root] = _Entry(digest=survey.digest, at=at, seen={**scripts, **survey.seen})
         return WorkspaceTrust(state="trusted", survey=survey, since=at)
 

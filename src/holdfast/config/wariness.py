@@ -21,6 +21,7 @@ _WORDS: Final[Mapping[ClaimKind, tuple[str, str]]] = {
     "env": ("environment variable", "environment variables"),
     "setting": ("other setting", "other settings"),
     "extension": ("extension file", "extension files"),
+    "own": ("program of your own that would run its files", "programs of your own that would run its files"),
 }
 _SOME: Final = 3
 
@@ -55,7 +56,8 @@ def held_words(trust: WorkspaceTrust) -> str:
     (command, why), *more = sorted(trust.held_hooks.items())
     others = f" (and {len(more)} more)" if more else ""
     return (
-        f"A hook of this workspace runs something that cannot be followed, so a recorded trust does not last for it: {command[:80]!r}, "
+        "A hook or server of this workspace runs something that cannot be followed, so a recorded trust does not last for it: "
+        f"{command[:80]!r}, "
         f"{why}{others}. It does not run, and what it stands guard over is refused. For this run alone: --trust."
     )
 

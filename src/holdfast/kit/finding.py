@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 from msgspec.structs import replace
 
+from holdfast.config.own_runs import own_runs
 from holdfast.hands import StoredOutputs
 from holdfast.kit.kit import Kit
 from holdfast.logic.acts import Ground
@@ -89,6 +90,7 @@ async def _servers(
     if options.layered is None:
         return None, ()
     from holdfast.extensions.mcp_files import PluginServers, ServersPlace, read_servers  # noqa: PLC0415 - few have servers
+    from holdfast.extensions.mcp_starting import JudgedPrograms, may_start  # noqa: PLC0415 - likewise
 
     plugins = [
         PluginServers(plugin=each.name, folder=each.folder, servers=each.mcp_servers_raw)
@@ -98,12 +100,20 @@ async def _servers(
     place = ServersPlace(layered=options.layered, given=tuple(options.mcp_config), plugins=plugins, keys=options.keys)
     found = await anyio.to_thread.run_sync(read_servers, place)
     held = (f"The MCP server {each.name!r} of {each.place} is not used: {each.why}" for each in found.held_back)
-    notes = (*found.problems, *found.warnings, *held)
-    if not found.specs:
+    own = own_runs(options.layered.trust, ground.cwd)
+    specs, waiting = await anyio.to_thread.run_sync(may_start, found.specs, options.held_hooks, own)
+    notes = (*found.problems, *found.warnings, *held, *waiting)
+    if not specs:
         return None, notes
-    from holdfast.extensions.mcp_servers import session_servers  # noqa: PLC0415 - likewise
+    from holdfast.extensions.mcp_servers import ServerPrograms, session_servers  # noqa: PLC0415 - likewise
 
     servers = session_servers(
-        found.specs, cwd=ground.cwd, data=data_dir(), roots=ground.roots, keep=outputs.keep, on_wait=options.on_wait
+        specs,
+        cwd=ground.cwd,
+        data=data_dir(),
+        roots=ground.roots,
+        keep=outputs.keep,
+        on_wait=options.on_wait,
+        programs=None if own is None else JudgedPrograms(ServerPrograms(), specs, own),
     )
     return await stack.enter_async_context(servers), notes

@@ -21,7 +21,7 @@ from holdfast.runtime.world import World
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Event
 from holdfast.vocab.event_tools import CallFacts, TaintMet
-from holdfast.vocab.rules import Rule
+from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import Taint
 
 if TYPE_CHECKING:
@@ -41,10 +41,13 @@ class Including:
         self._facts: dict[Inclusion, CallFacts | None] = {}
         self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
 
-    async def judge(self, inclusion: Inclusion, *, grants: Sequence[str] = ()) -> Judged:
+    async def judge(
+        self, inclusion: Inclusion, *, grants: Sequence[str] = (), source: RuleSource = "session"
+    ) -> Judged:
         """What the policy says, after the hooks that decide about such calls.
 
         `grants` are the rules of what the text itself may use without asking, but for plan mode; what denies or asks goes before them.
+        They count as rules of `source`: those of a repository or a plugin open nothing that may hold secrets.
         """
         name, args = inclusion.call
         tool = self._world.tools.get(name)
@@ -52,7 +55,8 @@ class Including:
             return Judged(decision="deny", reason=f"this session has no {name}")
         world, policy, progress = self._world, self._world.policy(), self._world.state.progress
         hook = await self._heard(name, args)
-        allowed = (*progress.consent.rules, *(grants if progress.mode != "plan" else ()))
+        consented = [replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules]
+        allowed = [replace(Rule.parse("allow", text), source=source) for text in grants if progress.mode != "plan"]
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
         verdict = weigh(
@@ -61,7 +65,7 @@ class Including:
             policy.rules,
             mode=progress.mode,
             scope=progress.scope,
-            granted=[replace(Rule.parse("allow", text), source="session") for text in allowed],
+            granted=[*consented, *allowed],
             taint=progress.consent.taint,
             hook=hook,
         )

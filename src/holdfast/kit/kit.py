@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
 
 import anyio
 import anyio.to_thread
@@ -16,7 +16,7 @@ from holdfast.logic.tokens import estimate_text
 from holdfast.runtime.runner import Runner
 from holdfast.vocab.event import Draft
 from holdfast.vocab.event_tools import TaintMet
-from holdfast.vocab.rules import Rule
+from holdfast.vocab.rules import Rule, RuleSource
 
 if TYPE_CHECKING:  # a session that looks at nothing loads none of it
     from holdfast.extensions.plugin import Plugin
@@ -30,6 +30,13 @@ if TYPE_CHECKING:  # a session that looks at nothing loads none of it
     from holdfast.memory.memory import Memory
 
 P = ParamSpec("P")
+_RULES_OF: Final[Mapping[str, RuleSource]] = {
+    "project": "project",
+    "plugin": "plugin",
+    "person": "person",
+    "built-in": "default",
+}
+"""Whose rules the grants of a text are, by who brought it."""
 
 
 class Kit:
@@ -192,7 +199,7 @@ class Kit:
         assert self._including is not None
         about = Surroundings(session_id=world.session, project_dir=str(self._around.sources.root))
         rendered = await render(skill, arguments, about)
-        judge = partial(self._including.judge, grants=skill.grants)
+        judge = partial(self._including.judge, grants=skill.grants, source=_RULES_OF[skill.source])
         text = await expand(rendered, self._including.bring, judge=judge)
         return (text if skill.fork else injected(rendered, text)), rendered.display
 

@@ -22,12 +22,12 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     shell: str = "bash"
     trusted: bool = True
     """Whether the person trusts what the workspace brings along."""
-    searched: tuple[str, ...] = ()
-    """The folders of `PATH` that lie in the workspace, links followed: what is written there runs by its name."""
     links: Mapping[str, str] = {}
     """Absolute paths, as written (not normalised), and where each leads with every link followed. One that is missing leads to itself."""
     globs: Mapping[str, tuple[str, ...]] = {}
     """Absolute patterns and the paths that they match, links followed. One that is missing may match anything."""
+    running: tuple[str, ...] = ()
+    """Files and folders, absolute, that hooks, servers, git or a shell run here although no list has their names."""
     described: bool = False
     """Whether there are no files but those of a description: nobody had to look for others."""
 

@@ -130,7 +130,9 @@ what counts here and what is wrong with it. Both take `--settings FILE`, `--trus
 - **A guard never vanishes.** An entry that cannot be read is named with its place in the file, and keeps failing until it is mended. So
   does the guard of an unknown event that is spelled nearly like one whose guards refuse (`PreToolUs`). A matcher or an `if` that cannot be
   read counts as matching everything; such a hook may refuse, and may not allow or change anything.
-- **Hooks of a workspace do nothing until it is trusted**, in `-p` too.
+- **Hooks of a workspace do nothing until it is trusted**, in `-p` too. One of yours that would run a file of it (`./guard.sh`) is held
+  until then, and when that file changes: it refuses what it stands guard over.
+- Where a hook decides, output of more than a megabyte, an answer behind other text and one that says something twice are failures.
 - **No file replaces another's hooks.** All of them run; `disableAllHooks` of a project reaches the project's own.
 - **A hook's yes is small.** It skips the question to a person, nothing else: what rules deny stays denied. Arguments that a hook changes
   are judged again, and a yes of one hook does not cover what another hook changed. `updatedPermissions` has no effect.

@@ -231,8 +231,10 @@ holdfast -p "..." --trust   trust it for this run; nothing is recorded
 Trust is for the folder and for the content that was shown. It ends when any of this changes, and `holdfast trust` says what did:
 
 - the project's settings files and `.mcp.json`;
-- files of the project that a hook or a server names, such as `scripts/check.sh`, and what a hook's command runs: the script after a `cd`,
+- files of the project that a hook or a server names, such as `scripts/check.sh`, and what its command runs: the script after a `cd`,
   the module behind `python -m`, `package.json` behind `npm`, the Makefile behind `make` (what such a file runs in turn is not looked at);
+- files of the project that a hook or a server of your own would run, because it is started there: `./guard.sh`, `npx NAME` with a
+  `node_modules/.bin/NAME`, `make`;
 - everything in the folders `agents`, `commands`, `hooks`, `output-styles`, `plugins`, `skills` and `workflows` of `.holdfast`, `.claude`
   and `.agents`. Links there are not followed, and what is behind them is not loaded. At most 5,000 files and 64 MiB: more than that cannot
   be trusted for good;
@@ -240,8 +242,14 @@ Trust is for the folder and for the content that was shown. It ends when any of 
   aliases, included files and the like, with the files of the project that they name.
 
 A hook whose files cannot be told from its command, such as `npx prettier`, is not covered by what is recorded: it runs under `--trust`
-only, and what it stands guard over is refused otherwise. `holdfast trust show` and `holdfast hooks list` name it. Only a person can
-trust: a program that a session started cannot, however it is started.
+only, and what it stands guard over is refused otherwise. So is a server such as `uv run serve.py`; one that is fetched by its name (`npx
+-y NAME`, `uvx NAME`, `docker run NAME`) is covered. `holdfast trust show` names them. Only a person can trust, for good or for one run: a
+program that a session started cannot, however it is started.
+
+**Your own hooks and servers run nothing of a workspace that is not trusted.** One that would is held, a hook refuses what it stands guard
+over, and the message says which file it is. Python is told not to look for modules there (`PYTHONSAFEPATH`), so `python3 -c "import
+json"` and `python3 -m my_server` go on to work; a Python whose version its path does not tell is held when such a file is there. What a
+script of yours outside the workspace starts in turn is not looked at.
 
 A workspace that has nothing of the kind is as good as trusted, and so is one whose settings only make things stricter. One whose git
 configuration names programs is not: git commands that would otherwise run by themselves need a yes there.

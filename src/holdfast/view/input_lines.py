@@ -16,6 +16,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from holdfast.logic.text.repeated_names import repeated_name
 from holdfast.ports import Answer
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Delivery, Grant
@@ -79,6 +80,8 @@ def parse(line: bytes) -> Spoken:
     """What a line says. Raise `UserError` when it is not an object with a type, or not what its type promises."""
     try:
         kind = msgspec.json.decode(line, type=_Typed).type
+        if kind != "user" and (name := repeated_name(line)):
+            raise UserError(f"{line.decode('utf-8', 'replace')[:80]!r} cannot be understood: it says {name!r} twice.")
         return _read(msgspec.json.decode(line, type=_Line)) if kind in _KNOWN else Ignored(kind=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, RecursionError) as exc:
         shown = line.decode("utf-8", "replace")

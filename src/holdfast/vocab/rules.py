@@ -10,7 +10,7 @@ from holdfast.vocab.errors import UserError
 _RULE: Final = re.compile(r"([A-Za-z_*][\w*.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
-RuleSource = Literal["managed", "flag", "person", "project", "local", "session", "default"]
+RuleSource = Literal["managed", "flag", "person", "project", "local", "plugin", "session", "default"]
 """Where a rule comes from. Those of `project` and `local` allow nothing in a workspace that is not trusted."""
 
 

@@ -10,7 +10,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.logic.permissions.paths import within
 from holdfast.logic.permissions.searches import NOT_TOLD, Lookup, lookup_of
 from holdfast.workspaces.confine import private_files
 from holdfast.workspaces.sensitive_files import Listings, TooMuch, find_below, find_from_the_root
@@ -44,14 +43,6 @@ def look(paths: Iterable[str]) -> dict[str, str]:
     """
     walk = _Walk()
     return {path: walk.lead(path) for path in paths}
-
-
-def searched_in(roots: Iterable[str], cwd: str) -> tuple[str, ...]:
-    """The folders of `PATH` that lie in one of the roots, every link followed; a relative one is taken from `cwd`."""
-    entries = os.environ.get("PATH", "").split(os.pathsep)
-    folders = dict.fromkeys(os.path.realpath(os.path.join(cwd, entry)) for entry in entries)
-    kept = tuple(roots)
-    return tuple(folder for folder in folders if within(folder, kept))
 
 
 def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -128,16 +128,21 @@ def find_from_the_root(folder: str, path: str) -> tuple[str, ...]:
 
 
 def _seen_by_git(folder: str, lookup: Lookup) -> str | None:
-    """The folder whose tracked files are meant; None where there is no repository. Raise `TooMuch` for what lies elsewhere in one."""
+    """The folder whose tracked files are meant; None where there is no repository.
+
+    For other branches it is the whole repository as it is now. Raise `TooMuch` where a denial could be about them, and for files that
+    were put away without ever being tracked.
+    """
     root = repository_of(folder)
     bare = root is None and any(
         (each / "HEAD").is_file() and (each / "objects").is_dir() for each in (Path(folder), *Path(folder).parents)
     )
     if root is None and not bare:
         return None
-    if bare or lookup.which == "elsewhere" or (lookup.which == "named" and not os.path.lexists(lookup.folder)):
+    elsewhere = lookup.which == "elsewhere" or (lookup.which == "named" and not os.path.lexists(lookup.folder))
+    if bare or (elsewhere and (lookup.patterns or lookup.past)):
         raise TooMuch
-    return str(root) if lookup.which == "repository" else folder
+    return str(root) if elsewhere or lookup.which == "repository" else folder
 
 
 def _all(lookup: Lookup, listings: Listings) -> Iterator[str]:

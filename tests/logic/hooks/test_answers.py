@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.logic.hooks.answers import read_answer
+from holdfast.logic.hooks.answers import read_answer, read_ok
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.spec import make_spec
 from holdfast.logic.hooks.verdict import HookAnswer
@@ -166,9 +166,45 @@ def test_a_byte_order_mark_and_blanks_before_json_do_no_harm() -> None:
     assert (answer.decision, answer.reason) == ("deny", "A hook of PreToolUse refused.")
 
 
-def test_json_that_was_cut_is_a_failure_and_text_that_was_cut_is_not() -> None:
-    assert read_answer("PreToolUse", spec=command(), stdout='{"decision": "approve"}', cut=True).decision == "deny"
-    assert read_answer("PreToolUse", spec=command(), stdout="log " * 99, cut=True).decision is None
+@pytest.mark.parametrize("stdout", ['{"decision": "approve"}', "log " * 99])
+def test_output_that_was_cut_is_a_failure_where_hooks_decide(stdout: str) -> None:
+    assert read_answer("PreToolUse", spec=command(), stdout=stdout, cut=True).decision == "deny"
+    assert read_answer("SessionStart", spec=command(event="SessionStart"), stdout="log " * 99, cut=True).failed == ""
+
+
+@pytest.mark.parametrize(
+    "stdout",
+    [
+        '\0{"decision": "block"}',
+        '\x1b[0m{"decision": "block"}',
+        'Verdict: {"hookSpecificOutput": {"permissionDecision": "deny"}}',
+        'checked\n{\n  "decision": "block"\n}',
+        "{\n" * 2_000 + '"decision"',
+        "a {\n" * 2_000 + '{"decision": "block"}',
+    ],
+)
+def test_an_answer_behind_anything_else_is_a_failure(stdout: str) -> None:
+    answer = read_answer("PreToolUse", spec=command(), stdout=stdout)
+
+    assert (answer.decision, bool(answer.failed)) == ("deny", True)
+
+
+@pytest.mark.parametrize(
+    "stdout",
+    [
+        '{"decision": "block", "decision": "approve"}',
+        '{"hookSpecificOutput": {"permissionDecision": "deny", "permissionDecision": "allow"}}',
+        '{"continue": false, "continue": true}',
+    ],
+)
+def test_an_answer_that_says_something_twice_is_a_failure(stdout: str) -> None:
+    answer = read_answer("PreToolUse", spec=command(), stdout=stdout)
+
+    assert (answer.decision, "twice" in answer.failed) == ("deny", True)
+
+
+def test_a_model_that_says_something_twice_has_not_answered() -> None:
+    assert read_ok("PreToolUse", '{"ok": false, "ok": true}', spec=command()).decision == "deny"
 
 
 @pytest.mark.parametrize("event", MOMENTS)

@@ -267,7 +267,7 @@ WRITES = [
         for path in ("src/git/config", "claude/settings.json", "conftest.txt", "docs/.keep", "README.md")
     ),
     (".GIT/config", {**EDITS, "os": "darwin"}, "ask"),
-    (".GIT/config", EDITS, "allow"),
+    (".GIT/config", EDITS, "ask"),
     (".g\u200cit/config", {**EDITS, "os": "darwin"}, "ask"),
     ("a", {**EDITS, "roots": ("/data/repo",), "files": {"/repo": "symlink:/data/repo"}}, "allow"),
 ]

@@ -1,5 +1,6 @@
 """What a hook's end means: exit codes, JSON, plain text, and failures, which are never a yes."""
 
+import json
 import re
 from typing import Final
 
@@ -10,6 +11,7 @@ from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.saying import Said, read_said
 from holdfast.logic.hooks.spec import HookSpec, PromptHook
 from holdfast.logic.hooks.verdict import HookAnswer
+from holdfast.logic.text.repeated_names import repeated_name
 from holdfast.vocab.event import Decision
 
 CONTEXT: Final = 10_000
@@ -18,6 +20,10 @@ NOTE: Final = 2_000
 """Characters of what a person is told."""
 
 _DECIDING: Final = frozenset(("decision", "permissionDecision", "hookSpecificOutput", "continue"))
+_FIRST_BRACE: Final = re.compile(r"^[^{\n]*\{", re.MULTILINE)
+_MOST_BRACES: Final = 1_000
+"""Lines in which an answer is looked for."""
+_DECODER: Final = json.JSONDecoder()
 _FENCE: Final = re.compile(r"\s*```(?:json)?\s*\n(.*?)\n?\s*```\s*", re.DOTALL)
 _KNOWN_EXITS: Final = {126: " (it cannot be executed)", 127: " (it was not found)"}
 
@@ -60,7 +66,7 @@ def read_ok(event: str, text: str, *, spec: HookSpec) -> HookAnswer:
     fenced = _FENCE.fullmatch(text)
     content = _object(fenced[1] if fenced else text.strip())
     ok = content.get("ok") if content is not None else None
-    if content is None or not isinstance(ok, bool):
+    if content is None or repeated_name(fenced[1] if fenced else text.strip()) or not isinstance(ok, bool):
         return _failure(spec, f'the answer is not like {{"ok": true}}: {bounded(text.strip(), 200)!r}')
     told = content.get("reason")
     if ok or (content.get("impossible") is True and event in ("Stop", "SubagentStop")):
@@ -87,25 +93,36 @@ def bounded(text: str, most: int = CONTEXT) -> str:
 def _read_output(event: str, stdout: str, *, cut: bool) -> tuple[Said | None, str]:
     """What was said in JSON, or the plain text."""
     text = stdout.removeprefix("\ufeff").strip()
-    if not text.startswith("{"):
-        hidden = _hidden(text) if EVENTS[event].decides else ""
-        return (Said(event, problems=[hidden]), "") if hidden else (None, text)
-    content = None if cut else _object(text)
-    if content is not None:
-        return read_said(event, content), ""
-    if EVENTS[event].decides:
-        why = "it wrote too much" if cut else "its output begins like JSON and is none"
+    content = None if cut or not text.startswith("{") else _object(text)
+    if EVENTS[event].decides and (why := _unclear(text, content, cut=cut)):
         return Said(event, problems=[why]), ""
-    return None, text
+    return (None, text) if content is None else (read_said(event, content), "")
+
+
+def _unclear(text: str, content: dict[str, object] | None, *, cut: bool) -> str:
+    """Why it is not certain what a hook that decides said; empty when it is."""
+    if cut:
+        return "it wrote too much"
+    if content is not None:
+        name = repeated_name(text)
+        return f"its output says {name!r} twice" if name else ""
+    return "its output begins like JSON and is none" if text.startswith("{") else _hidden(text)
 
 
 def _hidden(text: str) -> str:
     """Why plain text of a hook that decides is no plain text: the answer stands in it, behind something else."""
-    for line in text.splitlines():
-        if line.lstrip().startswith("{"):
-            content = _object(line.strip())
-            if content is not None and _DECIDING & content.keys():
-                return "its output has other text before the JSON"
+    if not any(name in text for name in _DECIDING):
+        return ""
+    found = "its output has other text before the JSON"
+    for count, brace in enumerate(_FIRST_BRACE.finditer(text)):
+        if count >= _MOST_BRACES:
+            return found
+        try:
+            content, _ = _DECODER.raw_decode(text, brace.end() - 1)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(content, dict) and _DECIDING & content.keys():
+            return found
     return ""
 
 

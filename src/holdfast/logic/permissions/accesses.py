@@ -332,7 +332,7 @@ def _named(case: Case, touch: Touch, spot: Spot) -> bool:
     """Whether the person's own rules allow a sensitive file by naming it; a wide pattern does not."""
     side = case.book.allow
     rules = side.edits if touch.changes else (*side.reads, *side.edits)
-    naming = [rule for rule in rules if rule.source not in ("project", "local") and _names_secret(rule, case)]
+    naming = [rule for rule in rules if rule.source not in ("project", "local", "plugin") and _names_secret(rule, case)]
     if not naming:
         return False
     wide = [rule for rule in rules if rule not in naming]

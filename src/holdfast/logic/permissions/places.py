@@ -19,26 +19,20 @@ _SYSTEM: Final = frozenset(
 """Folders of the root whose own folders are as dear as they are."""
 _DEVICE: Final = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|md|dm-|mapper|mem|kmem|port|rdisk)")
 _DRIVE_ROOT: Final = re.compile(r"[a-z]:(/[^/]*)?")
+_RUN_HERE: Final = "a hook, a server, git or a shell runs it here"
 Kind = Literal["protected", "sensitive"]
 
 
 def protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a path lies in; empty when it may be written like any other."""
-    own = (each for each in _searched(ground) for path in spot.all if each in (path, path.rpartition("/")[0]))
-    return _place("protected", spot.all, ground) or next((f"{each} is a folder of PATH" for each in own), "")
+    return _place("protected", spot.all, ground) or _running(spot, ground)
 
 
 def holds_protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
-    roots = workspace(ground)
-    paths = [_below_root(path, roots) for path in spot.all]
-    names = (name for folder, name in _holders(ground.os) for path in paths if path.endswith(f"/{folder}"))
-    own = (each for each in _searched(ground) for path in spot.all if path not in roots and within(each, (path,)))
-    return next(names, "") or next((f"{each} is a folder of PATH" for each in own), "")
-
-
-def _searched(ground: Ground) -> tuple[str, ...]:
-    return tuple(plain(folder, ground.os) for folder in ground.searched)
+    paths = [_below_root(path, workspace(ground)) for path in spot.all]
+    held = (name for folder, name in _holders() for path in paths if path.lower().endswith(f"/{folder}"))
+    return next(held, "") or (_RUN_HERE if any(within(each, spot.all) for each in _run_here(ground)) else "")
 
 
 def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
@@ -67,6 +61,15 @@ def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) ->
     seen = _below_root(fold(glob, ground.os), workspace(ground))
     folder, _, name = seen.rpartition("/")
     return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
+
+
+def _running(spot: Spot, ground: Ground) -> str:
+    folders = _run_here(ground)
+    return _RUN_HERE if folders and any(within(path, folders) for path in spot.all) else ""
+
+
+def _run_here(ground: Ground) -> tuple[str, ...]:
+    return tuple(plain(each, ground.os) for each in ground.running)
 
 
 def _place(kind: Kind, paths: tuple[str, ...], ground: Ground) -> str:
@@ -132,9 +135,12 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
     begins: tuple[str, ...]
     ends: tuple[str, ...]
     """How the last segments of the others begin or, where they begin with a wildcard, end."""
+    any_case: bool
+    """Whether a name in other letters counts: what is protected here may be taken to a system on which it is the same file."""
 
     def may_have(self, name: str) -> bool:
         """Whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
+        name = name.lower() if self.any_case else name
         return name in self.last or name.endswith(self.ends) or name.startswith(self.begins)
 
     def find(self, path: str) -> str:
@@ -147,7 +153,7 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
 
     def meets(self, glob: str) -> bool:
         """Whether a shell pattern could be about something in the list."""
-        return _met(self, glob)
+        return _met(self, glob.lower() if self.any_case else glob)
 
 
 @lru_cache(maxsize=1024)
@@ -163,20 +169,27 @@ def _met(table: _Table, glob: str) -> bool:
 @cache
 def _table(kind: Kind, os: str) -> _Table:
     lists = read_places(kind)
-    listed = [fold(name, os) for group in lists.places for name in group.names]
-    fixed = [fold(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
-    own = [fold(name, os) for group in lists.places for name in group.home]
-    spared = [fold(name, os) for name in lists.templates.names]
+    any_case = kind == "protected"
+    listed = [_spelled(name, os, any_case) for group in lists.places for name in group.names]
+    fixed = [_spelled(name.lstrip("/"), os, any_case) for group in lists.places for name in group.absolute]
+    own = [_spelled(name, os, any_case) for group in lists.places for name in group.home]
+    spared = [_spelled(name, os, any_case) for name in lists.templates.names]
+    flags = re.DOTALL | (re.IGNORECASE if any_case else re.NOFLAG)
     last = [name.rpartition("/")[2] for name in (*listed, *fixed)]
     return _Table(
-        re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", re.DOTALL),
-        re.compile(rf".*/(?:{_any(spared)})(?=/|$)", re.DOTALL),
-        re.compile(rf"/({_any(own)})(?=/|$)", re.DOTALL),
+        re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", flags),
+        re.compile(rf".*/(?:{_any(spared)})(?=/|$)", flags),
+        re.compile(rf"/({_any(own)})(?=/|$)", flags),
         tuple(tuple(name_tokens(part) for part in name.split("/")) for name in (*listed, *fixed)),
         frozenset(name for name in last if "*" not in name),
         tuple(name.partition("*")[0] for name in last if "*" in name[1:] and name[0] != "*"),
         tuple(name.rpartition("*")[2] for name in last if name[0] == "*"),
+        any_case,
     )
+
+
+def _spelled(name: str, os: str, any_case: bool) -> str:
+    return fold(name, os).lower() if any_case else fold(name, os)
 
 
 @cache
@@ -189,9 +202,9 @@ def _mixed(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
 
 
 @cache
-def _holders(os: str) -> tuple[tuple[str, str], ...]:
-    names = [fold(name, os) for group in read_places("protected").places for name in group.names if "/" in name]
-    return tuple((name.rpartition("/")[0], name) for name in names)
+def _holders() -> tuple[tuple[str, str], ...]:
+    names = [name for group in read_places("protected").places for name in group.names if "/" in name]
+    return tuple((name.rpartition("/")[0].lower(), name) for name in names)
 
 
 def _any(names: Sequence[str]) -> str:

@@ -29,7 +29,8 @@ Which = Literal[
 """`all` files below a folder; what links there lead to besides, where they are `followed`; those `shown`, whose names do not begin with a
 dot; what is `taken` away with it; those that git has `tracked`; of what is `named` to git, those tracked below it; all that is tracked in
 the `repository` that the folder lies in. Where there is no such file as is `named` it is a revision: what lies there, or `elsewhere`,
-nobody can tell. Of what `find` has `handed` over, one of the files that are what they seem, and all that are not."""
+may be denied and is else taken for what is tracked now. Of what `find` has `handed` over, one of the files that are what they seem, and
+all that are not."""
 
 NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
@@ -305,6 +306,8 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | 
     values = [word.value or "" for word in inner]
     ahead = values[: values.index("--")] if "--" in values else values
     narrowed = len(ahead) < len(values)
+    if any(_PUT_AWAY.search(value) for value in ahead):
+        return Search(Lookup(here, "elsewhere", past=True))
     if name in _OF_ANYWHERE or (given.has(_ANYWHERE) and not narrowed):
         return Search(Lookup(here, "elsewhere"))
     if place.each:
@@ -330,6 +333,8 @@ _LOGS: Final = ("log", "whatchanged")
 _OF_ANYWHERE: Final = ("stash", "reflog", "range-diff")
 _ANYWHERE: Final = "--all --branches --tags --remotes --glob --reflog -g --walk-reflogs"
 """What shows other branches than the one that is worked on, and what was put away."""
+_PUT_AWAY: Final = re.compile(r"\^3|\^@|\^!|stash.*\^")
+"""The third parent of a stash has files that git never tracked."""
 _HERE: Final = r"(?:HEAD|@|[0-9a-f]{7,64})(?:[~^]\d*)*"
 _EARLIER: Final = re.compile(
     rf"(?!(?:HEAD|@)$){_HERE}|(?:{_HERE})?\.\.(?:{_HERE})?|[\w./@~^-]*\.\.\.(?:(?:HEAD|@)(?:[~^]\d*)*)?"

@@ -183,7 +183,7 @@ class Finder:
         found = [
             Field(_OPTION.sub("", field.value or ""), field.text) for field in rest if _TEXT.search(field.value or "")
         ]
-        if name in ("parallel", "sem"):  # what it is given stands behind `:::`
+        if name in words("joiners"):  # `parallel` is given what stands behind `:::`
             found.append(
                 Field(" ".join(field.value or "" for field in rest if not (field.value or ":::").startswith(":::")))
             )

@@ -129,6 +129,8 @@ class _Prover:
                 raise Outside("a redirect stands without a command")
             return ()
         sets = tuple(name for name, word in command.assignments if not _is_harmless(name, word))
+        led = [word for name, word in command.assignments if name in sets and word.value]
+        opened += [touch for word in led for touch in around.touch("read", word)]
         lines = next((redirect.word.value for redirect in command.redirects if redirect.kind == "text"), None)
         words, runners = command.words, list[tuple[Word, ...]]()
         effect, why = self._effect(words, around)

@@ -1,0 +1,68 @@
+"""Folders of a workspace in which a shell finds programs, and programs that are looked up outside of one."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+MOST: Final = 2_000
+"""Entries of a folder that are looked at."""
+_OF_PYTHON: Final = ("bin", "Scripts")
+
+
+def program_folders(roots: Sequence[str], path: str, cwd: str) -> tuple[str, ...]:
+    """The folders of `path`, the variable, and of virtual environments that lie in one of `roots`: as named, and as links lead."""
+    named = [os.path.normpath(os.path.join(cwd, each)) for each in path.split(os.pathsep)]
+    named += [folder for root in dict.fromkeys((*roots, cwd)) for folder in _environments(root)]
+    tops = tuple(roots)
+    return tuple(
+        spelling
+        for folder in dict.fromkeys(named)
+        for spelling in dict.fromkeys((folder, os.path.realpath(folder)))
+        if any(spelling != top and _is_below(spelling, top) for top in tops)
+    )
+
+
+def outside(name: str, root: Path) -> str | None:
+    """The program of this name that is found outside of `root`, so that looking around in a workspace runs nothing of it."""
+    real = os.path.realpath(root)
+    if real == os.path.sep:
+        return shutil.which(name)
+    kept = [
+        each
+        for each in os.get_exec_path()
+        if os.path.isabs(each)
+        and not any(_is_below(path, top) for path in (each, os.path.realpath(each)) for top in (str(root), real))
+    ]
+    found = shutil.which(name, path=os.pathsep.join(kept))
+    return None if found is None or _is_below(os.path.realpath(found), real) else found
+
+
+def links_of(roots: Sequence[str]) -> Iterator[str]:
+    """The links at the top of folders, and what they make of the places where programs lie."""
+    for root in dict.fromkeys(roots):
+        for entry in _entries(root):
+            if entry.is_symlink():
+                yield entry.path
+                yield from (os.path.join(entry.path, name) for name in _OF_PYTHON)
+
+
+def _entries(root: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(root) as listing:
+            return list(islice(listing, MOST))
+    except OSError:  # a folder that cannot be looked into has nothing that could be written by its name
+        return []
+
+
+def _environments(root: str) -> Iterator[str]:
+    """The folders of programs in virtual environments that stand at the top of a folder."""
+    for entry in _entries(root):
+        if os.path.isfile(os.path.join(entry.path, "pyvenv.cfg")):
+            yield from (os.path.join(entry.path, name) for name in _OF_PYTHON)
+
+
+def _is_below(path: str, top: str) -> bool:
+    return path == top or path.startswith(f"{top.rstrip('/')}/")
