@@ -17,6 +17,8 @@ from tests.proof.trace import Event
 SHELLS: Final = ("bash", "dash")
 _XARGS_VALUED: Final = ("-n", "-L", "-P", "-I", "-d", "-s", "-a", "-E")
 _CHANGES: Final = ("write", "remove")
+_KEEPS: Final = re.compile(r"\bgit\b.*\b(?:add|stash|commit|rm|clean)\b", re.DOTALL)
+"""What git takes into its own store, and shows to nobody by that."""
 _SOURCES: Final = frozenset((".", "source"))
 """By these the shell itself runs a file of the workspace, in which anything may stand."""
 
@@ -158,8 +160,12 @@ class Check:
                 return "" if free or own else f"calls {event.path}"
             case "born":
                 return ""
-            case "write":
-                return "" if self._may_write(event.path, program) else f"changes {self._short(event.path)}"
+            case "write" | "remove":
+                return (
+                    ""
+                    if self._may_write(event.path, program, removed=event.kind == "remove")
+                    else f"changes {self._short(event.path)}"
+                )
             case "read" | "folder":
                 return "" if self._may_read(event.path, program, event.kind) else f"reads {self._short(event.path)}"
 
@@ -194,12 +200,12 @@ class Check:
                 return True
         return name == "cat" and event.arguments == ("cat",) and "$(cat <<'" in self.ground.text
 
-    def _may_write(self, path: str, program: str) -> bool:
+    def _may_write(self, path: str, program: str, *, removed: bool) -> bool:
         path = _normal(path, self.ground.work)
         if path == f"{self.ground.root}/output":  # what the shell prints goes there: `touch -` changes its times
             return True
-        if self.weak:
-            return not self._is_held(path)
+        if self.weak:  # a denial of reading does not keep a file from being removed
+            return removed or not self._is_held(path)
         if path in _table()["devices"] or path.startswith(("/proc/self/fd/", f"{self.ground.root}/tmp/")):
             return True
         if any(named.kind in _CHANGES and named.covers(path, below=True) for named in self.named):
@@ -230,7 +236,7 @@ class Check:
         if os.path.isdir(real):
             kind = "folder"
         if any(_fits(each, f"{self.ground.root}/{denied}") for each in (path, real) for denied in self.ground.denied):
-            return kind == "folder"
+            return kind == "folder" or (program == "git" and _KEEPS.search(self.ground.text) is not None)
         if self.weak:
             return not self._is_held(path)
         allowance = _allowance(program)

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-Kind = Literal["born", "exec", "read", "folder", "write", "connect", "other"]
+Kind = Literal["born", "exec", "read", "folder", "write", "remove", "connect", "other"]
 Folders = dict[int, str]
 """The working folder of each process, as far as it was seen."""
 
@@ -109,7 +109,8 @@ def _events(line: bytes, folders: Folders) -> list[Event]:
         paths = paths if name in _TWO else paths[-1:] if name.startswith("symlink") else paths[:1]
         if not paths:  # `utimensat(3</path>, NULL, ...)`
             paths = [_plain(each) for each in _FD.findall(arguments)[:1]]
-        return [Event(process, "write", posixpath.join(folders.get(process, ""), path)) for path in paths]
+        kind: Kind = "remove" if name.startswith(("unlink", "rmdir")) else "write"
+        return [Event(process, kind, posixpath.join(folders.get(process, ""), path)) for path in paths]
     return [Event(process, "other", f"{name}({arguments.decode(errors='replace')[:200]})")]
 
 

@@ -15,9 +15,9 @@ _SED_FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
 _AWK_RUNS: Final = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@(?:load|include)|/inet/")
 _AWK_WRITES: Final = re.compile(r">\s*\"([^\"\\\n]+)\"")
 _MAKE_RUNS: Final = re.compile(
-    r"(?:MAKEFLAGS|MFLAGS|MAKEFILES|SHELL|\.SHELLFLAGS|\.DEFAULT_GOAL)[:+?!]*=|[^=]*=.*(?:\$[({]|`)", re.DOTALL
+    r"(?:MAKEFLAGS|MFLAGS|MAKEFILES|SHELL|\.SHELLFLAGS|\.DEFAULT_GOAL)[:+?!]*=|.*(?:\$[({]|`)", re.DOTALL
 )
-"""An assignment among the operands of `make` that says what runs."""
+"""What says among the operands of `make` what runs: some assignments, and what it expands."""
 _CHANGES_IN_PLACE: Final = re.compile(r"-[alnpsw0]*i.*")
 
 
