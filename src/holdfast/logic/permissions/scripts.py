@@ -89,7 +89,7 @@ def _weigh_command(case: Case, command: Command, script: Script, rule: Rule | No
     what = _short(command.layers[0].text) if command.layers else "an assignment or a redirect alone"
     if command.opaque and (case.book.guards or not _is_meant(command, vouch)):
         held: Hold = "hard" if case.book.guards else "soft"
-        detail = f"which program runs is not known before it runs{_why(command)}"
+        detail = f"it may run commands that cannot be seen before it runs{_why(command)}"
         return Finding(what, "ask", "shell", detail, held, () if case.book.guards else command_offers(command))
     free = command.does == "reads" and command.proved
     if case.mode == "plan" and (command.layers or command.steers) and not free:

@@ -60,7 +60,9 @@ class Finder:
         """Look through a text."""
         self.texts += 1
         if len(text) > LONGEST or len(around) > DEEPEST or self.texts > MOST_TEXTS:
-            self.problems.append("it is too long, or its scripts are inside of each other too deep")
+            self.problems.append(
+                f"a text of more than {LONGEST:,} characters, or a script in scripts, is not looked through"
+            )
             return
         try:
             found = read_plain(text, self.ground)

@@ -181,7 +181,7 @@ class Reader:
 
     def _no_other_operator(self) -> None:
         if not self._ended() and (found := _WRONG_OPERATOR.match(self.text, self.at)):
-            raise Outside(f"{found[0]!r} is not one of the operators && || | ;")
+            raise Outside(f"only && || | and ; may stand between commands, not {found[0]!r}")
 
     def _blanks(self) -> None:
         if found := _BLANKS.match(self.text, self.at):
@@ -230,7 +230,7 @@ class Reader:
         found = _REDIRECT.match(self.text, self.at)
         if not found:
             if self.text[self.at] in "<>" or self.text.startswith("&>", self.at):
-                raise Outside("it redirects in a way that is not in the grammar")
+                raise Outside("only plain files and here-documents like <<'EOF' may be redirected")
             return None
         self.at = found.end()
         if found[3] and not self.bash:

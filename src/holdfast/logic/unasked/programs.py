@@ -161,7 +161,7 @@ def _runner(words: Sequence[Word], pattern: str) -> Effect:
     for end in range(len(words)):
         if (words[end].value or "-")[0] != "-" and re.fullmatch(pattern, _joined(words[:end])):
             return Effect(runs=1 + end)
-    raise Unlisted("which command it runs is not known")
+    raise Unlisted("no command stands behind it that is known before it runs")
 
 
 def _cd(words: Sequence[Word], _row: Row, around: Around) -> Effect:
@@ -336,7 +336,7 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     sub = programs()["git"].sub.get(name)
     here = all(word.value in (".", around.base) for word in before.values("-C")) and around.folders == (around.base,)
     if sub is None or not here:
-        raise Unlisted(f"git {name} is not known to only read, or another repository's configuration can run programs")
+        raise Unlisted(f"git {name} may change something, or another repository is meant")
     if any(re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "") for word in before.operands):
         raise Unlisted("it has signatures checked by a program")
     given = _given(before.operands[1:], sub)
