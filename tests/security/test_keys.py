@@ -41,10 +41,10 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_sec_h2_no_key_of_a_profile_reaches_a_program(house: Path) -> None:
-    look = call("Bash", command="env | sort")
-    beside = call("Bash", command="env > seen.txt", run_in_background=True)
+    look = call("Bash", command="while [ ! -e done ]; do sleep 0.05; done; env | sort")
+    beside = call("Bash", command="env > seen.txt; touch done", run_in_background=True)
     async with open_session(
-        model=scripted(look, beside, "Done."), store=None, cwd=house, permission_mode="bypassPermissions"
+        model=scripted(beside, look, "Done."), store=None, cwd=house, permission_mode="bypassPermissions"
     ) as session:
         await session.run("Go.")
         shown = str(session.history)
@@ -126,6 +126,54 @@ def test_sec_h2_an_untrusted_workspace_names_no_keys(house: Path) -> None:
     assert known_keys(untrusted.settings, untrusted).named == {"COMPANY_LLM_SECRET", "EXTRA_HDR", "USER"}
     trusted = read_layers(house, trust=True)
     assert "JAVA_HOME" in known_keys(trusted.settings, trusted).named
+
+
+async def _environment_of_a_program(house: Path, *, bare: bool = False) -> str:
+    model = scripted(call("Bash", command="env | sort"), "Done.")
+    async with open_session(
+        model=model, store=None, cwd=house, permission_mode="bypassPermissions", bare=bare
+    ) as session:
+        await session.run("Go.")
+        return str(session.history)
+
+
+async def test_no_key_comes_back_when_the_settings_break(house: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "config" / "settings.json"
+    assert "COMPANY_LLM_SECRET" not in await _environment_of_a_program(house)
+    settings.write_text(settings.read_text() + ",")
+    shown = await _environment_of_a_program(house)
+    assert "USER=adalovelace" in shown
+    assert not {"COMPANY_LLM_SECRET", "EXTRA_HDR"} & {line.split("=")[0] for line in shown.split("\\n")}
+    _nowhere(tmp_path / "data" / "last-good", (KEY, HEADER, PLAIN))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_no_key_comes_back_when_the_settings_are_left_out(house: Path, tmp_path: Path, broken: bool) -> None:
+    settings = tmp_path / "config" / "settings.json"
+    if broken:
+        await _environment_of_a_program(house)
+        settings.write_text(settings.read_text() + ",")
+    shown = await _environment_of_a_program(house, bare=True)
+    assert "USER=adalovelace" in shown
+    assert not {"COMPANY_LLM_SECRET", "EXTRA_HDR"} & {line.split("=")[0] for line in shown.split("\\n")}
+
+
+def test_what_a_persons_server_is_given_as_a_secret_is_a_key(house: Path, tmp_path: Path) -> None:
+    remote = {"type": "http", "url": "https://h/?api_key=${A_LINK}", "headers": {"X-A": "Bearer ${A_HEADER:-none}"}}
+    local = {
+        "command": "docs",
+        "args": ["${A_FOLDER}"],
+        "env": {"API_TOKEN": "${A_NAME}", "B": "${C_SECRET}", "C": "${D}"},
+    }
+    said = json.dumps({"mcpServers": {"remote": remote, "local": local}})
+    (tmp_path / "config" / "settings.json").write_text(said)
+    layered = read_layers(house, trust=True)
+    assert known_keys(layered.settings, layered).named == {"A_HEADER", "A_NAME", "C_SECRET"}
+    (tmp_path / "config" / "settings.json").write_text("{}")
+    (house / ".holdfast").mkdir()
+    (house / ".holdfast" / "settings.json").write_text(said)
+    layered = read_layers(house, trust=True)
+    assert known_keys(layered.settings, layered).named == frozenset()
 
 
 def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:
