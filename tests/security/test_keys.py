@@ -1,7 +1,11 @@
 """The keys that settings and stores name: no program gets them, no project's file is filled with them, and nothing written has them."""
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -9,6 +13,7 @@ from holdfast import open_session
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import read_layers
 from holdfast.extensions.mcp_files import ServersPlace, read_servers
+from holdfast.logic.redact import Redactor
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import Keys
 from tests.contracts.kit import call, scripted
@@ -110,6 +115,34 @@ async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_pat
     _nowhere(tmp_path / "store", (KEY, HEADER, PLAIN))
 
 
+async def test_the_value_of_a_key_is_not_in_what_a_session_begins_with(house: Path, tmp_path: Path) -> None:
+    """Its name, its variables, the notes of the folder, the words of the caller, and the name of a tool that the model made up."""
+    (house / "AGENTS.md").write_text(f"Use {KEY} always.\n")
+    store = f"jsonl://{tmp_path}/store"
+    model = scripted(call(f"Task{KEY}", a=1), "One.", "Two.", "Three.", "Four.")
+    open_one = functools.partial(
+        open_session, model=model, store=store, cwd=house, append_system_prompt=f"Take {HEADER}."
+    )
+    async with open_one(session_id="s1", name=f"About {KEY}", variables={"place": HEADER}) as session:
+        await session.run("Go.")
+        (house / "AGENTS.md").write_text(f"Use {KEY} sometimes.\n")
+        await session.run("Go on.")
+    async with open_one(session_id="s1", name=f"And {KEY}") as session:
+        await session.run("Go on.")
+    async with open_one(resume="s1", fork=True, name=f"Fork of {KEY}") as session:
+        await session.run("Go on.")
+    _nowhere(tmp_path / "store", (KEY, HEADER))
+    events = _lines(tmp_path / "store" / "sessions" / "s1")
+    named = [event["data"]["name"] for event in events if event.get("type") in ("started", "renamed")]
+    assert named == ["About [REDACTED]", "And [REDACTED]"]
+    read = [event for event in events if event.get("type") == "instructions_read"]
+    assert len(read) == 2, "the second opening was told what the first one was told last"
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:  # Any: what stands in a line is JSON
+    return [json.loads(line) for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text().splitlines()]
+
+
 def _nowhere(folder: Path, secrets: tuple[str, ...]) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert files
@@ -174,6 +207,12 @@ def test_what_a_persons_server_is_given_as_a_secret_is_a_key(house: Path, tmp_pa
     (house / ".holdfast" / "settings.json").write_text(said)
     layered = read_layers(house, trust=True)
     assert known_keys(layered.settings, layered).named == frozenset()
+
+
+@pytest.mark.parametrize("written", [quote, quote_plus, functools.partial(quote, safe=""), json.dumps])
+def test_a_key_is_recognised_however_an_address_or_json_writes_it(written: Callable[[str], str]) -> None:
+    key = "kQ7/corp+Xy 12abZ9=="
+    assert Redactor(exact=(key,)).known(f"at {written(key)} it") in ("at [REDACTED] it", 'at "[REDACTED]" it')
 
 
 def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:

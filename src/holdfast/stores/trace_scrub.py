@@ -5,6 +5,7 @@ joined, and a secret that is found is taken out of each line that holds a part o
 waits for the next ones.
 """
 
+import functools
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from holdfast.logic.redact import Redactor
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.redact_stream import StreamRedactor
 from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
@@ -104,7 +105,8 @@ def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object]
     if type(delta) in _PLAIN_DELTAS:
         return Line(written, after, streams.name(kind), cast(TextDelta, delta).text, (), True)
     if isinstance(delta, ToolArgsDelta):
-        return Line(written, after, streams.name(f"{kind} {delta.index}"), delta.text, (), True)
+        name = streams.name(f"{kind} {delta.index}")
+        return Line(written, after, name, delta.text, (), _is_harmless(delta.name))
     if isinstance(delta, ToolOutputDelta):
         return Line(written, after, f"{kind} {delta.call}", delta.text, (), True)
     if kind == RAW and content.get("kind") == "stream_event":
@@ -211,6 +213,12 @@ class _Stream:
             line.waiting -= 1
             if text != piece.text:
                 line.changes += ((piece.path, text),)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _is_harmless(name: str) -> bool:
+    """Whether the name of a tool, as a model wrote it, has no secret in it."""
+    return PLAIN.text(name) == name
 
 
 def encode_line(content: dict[str, object]) -> bytes:
