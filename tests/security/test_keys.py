@@ -97,7 +97,7 @@ async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_pat
     settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
     store = f"jsonl://{tmp_path}/store"
     replies = (
-        call("Read", path=str(house / "notes.txt")),
+        call("Read", file_path=str(house / "notes.txt")),
         call("Bash", command="cat notes.txt; seq 12000; cat notes.txt"),
         call("Bash", command=f"printf %s {KEY[:9]}; printf %s {KEY[9:]}"),
         f"It says {KEY}.",
