@@ -5,7 +5,6 @@ log changes in one step, with an event that says so. Then the store removes what
 a crash finds the old log or the new one, and a store that says that it is not clean.
 """
 
-import functools
 from collections.abc import Sequence
 
 import anyio.to_thread
@@ -15,7 +14,6 @@ from msgspec import Struct, field
 from holdfast.holding import folded, held, nonce_of, whole_log
 from holdfast.logic.erasing import Eraser
 from holdfast.logic.parts import cited_blobs, storable
-from holdfast.logic.redact import Redactor
 from holdfast.logic.rewriting import Moved, changed_blob, rewritten, without_contents
 from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore
@@ -109,8 +107,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
             return Erased(session=meta.id, store=store.url)
         folder = trace_folder(store.url)
         if folder is not None:
-            exact = functools.partial(Redactor, exact=eraser.values)
-            await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, exact)
+            await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, eraser.pieces)
         await store.change_aside(meta.id, eraser.text)
         rewriting = _Rewriting(look, records)
         await rewriting.read_blobs()

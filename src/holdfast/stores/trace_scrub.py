@@ -145,7 +145,7 @@ class Scrubber:
         for line in fresh:
             self._held.append(line)
             self._size += len(line.written)
-            for piece in _pieces(line):
+            for piece in pieces_of(line):
                 line.waiting += 1
                 self._stream(piece.stream).add(line, piece)
         for stream in self._streams.values():
@@ -176,7 +176,7 @@ class Scrubber:
         try:
             content = msgspec.json.decode(line.written, type=dict[str, object])
             for path, text in line.changes:
-                _put(content["data"], path, text)
+                put_text(content["data"], path, text)
             return encode_line(content if line.ready else content | {"data": self._redactor.value(content["data"])})
         except RecursionError:
             return _HOPELESS.sub(b'"data":{"unwritable":"too deep"}}', line.written)
@@ -229,7 +229,8 @@ def encode_line(content: dict[str, object]) -> bytes:
     return written
 
 
-def _pieces(line: Line) -> tuple[Piece, ...]:
+def pieces_of(line: Line) -> tuple[Piece, ...]:
+    """The pieces of streams in a line."""
     return (Piece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
 
 
@@ -245,7 +246,8 @@ def _streamed(value: object, path: Path, streams: Streams) -> Iterator[Piece]:
             yield from _streamed(inner, (*path, index), streams)
 
 
-def _put(content: object, path: Path, text: str) -> None:
+def put_text(content: object, path: Path, text: str) -> None:
+    """Put a text at a place in the data of a line."""
     place = cast(dict[str | int, object], content)  # a list takes the index as well
     for step in path[:-1]:
         place = cast(dict[str | int, object], place[step])
