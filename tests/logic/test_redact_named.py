@@ -56,6 +56,7 @@ HARMLESS = [
     "password: |\n  {{ password2 }}",
     "password: |\n\nuser2: bob",
     "Private-Lines: many",
+    "Private-Lines: 2\nPrivate-MAC: 00",
     "a_long_ghp_name1_of_a_function",
 ]
 

@@ -104,8 +104,7 @@ def is_phrase(value: str, *, is_password: bool) -> bool:
     """Whether several words in quotes are a secret, and not a label or a message about one."""
     if value != value.strip() or is_code(value) or _TEMPLATE.search(value):
         return False
-    words = value.split()
-    if any(looks_random(word) for word in words):
+    if has_digit(value) and any(looks_random(word) for word in value.split()):
         return True
     return is_password and len(value) >= 8 and value[-1] not in ".:?!…," and not _PROSE.search(value)
 

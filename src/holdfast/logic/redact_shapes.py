@@ -266,7 +266,7 @@ _UNFINISHED: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}")
 _BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=:,.\s-]++|\\[nr])++")
 _ENCODED: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]*+=*+(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)*+")
 _PUTTY: Final = re.compile(r"Private-Lines: {0,8}([0-9]{1,4})(?:\r?\n|(?:\\r)?\\n)")
-_PUTTY_LINE: Final = re.compile(r"([A-Za-z0-9+/=]{1,80}+)(?:\r?\n|(?:\\r)?\\n)?")
+_PUTTY_LINE: Final = re.compile(r"([A-Za-z0-9+/=]{1,80}+)(?:\r?\n|(?:\\r)?\\n|(?=[\s\"'`\\]|\Z))")
 _UNFINISHED_PUTTY: Final = re.compile(r"Private-Lines: {0,8}[0-9]{0,4}(?:\r|\\r?|\\r\\)?")
 _SHORT: Final = 2048
 _LONG_RUN: Final = re.compile(r"[A-Za-z0-9_.-]{15}")
