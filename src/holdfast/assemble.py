@@ -206,7 +206,7 @@ class _Built(Struct, frozen=True):
             return self
         self.kit.bind(self.runner, (*modules_of(self.kit), *options.modules))
         told = self.kit.instructions
-        if told.sha256 != known:
+        if self.runner.world.mask.name(told.sha256) != known:
             self.runner.riders = (Draft(event=told.event("resumed" if resumed else "start")),)
         return self
 
@@ -247,6 +247,8 @@ async def _built(
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
     instructions = kit.instructions.text if kit is not None else _told(options, prepared)
+    mask = Mask(options.keys.values(os.environ))
+    instructions = mask.instructions(instructions)
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = registered(options.hooks)
     policy = replace_fields(
@@ -259,7 +261,7 @@ async def _built(
     )
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions
-    world.mask = Mask(options.keys.values(os.environ))
+    world.mask = mask
     world.raise_walls = walls = WallsAround(scope, ground)
     stack.callback(walls.close)
     forks = Forks(prepared.state, kit)

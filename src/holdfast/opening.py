@@ -1,5 +1,6 @@
 """Gets a session ready to be driven: a new one is written down, an old one is read, checked and taken over."""
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,7 @@ from holdfast.runtime.admission import written
 from holdfast.runtime.barrier import Fault, guarded
 from holdfast.runtime.bus import Item
 from holdfast.runtime.hooks.means import marks
+from holdfast.runtime.masking import Mask
 from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_calls, stop_group
@@ -75,7 +77,8 @@ _NO_WALLS: Final = "Commands still run without walls, as before; --scope sandbox
 
 async def prepare(options: Options, store: EventStore, find: FindModel) -> Prepared:
     """Start the session that `options` mean, or take it over. Raise before any model is asked when that cannot be."""
-    owner = options.owner or this_process()
+    owner, mask = options.owner or this_process(), Mask(options.keys.values(os.environ))
+    options = msgspec.structs.replace(options, name=mask.redactor.known(options.name))
     wanted = options.resume if options.resume is not None else options.session_id
     if wanted is None:
         return await _start(options, store, owner, shelf.new_session_id(options.clock), find)
@@ -106,6 +109,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         version=VERSION,
         taint=options.taint,
     )
+    started = Mask(options.keys.values(os.environ)).started(started)
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
     first = [storable(event) for event in (started, wanted_budget(options, state)) if event is not None]
@@ -132,7 +136,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         nonce=nonce,
         model=model,
         announced=tuple(announced),
-        variables=context.variables,
+        variables=started.context.variables,
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.logic.conversation import ConversationFold
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.results import Results, TurnResult
 from holdfast.logic.state import State, needs_whole_log, restore, state_of
 from holdfast.pages import PagedLog
@@ -54,7 +55,7 @@ async def replay(store: EventStore, session: str, at: int | None = None) -> dict
     return await anyio.to_thread.run_sync(lambda: state_of(session, records).plain())
 
 
-def replay_pieces(log: PagedLog, *, indented: bool) -> Iterator[bytes]:
+def replay_pieces(log: PagedLog, *, indented: bool, redactor: Redactor = PLAIN) -> Iterator[bytes]:
     """What `replay` gives, without secrets, as JSON piece by piece: what grows with the log is not kept in memory."""
     state, fold = State(), ConversationFold()
     state.meta = SessionMeta(id=log.session)
@@ -67,7 +68,7 @@ def replay_pieces(log: PagedLog, *, indented: bool) -> Iterator[bytes]:
     told = fold.over(log, log.session)
     state.transcript.todos = told.todos
     fields = state.plain() | {"messages": told.messages(), "turns": _turns(log)}
-    return json_pieces(fields, indented=indented)
+    return json_pieces(fields, indented=indented, redactor=redactor)
 
 
 def _turns(log: PagedLog) -> Iterator[TurnResult]:

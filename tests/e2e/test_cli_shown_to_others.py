@@ -1,6 +1,7 @@
 """Keys that a tool printed or a person typed are masked where programs read: in streams, results and the log that is shown."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,29 @@ def test_sec_l2_no_key_is_shown_of_a_log(talked: Door, tmp_path: Path) -> None:
         assert done.code == 0, done.err
         assert [secret for secret in (TYPED, PRINTED, SAID) if secret in done.out] == [], command
         assert "[REDACTED]" in done.out
+
+
+@pytest.mark.parametrize("kind", ["log show", "log replay", "log export", "json", "markdown", "html", "workflow"])
+def test_no_known_key_is_shown_of_a_log_that_was_written_without_knowing_it(
+    kind: str, talked: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but the list of known keys tells that this one is a key."""
+    word = "plainwordkeyvalue"
+    asked = talked.run(
+        "-p", f"Is it {word}?", "--model", talked.script({"text": "Hm."}), "--name", f"On {word}", "--session-id", "s1"
+    )
+    assert asked.code == 0, asked.err
+    profile = {"type": "openai-chat", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key": "$ENV:CORP_SECRET"}
+    settings = Path(os.environ["HOLDFAST_CONFIG_DIR"], "settings.json")
+    settings.parent.mkdir(exist_ok=True)
+    settings.write_text(json.dumps({"providers": {"house": profile}}))
+    command = (*kind.split(), "s1") if kind.startswith("log") else ("export", "s1", "-o", "-", "--format", kind)
+    assert word in talked.run(*command).out
+    monkeypatch.setenv("CORP_SECRET", word)
+    done = talked.run(*command)
+    assert done.code == 0, done.err
+    assert "REDACTED" in done.out
+    assert word not in done.out
 
 
 def test_the_terminal_shows_what_was_said(talked: Door, tmp_path: Path) -> None:

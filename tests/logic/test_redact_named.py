@@ -46,6 +46,18 @@ HARMLESS = [
     "password: ********",
     "secret=[REDACTED]",
     "cookie: none",
+    "bypass=x1y2z3",
+    "first pass: 12345 of 20000",
+    "pass=1234 fail=5",
+    "passphrase: enter your passphrase here",
+    "passphrase: a word, and what follows",
+    "description: |\n  A line of 2 words",
+    "password: |\n  The password of the user, if any.",
+    "password: |\n  {{ password2 }}",
+    "password: |\n\nuser2: bob",
+    "Private-Lines: many",
+    "Private-Lines: 2\nPrivate-MAC: 00",
+    "a_long_ghp_name1_of_a_function",
 ]
 
 

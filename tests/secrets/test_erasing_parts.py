@@ -46,6 +46,47 @@ async def test_b3_a_call_that_was_cut_off_leaves_no_part_of_its_key(tmp_path: Pa
     assert [piece for piece in pieces(12) if piece.encode() in left] == []
 
 
+@pytest.mark.parametrize("chunk", [3, 4, 7, 40])
+async def test_parts_of_a_known_value_in_a_stream_are_erased_at_once(chunk: int, tmp_path: Path) -> None:
+    word = "plainwordkeyvalue"
+    split = f"printf plainword; echo keyvalue; printf %s {word[:5]}; printf %s {word[5:]}"
+    store = await open_store(f"jsonl://{tmp_path}/store")
+    replies = (
+        {
+            "text": f"Say {word[:9]}, {word[9:]}.",
+            "chunk": chunk,
+            "calls": [{"name": "Bash", "args": {"command": split}}],
+        },
+        {"text": "Done.", "chunk": chunk},
+    )
+    async with open_session(
+        session_id=SESSION, model=scripted(*replies), store=store, cwd=tmp_path, permission_mode="bypassPermissions"
+    ) as session:
+        await session.run("Go on.")
+    before = await scan(store, await store.meta(SESSION), Eraser(b"k" * 32, [word]))
+    assert "trace" in {spot.where for spot in before.spots}
+
+    await erase(store, await store.meta(SESSION), Eraser(b"k" * 32, [word]), reason="", clock=SystemClock())
+    await scour(store)
+
+    assert (await scan(store, await store.meta(SESSION), Eraser(b"k" * 32, [word]))).spots == ()
+    again = await erase(store, await store.meta(SESSION), Eraser(b"k" * 32, [word]), reason="", clock=SystemClock())
+    assert again.count == 0
+    await store.close()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 50])
+def test_the_mark_of_a_secret_that_is_split_stands_where_it_begins(size: int) -> None:
+    text = f"a {STRIPE} b {STRIPE}{ANTHROPIC} c"
+    given = ["", *(text[at : at + size] for at in range(0, len(text), size)), ""]
+    one, other = Eraser(b"k" * 32), Eraser(b"k" * 32)
+    clean = one.pieces(given)
+    assert len(clean) == len(given)
+    assert "".join(clean) == other.text(text)
+    assert not [piece for piece in clean if "[ERASED" in piece and "]" not in piece]
+    assert one.counts == other.counts
+
+
 @pytest.mark.parametrize("start", [0, 7, 40, 70, len(BODY) - 12])
 def test_b3_twelve_characters_of_a_known_key_are_erased_wherever_they_stand(start: int) -> None:
     eraser = Eraser(b"k", [ANTHROPIC])

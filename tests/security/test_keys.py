@@ -1,7 +1,11 @@
 """The keys that settings and stores name: no program gets them, no project's file is filled with them, and nothing written has them."""
 
+import functools
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote, quote_plus
 
 import anyio
 import pytest
@@ -10,6 +14,7 @@ from holdfast import open_session
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import read_layers
 from holdfast.extensions.mcp_files import ServersPlace, read_servers
+from holdfast.logic.redact import Redactor
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import Keys
 from tests.contracts.kit import call, scripted
@@ -42,10 +47,10 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_sec_h2_no_key_of_a_profile_reaches_a_program(house: Path) -> None:
-    look = call("Bash", command="env | sort")
-    beside = call("Bash", command="env > seen.txt", run_in_background=True)
+    look = call("Bash", command="while [ ! -e done ]; do sleep 0.05; done; env | sort")
+    beside = call("Bash", command="env > seen.txt; touch done", run_in_background=True)
     async with open_session(
-        model=scripted(look, beside, "Done."), store=None, cwd=house, permission_mode="bypassPermissions"
+        model=scripted(beside, look, "Done."), store=None, cwd=house, permission_mode="bypassPermissions"
     ) as session:
         await session.run("Go.")
         shown = str(session.history)
@@ -96,7 +101,7 @@ async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_pat
     settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
     store = f"jsonl://{tmp_path}/store"
     replies = (
-        call("Read", path=str(house / "notes.txt")),
+        call("Read", file_path=str(house / "notes.txt")),
         call("Bash", command="cat notes.txt; seq 12000; cat notes.txt"),
         call("Bash", command=f"printf %s {KEY[:9]}; printf %s {KEY[9:]}"),
         f"It says {KEY}.",
@@ -112,6 +117,34 @@ async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_pat
         answer = await session.run(f"Is {HEADER} right?")
     assert KEY not in answer
     _nowhere(tmp_path / "store", (KEY, HEADER, PLAIN))
+
+
+async def test_the_value_of_a_key_is_not_in_what_a_session_begins_with(house: Path, tmp_path: Path) -> None:
+    """Its name, its variables, the notes of the folder, the words of the caller, and the name of a tool that the model made up."""
+    (house / "AGENTS.md").write_text(f"Use {KEY} always.\n")
+    store = f"jsonl://{tmp_path}/store"
+    model = scripted(call(f"Task{KEY}", a=1), "One.", "Two.", "Three.", "Four.")
+    open_one = functools.partial(
+        open_session, model=model, store=store, cwd=house, append_system_prompt=f"Take {HEADER}."
+    )
+    async with open_one(session_id="s1", name=f"About {KEY}", variables={"place": HEADER}) as session:
+        await session.run("Go.")
+        (house / "AGENTS.md").write_text(f"Use {KEY} sometimes.\n")
+        await session.run("Go on.")
+    async with open_one(session_id="s1", name=f"And {KEY}") as session:
+        await session.run("Go on.")
+    async with open_one(resume="s1", fork=True, name=f"Fork of {KEY}") as session:
+        await session.run("Go on.")
+    _nowhere(tmp_path / "store", (KEY, HEADER))
+    events = _lines(tmp_path / "store" / "sessions" / "s1")
+    named = [event["data"]["name"] for event in events if event.get("type") in ("started", "renamed")]
+    assert named == ["About [REDACTED]", "And [REDACTED]"]
+    read = [event for event in events if event.get("type") == "instructions_read"]
+    assert len(read) == 2, "the second opening was told what the first one was told last"
+
+
+def _lines(folder: Path) -> list[dict[str, Any]]:  # Any: what stands in a line is JSON
+    return [json.loads(line) for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text().splitlines()]
 
 
 def _nowhere(folder: Path, secrets: tuple[str, ...]) -> None:
@@ -130,6 +163,60 @@ def test_sec_h2_an_untrusted_workspace_names_no_keys(house: Path) -> None:
     assert known_keys(untrusted.settings, untrusted).named == {"COMPANY_LLM_SECRET", "EXTRA_HDR", "USER"}
     trusted = read_layers(house, trust=True)
     assert "JAVA_HOME" in known_keys(trusted.settings, trusted).named
+
+
+async def _environment_of_a_program(house: Path, *, bare: bool = False) -> str:
+    model = scripted(call("Bash", command="env | sort"), "Done.")
+    async with open_session(
+        model=model, store=None, cwd=house, permission_mode="bypassPermissions", bare=bare
+    ) as session:
+        await session.run("Go.")
+        return str(session.history)
+
+
+async def test_no_key_comes_back_when_the_settings_break(house: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "config" / "settings.json"
+    assert "COMPANY_LLM_SECRET" not in await _environment_of_a_program(house)
+    settings.write_text(settings.read_text() + ",")
+    shown = await _environment_of_a_program(house)
+    assert "USER=adalovelace" in shown
+    assert not {"COMPANY_LLM_SECRET", "EXTRA_HDR"} & {line.split("=")[0] for line in shown.split("\\n")}
+    _nowhere(tmp_path / "data" / "last-good", (KEY, HEADER, PLAIN))
+
+
+@pytest.mark.parametrize("broken", [False, True])
+async def test_no_key_comes_back_when_the_settings_are_left_out(house: Path, tmp_path: Path, broken: bool) -> None:
+    settings = tmp_path / "config" / "settings.json"
+    if broken:
+        await _environment_of_a_program(house)
+        settings.write_text(settings.read_text() + ",")
+    shown = await _environment_of_a_program(house, bare=True)
+    assert "USER=adalovelace" in shown
+    assert not {"COMPANY_LLM_SECRET", "EXTRA_HDR"} & {line.split("=")[0] for line in shown.split("\\n")}
+
+
+def test_what_a_persons_server_is_given_as_a_secret_is_a_key(house: Path, tmp_path: Path) -> None:
+    remote = {"type": "http", "url": "https://h/?api_key=${A_LINK}", "headers": {"X-A": "Bearer ${A_HEADER:-none}"}}
+    local = {
+        "command": "docs",
+        "args": ["${A_FOLDER}"],
+        "env": {"API_TOKEN": "${A_NAME}", "B": "${C_SECRET}", "C": "${D}"},
+    }
+    said = json.dumps({"mcpServers": {"remote": remote, "local": local}})
+    (tmp_path / "config" / "settings.json").write_text(said)
+    layered = read_layers(house, trust=True)
+    assert known_keys(layered.settings, layered).named == {"A_HEADER", "A_NAME", "C_SECRET"}
+    (tmp_path / "config" / "settings.json").write_text("{}")
+    (house / ".holdfast").mkdir()
+    (house / ".holdfast" / "settings.json").write_text(said)
+    layered = read_layers(house, trust=True)
+    assert known_keys(layered.settings, layered).named == frozenset()
+
+
+@pytest.mark.parametrize("written", [quote, quote_plus, functools.partial(quote, safe=""), json.dumps])
+def test_a_key_is_recognised_however_an_address_or_json_writes_it(written: Callable[[str], str]) -> None:
+    key = "kQ7/corp+Xy 12abZ9=="
+    assert Redactor(exact=(key,)).known(f"at {written(key)} it") in ("at [REDACTED] it", 'at "[REDACTED]" it')
 
 
 def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:

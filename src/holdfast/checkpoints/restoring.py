@@ -18,7 +18,7 @@ from holdfast.logic.checkpoint_plan import Change, Plan, unpack_plan
 from holdfast.logic.words import counted
 from holdfast.runtime.barrier import Fault
 from holdfast.runtime.world import Outcome
-from holdfast.vocab.errors import BlobMissing
+from holdfast.vocab.errors import BlobMissing, LogDamaged
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_files import FileProblem, RestoreFinished, RestoreStarted
 from holdfast.vocab.event_tools import FileSeen
@@ -52,6 +52,10 @@ class RestoreFiles:
     async def run(self) -> Outcome:
         """Remove what was not there, then make folders, then write files and links, then give folders their modes."""
         with anyio.CancelScope(shield=True):
+            if not self._started.plan:
+                raise LogDamaged(
+                    "The plan of the restore is gone: it had a secret in it, which was erased. Start it again."
+                )
             plan = unpack_plan(await self._world.store.blob(self._started.plan))
             self._sync = len(plan.changes) <= FEW
             gone = [change for change in plan.changes if change.want.kind == "absent"]

@@ -60,6 +60,7 @@ def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of 
 async def _export(place: Place, *, session: str, output: Path, kind: str | None) -> int:
     from collections.abc import Iterable
 
+    from holdfast.cli.known_values import redactor_of
     from holdfast.cli.telling import complain, say
     from holdfast.export.files import replace_file
     from holdfast.export.texts import export, note_export
@@ -76,9 +77,10 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
             sys.stdout.buffer.write((shown(piece) if sys.stdout.isatty() else piece).encode())
         sys.stdout.buffer.flush()
 
+    redactor = await redactor_of(place)
     async with place.opened() as store:
         meta = await find(store, session, complain)
-        made, size = await export(store, meta.id, chosen, take)
+        made, size = await export(store, meta.id, chosen, take, redactor)
         if why := await note_export(store, meta.id, made, clock=SystemClock()):
             complain(f"{why}. So the log of {meta.id!r} does not mention this export, which is whole.")
     if str(output) != "-":

@@ -8,6 +8,7 @@ import anyio
 import click
 
 from holdfast import shelf
+from holdfast.cli.known_values import redactor_of
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, complain, harmless, say, say_json, say_pieces
 from holdfast.config.person import require_person
@@ -17,6 +18,7 @@ from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
 from holdfast.export.session_check import check_session
 from holdfast.headless import find, find_one
+from holdfast.logic.redact import Redactor
 from holdfast.logic.words import counted
 from holdfast.pages import PagedLog, pages, with_log
 from holdfast.replay import replay_pieces
@@ -29,19 +31,21 @@ from holdfast.wire.stream import Item, line
 
 async def show(place: Place, *, session: str, after: int, limit: int | None, as_json: bool) -> int:
     """Print the events of a session."""
+    redactor = await redactor_of(place)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
         if limit is not None:
             part = await store.read(meta.id, after, limit)
-            _print(meta.id, part.records, as_json=as_json)
+            _print(meta.id, part.records, redactor, as_json=as_json)
             return _told(part.trouble)
         async for part in pages(store, meta.id, after):
-            _print(meta.id, part.records, as_json=as_json)
+            _print(meta.id, part.records, redactor, as_json=as_json)
     return _told(part.trouble)
 
 
 async def tail(place: Place, *, session: str, after: int | None, as_json: bool) -> int:
     """Print what is there, then what comes, until nobody holds the session."""
+    redactor = await redactor_of(place)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
         start = max(0, meta.seq - 10) if after is None else after
@@ -49,20 +53,21 @@ async def tail(place: Place, *, session: str, after: int | None, as_json: bool) 
         if trouble is not None and after is None:
             start = max(0, min(meta.seq, trouble.seq) - 10)
         async for items in Follower(store, meta.id, start):
-            _print(meta.id, items, as_json=as_json)
+            _print(meta.id, items, redactor, as_json=as_json)
             await anyio.to_thread.run_sync(sys.stdout.flush)
     return _told(trouble)
 
 
 async def replay(place: Place, *, session: str, at: int | None, as_json: bool) -> int:
     """Print what the log means."""
+    redactor = await redactor_of(place)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
         if at is not None and at > meta.seq:
             raise click.UsageError(f"--at {at} is past the end: the last event of {meta.id} is {meta.seq}.")
 
         def tell(log: PagedLog) -> Trouble | None:
-            say_pieces(replay_pieces(log, indented=sys.stdout.isatty()))
+            say_pieces(replay_pieces(log, indented=sys.stdout.isatty(), redactor=redactor))
             return log.trouble
 
         trouble = await with_log(store, meta.id, tell, last=at)
@@ -85,15 +90,16 @@ async def validate(place: Place, *, session: str, as_json: bool) -> int:
 
 async def export(place: Place, *, session: str, kind: str, output: Path | None) -> int:
     """Write the diagnostic log of a session to a file or to standard output."""
+    redactor = await redactor_of(place)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
 
         def tell(log: PagedLog) -> Trouble | None:
             material = material_of(log, store.url)
             if output is not None:
-                say(f"{output}: {counted(write_diagnostic(material, output), 'line')} of {kind}")
+                say(f"{output}: {counted(write_diagnostic(material, output, redactor), 'line')} of {kind}")
             else:
-                for written in json_lines(material):
+                for written in json_lines(material, redactor=redactor):
                     say(written.decode())
             return log.trouble
 
@@ -161,9 +167,9 @@ def _verdict_json(about: Mapping[str, object], wrong: Sequence[str], notes: Sequ
     return COULD_NOT if wrong else 0
 
 
-def _print(session: str, items: Iterable[Item], *, as_json: bool) -> None:
+def _print(session: str, items: Iterable[Item], redactor: Redactor, *, as_json: bool) -> None:
     for item in items:
         if as_json:
-            say(clean_line(line(session, item)).decode())
-        elif words := one_line(clean_item(item)):
+            say(clean_line(line(session, item), redactor).decode())
+        elif words := one_line(clean_item(item, redactor)):
             say(harmless(words))

@@ -1,6 +1,5 @@
 """What the `secrets` commands do."""
 
-import os
 import secrets
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -12,14 +11,12 @@ import click
 import msgspec
 
 from holdfast import shelf
+from holdfast.cli.known_values import known_values
 from holdfast.cli.place import Place
 from holdfast.cli.telling import COULD_NOT, DONE, complain, harmless, say, say_json
 from holdfast.cli.trusting import HALTED
-from holdfast.config.known_keys import known_keys
-from holdfast.config.layers import load_layers
 from holdfast.config.person import require_person
-from holdfast.logic.erasing import LEAST, Eraser
-from holdfast.logic.variables import is_secret_variable
+from holdfast.logic.erasing import Eraser
 from holdfast.logic.words import counted
 from holdfast.options import default_store_url
 from holdfast.ports import EventStore, SessionQuery
@@ -40,7 +37,7 @@ _NO_HASHES: Final = b"nobody sees the marks of a scan"
 
 async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
     """Count secrets, and change nothing."""
-    known = await _known(place)
+    known = await known_values(place)
     found: list[Findings] = []
     failed = False
     for url in _stores(place):
@@ -67,7 +64,7 @@ async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as
     if not yes and not sys.stdin.isatty():
         complain("Nobody can be asked here. Look with `holdfast secrets scan`; to erase: holdfast secrets erase --yes")
         return HALTED
-    erasing = _Erasing(await _known(place), secrets.token_bytes(32), reason, yes)
+    erasing = _Erasing(await known_values(place), secrets.token_bytes(32), reason, yes)
     for url in _stores(place):
         try:
             async with _opened(url) as store:
@@ -111,15 +108,6 @@ class _Erasing(msgspec.Struct):
                 self.failed = True
                 complain(f"{meta.id} stays as it is: {exc}")
         await scour(store)
-
-
-async def _known(place: Place) -> tuple[str, ...]:
-    """The values that are secret wherever they stand: keys that settings and stores name, and variables that are called secrets."""
-    layered = await load_layers(Path(place.cwd or "."))
-    keys = known_keys(layered.settings, layered, place.url)
-    named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
-    values = (*keys.values(os.environ), *(each for each in named if not each.startswith("/")))
-    return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))
 
 
 def _stores(place: Place) -> tuple[str, ...]:

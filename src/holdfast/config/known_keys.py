@@ -1,15 +1,14 @@
 """The keys that a session knows of, in one list: what its settings and its store name. Everybody who keeps keys away uses it."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 from urllib.parse import unquote
 
-import msgspec
-
 from holdfast.config.layer_file import LayerFile
 from holdfast.config.layers import Layered
-from holdfast.config.secret import Secret, variable_of
+from holdfast.config.named_keys import variables
+from holdfast.config.secret import Secret
 from holdfast.config.settings import Settings
 from holdfast.vocab.keys import Keys
 
@@ -20,7 +19,7 @@ def known_keys(settings: Settings | None, layered: Layered | None = None, store_
     """The keys that `settings`, every file of `layered` that counts, and the store's address name.
 
     A profile that a higher file replaced is still somebody's key. What an untrusted workspace names is not heard: it could name any
-    variable, and keep it from programs that need it.
+    variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts.
     """
     named = set(_OF_STORE.findall(unquote(store_url)))
     texts: list[str] = []
@@ -29,12 +28,12 @@ def known_keys(settings: Settings | None, layered: Layered | None = None, store_
             texts.append(secret.reveal())
         elif name := secret.variable:
             named.add(name)
-    for file in () if layered is None else _counted(layered):
-        named |= set(_variables(_said(file)))
+    if layered is not None:
+        named |= layered.keys_beside.union(*(file.keys for file in _counted(layered)))
     for profile in () if settings is None else settings.providers.values():
-        named |= set(_variables(profile.options))
+        named |= set(variables(profile.options))
     for transport in () if settings is None else settings.transports.values():
-        named |= set(_variables(transport.options))
+        named |= set(variables(transport.options))
     return Keys(frozenset(named), tuple(texts))
 
 
@@ -47,26 +46,4 @@ def _secrets(settings: Settings) -> Iterator[Secret]:
 
 def _counted(layered: Layered) -> Iterable[LayerFile]:
     trusted = layered.trust.trusted
-    return (file for file in layered.files if file.text is not None and (trusted or not file.place.of_project))
-
-
-def _said(file: LayerFile) -> object:
-    """What a file says, whatever it means: a key that this version does not know may name a secret too."""
-    assert file.text is not None  # see _counted
-    try:
-        return msgspec.json.decode(file.text.content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None  # whoever reads it for use says what is wrong
-
-
-def _variables(value: object) -> Iterator[str]:
-    """The variables that `$ENV:NAME` names, at any depth."""
-    if isinstance(value, str):
-        if name := variable_of(value):
-            yield name
-    elif isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _variables(inner)
-    elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _variables(inner)
+    return (file for file in layered.files if trusted or not file.place.of_project)

@@ -1,4 +1,4 @@
-"""What each settings file denied when it could last be read, so that a broken file never denies less."""
+"""What each settings file denied, and which keys it named, when it could last be read, so that a broken file keeps no less away."""
 
 import hashlib
 import os
@@ -8,7 +8,9 @@ from typing import Final
 
 import msgspec
 
+from holdfast.config.json_text import JsonText, is_missing
 from holdfast.config.layer_file import LayerFile
+from holdfast.config.named_keys import named_keys
 from holdfast.config.permissions_section import Permissions, looser
 from holdfast.config.places import Place
 from holdfast.config.private_file import read_private, writable_name, write_private
@@ -38,11 +40,13 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     no_bypass: bool = False
     hooks: Mapping[str, object] = {}
     servers_off: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Names of variables that hold keys, never what is in them."""
 
     @property
     def says_nothing(self) -> bool:
         """Whether losing it would lose nothing."""
-        return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off)
+        return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off or self.keys)
 
 
 class LastGood:
@@ -52,7 +56,10 @@ class LastGood:
         self._folder = data / "last-good"
 
     def remember(self, file: LayerFile) -> str:
-        """Keep what `file`, which was read well, denies. Return why that could not be done, when losing it would matter."""
+        """Keep what `file`, which was read well, denies and names as keys.
+
+        Return why that could not be done, when losing it would matter.
+        """
         assert file.text is not None
         kept = _kept(file, file.text.digest)
         try:
@@ -77,9 +84,20 @@ class LastGood:
             permissions=_permissions(kept, place),
             hooks=kept.hooks,
             servers_off=kept.servers_off,
+            keys=kept.keys,
             warnings=(f"{problem} Until it is mended, {words}.",),
             broken=problem,
         )
+
+    def keys_of(self, place: Place) -> tuple[str, ...]:
+        """The variables with keys that a file that counts for nothing names, or named when it could last be read."""
+        if is_missing(place.path):
+            return ()
+        try:
+            return named_keys(JsonText.read(place.path).content, own=not place.of_project)
+        except UserError as exc:
+            kept = self.recall(place, str(exc))
+            return () if kept is None else kept.keys
 
     def _known(self, path: Path) -> Kept | None:
         content = read_private(self._file(path))
@@ -103,6 +121,7 @@ def _kept(file: LayerFile, digest: str) -> Kept:
         no_bypass=said.no_bypass,
         hooks={} if file.hooks_off else {event: each for event, each in file.hooks.items() if event in DECIDING},
         servers_off=file.servers_off,
+        keys=file.keys,
     )
 
 

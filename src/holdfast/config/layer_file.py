@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.config.json_text import JsonText
 from holdfast.config.keys import find_key, names_below
+from holdfast.config.named_keys import named_keys
 from holdfast.config.permissions_section import LEVEL, SECTION, Permissions, read_level, read_permissions
 from holdfast.config.places import Place
 from holdfast.config.settings_reader import SettingsReader
@@ -30,6 +31,8 @@ class LayerFile(Struct, frozen=True, kw_only=True):
     """Whether it wants no hooks at all."""
     servers_off: tuple[str, ...] = ()
     """Servers of `.mcp.json` that it wants not to be started."""
+    keys: tuple[str, ...] = ()
+    """Names of variables that hold keys."""
     warnings: tuple[str, ...] = ()
     broken: str = ""
     """What is wrong with it."""
@@ -58,6 +61,7 @@ def read_layer(place: Place) -> LayerFile:
         hooks=reader.convert(said["hooks"], dict[str, object], ("hooks",)) if "hooks" in said else {},
         hooks_off=reader.value_or(said, "disableAllHooks", bool, False),
         servers_off=reader.value_or(said, "disabledMcpjsonServers", tuple[str, ...], ()),
+        keys=named_keys(text.content, own=not place.of_project),
         warnings=tuple(reader.warnings),
     )
 

@@ -69,6 +69,8 @@ class Layered(Struct, frozen=True, kw_only=True, dict=True):
     project_servers: ProjectServers = field(default_factory=ProjectServers)
     """Which servers of the project's `.mcp.json` are wanted."""
     outcome: Outcome = field(default_factory=Outcome)
+    keys_beside: frozenset[str] = frozenset()
+    """Names of variables with keys in files of the person's own that are left out, as `--bare` does: they stay keys."""
     fingerprint: tuple[Mark, ...] = ()
     """The files that were looked for, as they were just before they were read."""
 
@@ -116,7 +118,8 @@ def read_layers(
 ) -> Layered:
     """Read the settings of a run in `cwd`, each file once: what is judged is what is used.
 
-    `trust`: True trusts the workspace for this run, False does not, None does what was recorded. `bare` reads only what is managed.
+    `trust`: True trusts the workspace for this run, False does not, None does what was recorded. `bare` reads only what is managed,
+    and of the person's own files which variables hold keys.
     `vouched` is what the workspace brought along when `trust` was said: that word is not about what has come since.
     Raise `UserError` for a broken file whose denials nobody remembers, and for a wrong value in a file that counts.
     """
@@ -135,7 +138,8 @@ def read_layers(
     judged = _trust(TrustBook(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
-    return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before)
+    beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
+    return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=beside)
 
 
 def _read(wanted: Sequence[Place], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
@@ -150,6 +154,15 @@ def _read(wanted: Sequence[Place], last_good: LastGood, notes: list[str]) -> Ite
         found.append(file)
     own = {file.text.inode for file in found if file.text is not None and not file.place.of_project}
     yield from (each for each in found if not (each.place.of_project and each.text and each.text.inode in own))
+
+
+def _keys_beside(
+    root: Path, wanted: Sequence[Place], last_good: LastGood, environment: Mapping[str, str]
+) -> frozenset[str]:
+    """The keys that the person's files name, though nothing else in them counts."""
+    every = places(root, given=None, bare=False, environment=environment)
+    own = (each for each in every if each.source == "person" and each not in wanted)
+    return frozenset().union(*map(last_good.keys_of, own))
 
 
 def _read_one(place: Place, last_good: LastGood) -> LayerFile:

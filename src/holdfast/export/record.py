@@ -8,6 +8,7 @@ import msgspec
 from holdfast.logic.conversation import ConversationFold
 from holdfast.logic.entries import Entry
 from holdfast.logic.record import record_of
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.state import State
 from holdfast.pages import PagedLog
 from holdfast.vocab.event_memory import MemoryNoted
@@ -16,7 +17,7 @@ from holdfast.vocab.specs import SessionMeta, ToolSpec
 from holdfast.wire.json_pieces import json_pieces
 
 
-def record_text(log: PagedLog) -> Iterator[str]:
+def record_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
     """The record of a session as JSON, without its secrets."""
     state, fold, asked = State(), ConversationFold(), None
     state.meta = SessionMeta(id=log.session)
@@ -36,5 +37,5 @@ def record_text(log: PagedLog) -> Iterator[str]:
     fields["messages"] = told.messages()
     if (first := next(history, None)) is not None:
         fields["history"] = chain((first,), history)
-    pieces = json_pieces(dict(sorted(fields.items())), indented=True)
+    pieces = json_pieces(dict(sorted(fields.items())), indented=True, redactor=redactor)
     return (piece.decode() for piece in chain(pieces, (b"\n",)))

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import assert_never
 
 from holdfast.export.files import Format
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.pages import PagedLog, with_log
 from holdfast.ports import Clock, EventStore
 from holdfast.shelf import add_event
@@ -13,7 +14,7 @@ from holdfast.vocab.events import Exported
 
 
 async def export(
-    store: EventStore, session: str, kind: Format, take: Callable[[Iterable[str]], None]
+    store: EventStore, session: str, kind: Format, take: Callable[[Iterable[str]], None], redactor: Redactor = PLAIN
 ) -> tuple[Exported, int]:
     """Give `take` the text of an export in pieces, without the session's secrets; return the event that tells of it, and its bytes.
 
@@ -29,24 +30,24 @@ async def export(
             size += len(content)
             yield piece
 
-    await with_log(store, session, lambda log: take(counted(_pieces(log, kind))))
+    await with_log(store, session, lambda log: take(counted(_pieces(log, kind, redactor))))
     return Exported(format=kind, sha256=digest.hexdigest()), size
 
 
-def _pieces(log: PagedLog, kind: Format) -> Iterator[str]:
+def _pieces(log: PagedLog, kind: Format, redactor: Redactor) -> Iterator[str]:
     match kind:
         case "workflow":
             from holdfast.export.workflow import workflow_text  # noqa: PLC0415 - it loads the YAML library
 
-            return workflow_text(log)
+            return workflow_text(log, redactor)
         case "json":
             from holdfast.export.record import record_text  # noqa: PLC0415 - one format needs nothing of another
 
-            return record_text(log)
+            return record_text(log, redactor)
         case "markdown" | "html":
             from holdfast.export.transcripts import page  # noqa: PLC0415 - as above
 
-            return page(log, kind)
+            return page(log, kind, redactor=redactor)
         case _:
             assert_never(kind)
 

@@ -7,6 +7,7 @@ from ruamel.yaml import YAML
 from holdfast.export.yaml_text import to_yaml, yaml_lines
 from holdfast.logic.conversation import ConversationFold
 from holdfast.logic.outline import project
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.workflow import scaffold
 from holdfast.pages import PagedLog
 from holdfast.vocab.errors import Bug
@@ -14,7 +15,7 @@ from holdfast.vocab.events import Started
 from holdfast.vocab.specs import SessionMeta
 
 
-def workflow_text(log: PagedLog) -> Iterator[str]:
+def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
     """The scaffold of a session as YAML. Each part is parsed again and compared; the same session gives the same bytes."""
     meta, fold, agent = SessionMeta(id=log.session), ConversationFold(), ""
     for records in log.pages():
@@ -23,7 +24,7 @@ def workflow_text(log: PagedLog) -> Iterator[str]:
             fold.apply(record)
             if record.seq == 1 and isinstance(record.event, Started):
                 agent = record.event.agent
-    document = scaffold(meta, fold.over(log, log.session), agent)
+    document = scaffold(meta, fold.over(log, log.session), agent, redactor)
     return yaml_lines(_checked(document, log.session))
 
 

@@ -63,11 +63,6 @@ class Eraser:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
         return replace(self._redactor.known(text), apart([*self._exact(text)]))
 
-    @property
-    def values(self) -> tuple[str, ...]:
-        """Every value that is looked for as it is."""
-        return tuple(self._values)
-
     def find(self, text: str) -> list[Found]:
         """Every secret in a text, in order; a mark is none."""
         whole = apart([*self._redactor.find(text), *self._exact(text)])
@@ -85,6 +80,28 @@ class Eraser:
             pieces += (text[at : one.start], self._mark(text[one.start : one.end], one.why))
             at = one.end
         return "".join((*pieces, text[at:])) if pieces else text
+
+    def pieces(self, pieces: Sequence[str]) -> list[str]:
+        """The pieces of one text, with a mark in the piece in which a secret begins and nothing of it in the next ones."""
+        text = "".join(pieces)
+        found = self.find(text)
+        if not found:
+            return list(pieces)
+        clean: list[str] = []
+        start, place = 0, 0
+        for piece in pieces:
+            end, at, kept = start + len(piece), start, list[str]()
+            while place < len(found) and found[place].start < end:
+                one = found[place]
+                if one.start >= start:
+                    kept += (text[at : one.start], self._mark(text[one.start : one.end], one.why))
+                at = min(one.end, end)
+                if one.end > end:
+                    break
+                place += 1
+            clean.append("".join((*kept, text[at:end])))
+            start = end
+        return clean
 
     def _mark(self, secret: str, why: str) -> str:
         kind = kind_of(why)

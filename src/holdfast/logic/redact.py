@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 from holdfast.logic.known_values import WINDOW, KnownValues
 from holdfast.logic.redact_named import find_assigned
@@ -238,6 +238,8 @@ def written_forms(value: str) -> Iterator[str]:
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield quote(value, safe="")
+    yield quote(value)
+    yield quote_plus(value)
 
 
 def apart(found: list[Found]) -> list[Found]:

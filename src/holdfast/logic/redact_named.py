@@ -100,6 +100,15 @@ def is_code(value: str) -> bool:
     return _CODE.match(value) is not None or "[REDACTED" in value
 
 
+def is_phrase(value: str, *, is_password: bool) -> bool:
+    """Whether several words in quotes are a secret, and not a label or a message about one."""
+    if value != value.strip() or is_code(value) or _TEMPLATE.search(value):
+        return False
+    if has_digit(value) and any(looks_random(word) for word in value.split()):
+        return True
+    return is_password and len(value) >= 8 and value[-1] not in ".:?!…," and not _PROSE.search(value)
+
+
 class _Reader:
     """Reads the values of one text, from left to right."""
 
@@ -136,6 +145,8 @@ class _Reader:
     def is_plain(self, kind: str, start: int, at: int, *, is_bare: bool) -> bool:
         """Whether certainly no secret follows at `at`. This is all that is asked of most names. One is bare in front of its sign."""
         text = self._text
+        if text[at : at + 1] in _BLOCKS and kind in _WRITTEN_OUT:
+            return False
         if kind == "token":
             first, digit = text[start], self._digits.after(at)
             if first.isupper():
@@ -162,12 +173,21 @@ class _Reader:
         if kind == "cookie":
             cookie = _COOKIE.match(self._text, at)
             return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
+        if kind in _WRITTEN_OUT and self._text[at : at + 1] in _BLOCKS and (block := _BLOCK.match(self._text, at)):
+            return block.span("secret") if self._is_line(kind, *block.span("secret")) else NOWHERE
         if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(self._text, at)):
             return simple.span(simple.lastindex or 0)
         opened = _OPEN.match(self._text, at) if self._text[at : at + 1] in _OPENING else None
         if opened and (inside := self._inside(opened)):
             return inside if self._is_quoted_secret(name, *inside) else NOWHERE
         return self._word(name, opened.end() if opened else at)
+
+    def _is_line(self, kind: str, start: int, end: int) -> bool:
+        """Whether the line below a name is its value."""
+        value = self._head(start, end)
+        if " " in value or "\t" in value:
+            return is_phrase(value, is_password=kind == "password")
+        return end - start >= _SHORTEST[kind] and is_literal(value, password=kind == "password")
 
     def _word(self, name: Name, start: int) -> Span:
         kind, end = name.kind, self._word_ends.after(start)
@@ -186,7 +206,7 @@ class _Reader:
             return _is_login(value)
         if " " in value or "\t" in value:
             is_word = self._lowered.startswith("secret", name.start) and name.end - name.start == len("secret")
-            return _is_phrase(value, is_password=kind == "password" or is_word)
+            return is_phrase(value, is_password=kind == "password" or is_word)
         if end - start >= 4 and is_literal(value, password=kind == "password"):
             return True
         if end - start >= 6 and self._text[name.end] in _QUOTES and _is_mixed(value):  # its name is quoted too
@@ -243,16 +263,6 @@ class Next:
         return self._at
 
 
-def _is_phrase(value: str, *, is_password: bool) -> bool:
-    """Whether several words in quotes are a secret, and not a label or a message about one."""
-    if value != value.strip() or is_code(value) or _TEMPLATE.search(value):
-        return False
-    words = value.split()
-    if any(looks_random(word) for word in words):
-        return True
-    return is_password and len(value) >= 8 and value[-1] not in ".:?!…," and not _PROSE.search(value)
-
-
 def _is_mixed(value: str) -> bool:
     """Enough for a quoted value under a quoted name: not a plain word."""
     is_name = value.replace("_", "").replace("-", "").isalpha()
@@ -295,6 +305,9 @@ _WRITTEN_OUT: Final = frozenset(("password", "token"))
 """The kinds whose secrets are anything that is written out."""
 _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 """How the schemes of an Authorization header begin."""
+_BLOCKS: Final = frozenset("|>")
+_BLOCK: Final = re.compile(r"[|>][+-]?[0-9]?[ \t]{0,8}\r?\n[ \t]{1,80}+(?P<secret>[^\r\n]*[^\s])")
+"""A value of YAML that stands in the next line."""
 _QUOTES: Final = frozenset("\"'`\\")
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
 _OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")

@@ -18,8 +18,8 @@ LONGEST_BLOCK: Final = 20_000
 """Characters of a private key from its first line to its last."""
 PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)"
 """A sign that a template begins with, or no three letters of which none is another."""
-BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi")
-"""What a private key begins with; the second is the base64 of the first."""
+BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
+"""What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
 
 class Found(NamedTuple):
@@ -64,6 +64,8 @@ class Shapes(NamedTuple):
     """Told by what stands before them. None has a blank in it."""
     partial: frozenset[str]
     """What a token may begin with that is cut off in its beginning."""
+    glued: tuple[str, ...]
+    """The same for those that are found behind letters too."""
     longest: int
     """The characters of the longest of those."""
     letters: str
@@ -88,16 +90,46 @@ def find_blocks(text: str) -> Iterator[Found]:
             if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
                 yield Found(*match.span(), "the base64 of a private key")
 
+    if holds(text, BLOCK_BEGINS[2]):
+        for match in _PUTTY.finditer(text):
+            end, _ = _putty_end(text, match)
+            if end > match.end():
+                yield Found(match.end(), end, "a private key")
+
 
 def open_block(text: str) -> int:
     """Where a block begins that goes on behind the end of `text`, or may do so; the length of `text` when none does."""
-    return min(_open_whole(text), _open_beginning(text))
+    return min(_open_whole(text), _open_beginning(text), _open_putty(text))
 
 
 def _open_beginning(text: str) -> int:
     """Where the beginning of a block stands that the end of `text` cuts off; whatever may stand before it."""
     sizes = (size for begins in BLOCK_BEGINS for size in range(1, len(begins)) if text.endswith(begins[:size]))
     return len(text) - max(sizes, default=0)
+
+
+def _open_putty(text: str) -> int:
+    start = text.rfind(BLOCK_BEGINS[2])
+    if start < 0 or len(text) - start > LONGEST_BLOCK:
+        return len(text)
+    match = _PUTTY.match(text, start)
+    if match is None:
+        return start if _UNFINISHED_PUTTY.fullmatch(text, start) else len(text)
+    end, is_over = _putty_end(text, match)
+    return len(text) if is_over or end < len(text.rstrip("\r\n\\")) else start
+
+
+def _putty_end(text: str, first: re.Match[str]) -> tuple[int, bool]:
+    """Where the lines of a key end that PuTTY wrote, and whether all of them are there."""
+    at = end = first.end()
+    for _ in range(min(int(first[1]), LONGEST_BLOCK // 64)):
+        line = _PUTTY_LINE.match(text, at)
+        if line is None:
+            return end, False
+        end, at = line.end(1), line.end()
+        if at == end:
+            return end, False
+    return end, True
 
 
 def _open_whole(text: str) -> int:
@@ -123,6 +155,8 @@ def may_begin(word: str) -> bool:
     for listed in (shapes.tokens, shapes.places):
         if any(sign in word and any(shape.begins in word for shape in some) for sign, some in listed.items()):
             return True
+    if word.endswith(shapes.glued):
+        return True
     longest = min(len(word), shapes.longest)
     return any(
         word[-size:] in shapes.partial and _BEFORE.search(word, max(0, len(word) - size - 6), len(word) - size)
@@ -231,6 +265,9 @@ _LAST: Final = re.compile(f"-----END {_KEY}")
 _UNFINISHED: Final = re.compile(r"-----BEGIN [A-Z0-9 ]{0,60}-{0,5}")
 _BODY: Final = re.compile(r"(?:[A-Za-z0-9+/=:,.\s-]++|\\[nr])++")
 _ENCODED: Final = re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]*+=*+(?:(?:\s|\\[nr])++[A-Za-z0-9+/]{16,}+=*+)*+")
+_PUTTY: Final = re.compile(r"Private-Lines: {0,8}([0-9]{1,4})(?:\r?\n|(?:\\r)?\\n)")
+_PUTTY_LINE: Final = re.compile(r"([A-Za-z0-9+/=]{1,80}+)(?:\r?\n|(?:\\r)?\\n|(?=[\s\"'`\\]|\Z))")
+_UNFINISHED_PUTTY: Final = re.compile(r"Private-Lines: {0,8}[0-9]{0,4}(?:\r|\\r?|\\r\\)?")
 _SHORT: Final = 2048
 _LONG_RUN: Final = re.compile(r"[A-Za-z0-9_.-]{15}")
 """What every token has in it. Many a short text has none, and is asked nothing else about tokens."""
@@ -263,7 +300,9 @@ def _shapes() -> Shapes:
     begins = (*(shape.begins for some in tokens.values() for shape in some), *BLOCK_BEGINS)
     partial = frozenset(word[:size] for word in begins for size in range(1, len(word)))
     letters = frozenset().union(*(shape.letters for some in (*tokens.values(), *places.values()) for shape in some))
-    return Shapes(tokens, places, partial, max(map(len, partial)), "".join(sorted(letters)))
+    anywhere = (begins for row in table["places"] if row.get("after") == "" for begins in row["begins"])  # type: ignore[attr-defined]  # as below
+    glued = {word[:size] for word in anywhere if word.isidentifier() for size in range(1, len(word))}
+    return Shapes(tokens, places, partial, tuple(sorted(glued)), max(map(len, partial)), "".join(sorted(letters)))
 
 
 def read_table() -> Mapping[str, list[dict[str, object]]]:

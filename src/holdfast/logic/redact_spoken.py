@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import Next, is_code, is_literal
+from holdfast.logic.redact_named import Next, is_code, is_literal, is_phrase
 from holdfast.logic.redact_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
 from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit, holds
 
@@ -86,6 +86,14 @@ def _is_password(value: str) -> bool:
     return is_literal(value, password=True)
 
 
+def _is_short_name(value: str) -> bool:
+    return is_literal(value, password=True) and not value.replace(".", "").isdigit()
+
+
+def _is_passphrase(value: str) -> bool:
+    return is_phrase(value, is_password=True)
+
+
 def _is_token(value: str) -> bool:
     return is_literal(value, password=False)
 
@@ -115,6 +123,21 @@ _FORMS: Final = (
         ("bearer",),
         re.compile(r"bearer(?<![a-z0-9]bearer)[ \t]+(?P<secret>[a-z0-9._~+/=-]{16,})"),
         has_digit,
+    ),
+    Spoken(
+        "a password",
+        ("pass",),
+        re.compile(r"pass(?<![\w-]pass)[ \t]{0,8}[=:][ \t]{0,8}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}\]]{4,})"),
+        _is_short_name,
+    ),
+    Spoken(
+        "a passphrase",
+        ("passphrase",),
+        re.compile(
+            r"passphrase[ \t]{0,8}[=:][ \t]{0,8}"
+            r"(?P<secret>[a-z0-9-]{2,20}+(?: [a-z0-9-]{2,20}+){2,23}+)[ \t]{0,8}(?=[\r\n]|\Z)"
+        ),
+        _is_passphrase,
     ),
     _said("a password", "det", PASSWORDS_BACK, _is_password),
     _said("a secret that is named as one", "tnlsy", TOKENS_BACK, _is_token),

@@ -7,6 +7,7 @@ one may have begun there; a line that does name one is held until it ends. A pri
 The time is linear in the text, however small the pieces are: what is held is looked at again only when it has grown by half.
 """
 
+import re
 from collections import deque
 from typing import Final
 
@@ -94,7 +95,7 @@ def settled(text: str, found: list[Found], redactor: Redactor = PLAIN) -> int:
     last = text[line:]
     word = line + max(last.rfind(blank) for blank in (" ", "\t", "\n")) + 1
     lowered = last.lower()
-    names_one = any(name in lowered for name in _NAMES)
+    names_one = any(name in lowered for name in _NAMES) or _NAMED_ABOVE.search(text, max(0, line - CONTEXT), line)
     cut = line if names_one else word if may_begin(text[word:]) else len(text)
     cut = min(cut, open_block(text), redactor.open_value(text))
     for one in reversed(found):  # none may be cut, nor be parted from one that follows it directly
@@ -117,4 +118,6 @@ def _cleaned(whole: str, at: int, end: int, secrets: deque[Found]) -> str:
 
 
 _NAMES: Final = (*STEMS, *map(str.lower, BLOCK_BEGINS))
+_NAMED_ABOVE: Final = re.compile(r"[:=][ \t]{0,8}[|>][+-]?[0-9]?[ \t]{0,8}\r?\Z")
+"""The end of a line that says that a value stands in the next one, as in YAML."""
 _TOKEN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-."

@@ -2,11 +2,12 @@
 
 A blob is named by its hash, so other words in it give it another name, and whatever cites it has to cite the new one. What a file held
 (`FileKept`, and the trees and plans that list contents) is never given other words: a restore would put them into the file. Such a
-content is given up instead, and is "not kept" from then on. Opaque state of a provider that would change is given up too: it is signed.
+content is given up instead, and is "not kept" from then on; so is a listing with a secret in the name of a file or the target of a link.
+Opaque state of a provider that would change is given up too: it is signed.
 """
 
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
@@ -27,6 +28,8 @@ Change = Callable[[str], str]
 """Gives a text with other words in it, or the text itself."""
 E = TypeVar("E", bound=Event)
 
+LISTING_LOST: Final = "what was kept of the folder is gone: a name in it held a key, which was erased"
+_BETWEEN_NAMES: Final = "\n\0\n"
 FILES: Final = (FileKept, ContentsKept, TreeKept, RestoreStarted)
 """Events about what files held. Their blobs are never given other words."""
 
@@ -66,14 +69,27 @@ def rewritten(event: E, change: Change, moved: Mapping[str, Moved], given_up: It
     """
     if isinstance(event, ModelReplied) and event.opaque is not None and event.opaque.sha256 in moved:
         event = replace(event, opaque=None)
-    lost = frozenset(given_up)
-    if isinstance(event, FileKept) and event.sha256 in lost:
-        event = replace(event, sha256="")
-    elif isinstance(event, ContentsKept) and not lost.isdisjoint(event.blobs):
-        event = replace(event, blobs=tuple(each for each in event.blobs if each not in lost))
+    event = _poorer(event, change, frozenset(given_up))
     before = msgspec.to_builtins(event)
     after = _walk(before, change, moved)
     return event if after == before else msgspec.convert(after, type(event))
+
+
+def _poorer(event: E, change: Change, lost: frozenset[str]) -> E:
+    """An event about files without what is kept no longer. What would be put back under another name is not put back."""
+    match event:
+        case FileKept() if change(event.path) != event.path or change(event.target) != event.target:
+            return replace(event, kind="file", sha256="", target="")
+        case FileKept(sha256=sha) if sha in lost:
+            return replace(event, sha256="")
+        case ContentsKept(blobs=blobs) if not lost.isdisjoint(blobs):
+            return replace(event, blobs=tuple(each for each in blobs if each not in lost))
+        case TreeKept(tree=sha) if sha in lost:
+            return replace(event, tree="", problem=event.problem or LISTING_LOST)
+        case RestoreStarted(plan=sha) if sha in lost:
+            return replace(event, plan="")
+        case _:
+            return event
 
 
 def changed_texts(value: dict[str, object], change: Change) -> dict[str, object]:
@@ -94,23 +110,39 @@ def texts_in(value: object) -> Iterator[str]:
             yield from texts_in(inner)
 
 
+def listed_texts(content: bytes) -> str:
+    """Every name and every target of a link in a tree or a plan; the bytes as they are of what is neither."""
+    plain = _listing(content)
+    if plain is None:
+        return as_text(content)
+    if isinstance(plain, Tree):
+        entries, beside = plain.entries, (plain.root, *plain.left_out)
+    else:
+        entries = tuple(each for change in plain.changes for each in (change.want, change.now) if each is not None)
+        words = (plain.words, *(text for problem in plain.problems for text in problem))
+        beside = (*plain.roots, *(text.encode("utf-8", "surrogatepass") for text in words))
+    names = (*beside, *(each.path for each in entries), *(each.target for each in entries if each.target))
+    return _BETWEEN_NAMES.join(map(as_text, names))
+
+
 def without_contents(content: bytes, given_up: Iterable[str]) -> Moved | None:
     """A tree or a plan that lists no content of `given_up` as kept; None when it lists none of them, or is neither."""
     lost = frozenset(bytes.fromhex(each) for each in given_up)
-    try:
-        plain: Tree | Plan = unpack_tree(content)
-    except LogDamaged:
-        try:
-            plain = unpack_plan(content)
-        except LogDamaged:
-            return None
-    except zlib.error:
+    plain = _listing(content)
+    if plain is None:
         return None
     after = _tree(plain, lost) if isinstance(plain, Tree) else _plan(plain, lost)
     if after == plain:
         return None
     new = pack(after)
     return Moved(new, digest(new))
+
+
+def _listing(content: bytes) -> Tree | Plan | None:
+    for unpack in (unpack_tree, unpack_plan):
+        with suppress(LogDamaged):
+            return unpack(content)
+    return None
 
 
 def _tree(tree: Tree, lost: frozenset[bytes]) -> Tree:

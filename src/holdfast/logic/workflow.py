@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.conversation import Conversation
-from holdfast.logic.redact import PLAIN
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.turns import Spoken, Turn, segments
 from holdfast.vocab.messages import SessionMessage, iso
 from holdfast.vocab.specs import SessionMeta
@@ -24,24 +24,24 @@ AGENT: Final = "holdfast"
 Document = dict[str, object]
 
 
-def scaffold(meta: SessionMeta, told: Conversation, agent: str = "") -> Document:
+def scaffold(meta: SessionMeta, told: Conversation, agent: str = "", redactor: Redactor = PLAIN) -> Document:
     """The workflow of a session, without its secrets. What grows with the session is an iterator in the place of a list."""
     slug = agent or AGENT
-    title = PLAIN.text(meta.name or meta.prompt)
+    title = redactor.text(meta.name or meta.prompt)
     count = sum(1 for _ in _completed(told))
     ids = ("input", *(f"turn-{number}" for number in range(1, count + 1)), "output")
     return {
         "id": slug_of(title),
-        "nodes": _nodes(told, slug),
+        "nodes": _nodes(told, slug, redactor),
         "edges": ({"from": one, "to": other} for one, other in pairwise(ids)),
-        "metadata": {"holdfastExport": _origin(meta, told, slug, title)},
+        "metadata": {"holdfastExport": _origin(meta, told, slug, title, redactor)},
     }
 
 
-def _nodes(told: Conversation, slug: str) -> Iterator[object]:
+def _nodes(told: Conversation, slug: str, redactor: Redactor) -> Iterator[object]:
     yield {"id": "input", "type": "input"}
     for number, turn in enumerate(_completed(told), start=1):
-        yield PLAIN.value(_node(number, turn, slug))
+        yield redactor.value(_node(number, turn, slug))
     yield {"id": "output", "type": "output"}
 
 
@@ -73,7 +73,7 @@ def _node(number: int, turn: Turn, agent: str) -> Document:
     return node
 
 
-def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str) -> Document:
+def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str, redactor: Redactor) -> Document:
     origin = {
         "source": "session",
         "sessionId": meta.id,
@@ -81,8 +81,8 @@ def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str) -> Do
         "createdAt": iso(meta.created),
         "updatedAt": iso(meta.updated),
     } | ({"title": title} if title else {})
-    messages = (PLAIN.value(_message(message)) for _, message in _spoken(told) if message is not None)
-    return {key: PLAIN.value(value) for key, value in origin.items()} | {"messages": messages}
+    messages = (redactor.value(_message(message)) for _, message in _spoken(told) if message is not None)
+    return {key: redactor.value(value) for key, value in origin.items()} | {"messages": messages}
 
 
 def _message(message: SessionMessage) -> Document:

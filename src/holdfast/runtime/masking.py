@@ -7,14 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
+from holdfast.logic.parts import digest
 from holdfast.logic.redact import Redactor
 from holdfast.logic.rewriting import FILES, Moved, changed_blob, rewritten
 from holdfast.runtime.inbox import Post
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Draft, Event
+from holdfast.vocab.events import Started
 
-_TEXT: Final = "text"
+_SHOWN: Final = ("text", "name")
+"""The fields of a fragment that show something."""
 
 
 class Mask:
@@ -24,6 +28,39 @@ class Mask:
         """Hide `values`; without any, nothing is hidden."""
         self.redactor = Redactor(exact=values)
         self._hides = bool(values)
+        self._told: dict[str, Moved] = {}
+        """Instructions with something to hide, by the name of their blob, and what is told in their place."""
+
+    def instructions(self, text: str) -> str:
+        """The instructions without what is known. Events that cite their blob cite the other one from then on."""
+        content = text.encode()
+        if not self._hides or (moved := self._blob(content)) is None:
+            return text
+        self._told[digest(content)] = moved
+        return moved.text
+
+    def name(self, sha256: str) -> str:
+        """What the blob of instructions is called in the log."""
+        return self._told[sha256].sha256 if sha256 in self._told else sha256
+
+    def drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
+        """Hide what is known in events that nobody posts."""
+        return tuple(self._draft(draft, self._told) for draft in drafts) if self._hides else tuple(drafts)
+
+    def started(self, started: Started) -> Started:
+        """Hide what is known in the first event. Where the session works, and what it is called by, stays: it is looked for again."""
+        if not self._hides or not self._holds(started, {}):
+            return started
+        hidden, context = rewritten(started, self.redactor.known, {}), started.context
+        kept = replace(hidden.context, working_dir=context.working_dir, active_file=context.active_file)
+        return replace(
+            hidden,
+            context=kept,
+            session=started.session,
+            store=started.store,
+            project=started.project,
+            model=started.model,
+        )
 
     def post(self, post: Post) -> None:
         """Hide what is known in the events of a post and in the blobs that they cite."""
@@ -37,10 +74,11 @@ class Mask:
 
     def delta(self, delta: Delta) -> Delta:
         """Hide what is known in a fragment. What is split over two fragments is for those who print them."""
-        text = getattr(delta, _TEXT, None)
-        if not self._hides or not isinstance(text, str) or self.redactor.known(text) == text:
+        if not self._hides:
             return delta
-        return msgspec.structs.replace(delta, text=self.redactor.known(text))
+        said = {name: text for name in _SHOWN if isinstance(text := getattr(delta, name, None), str)}
+        hidden = {name: self.redactor.known(text) for name, text in said.items()}
+        return delta if hidden == said else replace(delta, **hidden)
 
     def _blob(self, content: bytes) -> Moved | None:
         return changed_blob(content, self.redactor.known)
@@ -54,4 +92,4 @@ class Mask:
         return any(sha in written for sha in moved) or self.redactor.known(written) != written
 
     def _hidden(self, draft: Draft, moved: Mapping[str, Moved]) -> Draft:
-        return msgspec.structs.replace(draft, event=rewritten(draft.event, self.redactor.known, moved))
+        return replace(draft, event=rewritten(draft.event, self.redactor.known, moved))

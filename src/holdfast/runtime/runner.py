@@ -83,10 +83,9 @@ class Runner:
         """Why the loop ended, when it was not asked to."""
         self.wrote = False
         """Whether this opening has written anything."""
-        self.opening = opening
+        self.opening = world.mask.drafts(opening)
         """Written with the first step of a session that was there before."""
-        self.riders: tuple[Draft, ...] = ()
-        """Written with the next step that writes anything; nobody waits for them."""
+        self._riders: tuple[Draft, ...] = ()
         self._lease = lease
         self.nonce = nonce
         self._trace = trace
@@ -139,9 +138,19 @@ class Runner:
 
     def tell(self, text: str, sha256: str, overhead: int) -> None:
         """Give the model other instructions from the next request on."""
-        self.world.instructions = text
+        self.world.instructions = text = self.world.mask.instructions(text)
+        sha256 = self.world.mask.name(sha256)
         self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
         self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
+
+    @property
+    def riders(self) -> tuple[Draft, ...]:
+        """Written with the next step that writes anything; nobody waits for them."""
+        return self._riders
+
+    @riders.setter
+    def riders(self, drafts: Sequence[Draft]) -> None:
+        self._riders = self.world.mask.drafts(drafts)
 
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""

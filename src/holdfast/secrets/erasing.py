@@ -5,7 +5,6 @@ log changes in one step, with an event that says so. Then the store removes what
 a crash finds the old log or the new one, and a store that says that it is not clean.
 """
 
-import functools
 from collections.abc import Sequence
 
 import anyio.to_thread
@@ -15,7 +14,6 @@ from msgspec import Struct, field
 from holdfast.holding import folded, held, nonce_of, whole_log
 from holdfast.logic.erasing import Eraser
 from holdfast.logic.parts import cited_blobs, storable
-from holdfast.logic.redact import Redactor
 from holdfast.logic.rewriting import Moved, changed_blob, rewritten, without_contents
 from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore
@@ -42,7 +40,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int] = {}
     blobs: int = 0
     contents: int = 0
-    """Contents of files that can be put back no longer."""
+    """Contents of files, and listings of folders, that can be put back no longer."""
 
 
 class _Rewriting(Struct):
@@ -54,13 +52,15 @@ class _Rewriting(Struct):
     given_up: set[str] = field(default_factory=set)
 
     async def read_blobs(self) -> None:
-        """Find out which blobs change, and which contents of files are given up."""
+        """Find out which blobs change, and which contents and listings of files are given up."""
         for sha, about in sorted(self.look.cited.items()):
-            content = await content_of(self.look.store, sha) if "listing" not in about.roles else None
+            content = await content_of(self.look.store, sha)
             if content is not None:
                 await anyio.to_thread.run_sync(self._take, sha, about, content)
-        listings = [sha for sha, about in self.look.cited.items() if "listing" in about.roles and self.given_up]
-        for sha in sorted(listings):
+        listings = [
+            sha for sha, about in self.look.cited.items() if "listing" in about.roles and sha not in self.given_up
+        ]
+        for sha in sorted(listings) if self.given_up else ():
             content = await content_of(self.look.store, sha)
             if content is not None and (new := without_contents(content, self.given_up)) is not None:
                 self.moved[sha] = new
@@ -76,6 +76,11 @@ class _Rewriting(Struct):
 
     def _take(self, sha: str, about: Cited, content: bytes) -> None:
         if not self.look.kinds_in_blob(content, about):
+            return
+        if (
+            "listing" in about.roles
+        ):  # names in it are never given other words: a restore would write files of those names
+            self.given_up.add(sha)
             return
         if "file" in about.roles:
             self.given_up.add(sha)
@@ -102,8 +107,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
             return Erased(session=meta.id, store=store.url)
         folder = trace_folder(store.url)
         if folder is not None:
-            exact = functools.partial(Redactor, exact=eraser.values)
-            await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, exact)
+            await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, eraser.pieces)
         await store.change_aside(meta.id, eraser.text)
         rewriting = _Rewriting(look, records)
         await rewriting.read_blobs()

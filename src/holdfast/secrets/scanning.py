@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.erasing import Eraser, kind_of
-from holdfast.logic.rewriting import as_text
+from holdfast.logic.rewriting import as_text, listed_texts
 from holdfast.ports import EventStore
 from holdfast.secrets.reading import Cited, content_of, name_of, note_citations, records_of, texts_of
 from holdfast.stores.rewritable import Rewritable
@@ -68,8 +68,8 @@ class Look(Struct):
             note_citations(self.cited, records)
             found = await self._heard([text for each in records for text in texts_of(each)]) or found
         for sha, about in sorted(self.cited.items()):
-            content = await content_of(self.store, sha) if about.roles & {"words", "file"} else None
-            found = (content is not None and await self._heard([as_text(content)])) or found
+            content = await content_of(self.store, sha) if about.roles != {"media"} else None
+            found = (content is not None and await self._heard([_text(content, about)])) or found
         return await self._heard([*await self._traced(), *await self._aside()]) or found
 
     async def spots(self) -> tuple[Spot, ...]:
@@ -80,14 +80,14 @@ class Look(Struct):
                 if kinds := self._kinds(texts_of(record)):
                     spots.append(Spot(where="event", event=record.seq, name=name_of(record), kinds=kinds))
         for sha, about in sorted(self.cited.items(), key=lambda item: item[1].seq):
-            content = await content_of(self.store, sha) if "listing" not in about.roles else None
+            content = await content_of(self.store, sha)
             if content is not None and (kinds := self.kinds_in_blob(content, about)):
                 spots.append(Spot(where="blob", event=about.seq, name=sha, kinds=kinds))
         return (*spots, *await self._beside())
 
     def kinds_in_blob(self, content: bytes, about: Cited) -> dict[str, int]:
         """The secrets in a blob. A medium is no text: only values that are known are looked for in it."""
-        text = as_text(content)
+        text = _text(content, about)
         if about.roles == {"media"}:
             return {"a known value": 1} if self.eraser.known(text) != text else {}
         return self._kinds((text,))
@@ -113,6 +113,11 @@ class Look(Struct):
 
     def _kinds(self, texts: Iterable[str]) -> dict[str, int]:
         return dict(Counter(kind_of(one.why) for text in texts for one in self.eraser.find(text)))
+
+
+def _text(content: bytes, about: Cited) -> str:
+    """What is looked through of a blob: of a listing the names."""
+    return listed_texts(content) if "listing" in about.roles else as_text(content)
 
 
 async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings:

@@ -1,20 +1,21 @@
 """Changing what was traced of a session, line by line; what is split over the pieces of a stream is found in the pieces put together."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from holdfast.logic.redact import Redactor
 from holdfast.logic.rewriting import Change, as_text, changed_bytes, changed_texts, texts_in
 from holdfast.stores.jsonl_files import replace_file
 from holdfast.stores.trace_files import older_path, segments, trace_path
 from holdfast.stores.trace_lines import TraceLine, decoder
-from holdfast.stores.trace_scrub import Line, Scrubber, Streams, line_of
+from holdfast.stores.trace_scrub import Line, Piece, Streams, line_of, pieces_of, put_text
 from holdfast.vocab.deltas import DELTAS
 
+ChangePieces = Callable[[Sequence[str]], list[str]]
+"""Gives the pieces of a stream with other words in them, as many as there were."""
 _KINDS: Final = {kind.__name__: kind for kind in DELTAS}
 
 
@@ -27,21 +28,22 @@ def trace_texts(folder: str | os.PathLike[str], session: str) -> Iterator[str]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             yield as_text(line)
         piece = _piece(line, streams)
-        for name, text in _streamed(piece) if piece is not None else ():
-            joined.setdefault(name, []).append(text)
+        for each in pieces_of(piece) if piece is not None else ():
+            joined.setdefault(each.stream, []).append(each.text)
     for pieces in joined.values():
         yield "".join(pieces)
 
 
-def change_trace(folder: str | os.PathLike[str], session: str, change: Change, exact: Callable[[], Redactor]) -> int:
+def change_trace(folder: str | os.PathLike[str], session: str, change: Change, change_pieces: ChangePieces) -> int:
     """Change both files of a session's trace, each in one step; return how many lines are different now.
 
-    `change` is applied to every text of every line, `exact` gives what is taken out of streams besides. Nobody writes the trace meanwhile.
+    `change` is applied to every text of every line, `change_pieces` before that to the pieces of each stream.
+    Nobody writes the trace meanwhile.
     """
     newer = trace_path(folder, session)
     paths = [path for path in (older_path(newer), newer) if path.exists()]
     before = {path: path.read_bytes().split(b"\n") for path in paths}
-    lines = _joined([line for path in paths for line in before[path]], exact())
+    lines = _joined([line for path in paths for line in before[path]], change_pieces)
     lines = [_changed(line, change) for line in lines]
     count = 0
     for path in paths:
@@ -53,13 +55,6 @@ def change_trace(folder: str | os.PathLike[str], session: str, change: Change, e
     return count
 
 
-def _streamed(line: Line) -> Iterator[tuple[str, str]]:
-    if line.stream:
-        yield line.stream, line.text
-    for piece in line.pieces:
-        yield piece.stream, piece.text
-
-
 def _changed(line: bytes, change: Change) -> bytes:
     try:
         traced = decoder.decode(line)
@@ -69,21 +64,27 @@ def _changed(line: bytes, change: Change) -> bytes:
     return line if after == traced.data else msgspec.json.encode(msgspec.structs.replace(traced, data=after))
 
 
-def _joined(lines: list[bytes], redactor: Redactor) -> list[bytes]:
+def _joined(lines: list[bytes], change_pieces: ChangePieces) -> list[bytes]:
     """The lines without what only the pieces of a stream together show."""
-    streams = Streams()
-    waiting: list[Line] = []
-    places: list[int] = []
+    streams, joined = Streams(), dict[str, list[tuple[int, Piece]]]()
     for place, line in enumerate(lines):
         found = _piece(line, streams)
-        if found is not None and (found.stream or found.pieces):
-            waiting.append(found)
-            places.append(place)
-    clean = list(lines)
-    for place, written in zip(places, Scrubber(redactor).take(waiting, position=0, final=True), strict=True):
-        if not _same(lines[place], written):
-            clean[place] = written
-    return clean
+        for piece in pieces_of(found) if found is not None else ():
+            joined.setdefault(piece.stream, []).append((place, piece))
+    changes: dict[int, list[Piece]] = {}
+    for pieces in joined.values():
+        after = change_pieces([piece.text for _, piece in pieces])
+        for (place, piece), text in zip(pieces, after, strict=True):
+            if text != piece.text:
+                changes.setdefault(place, []).append(piece._replace(text=text))
+    return [_put_into(line, changes[place]) if place in changes else line for place, line in enumerate(lines)]
+
+
+def _put_into(line: bytes, pieces: Iterable[Piece]) -> bytes:
+    content = msgspec.json.decode(line, type=dict[str, object])
+    for piece in pieces:
+        put_text(content["data"], piece.path, piece.text)
+    return msgspec.json.encode(content)
 
 
 def _piece(line: bytes, streams: Streams) -> Line | None:
@@ -97,7 +98,3 @@ def _piece(line: bytes, streams: Streams) -> Line | None:
 def _content(traced: TraceLine) -> dict[str, object]:
     kind = _KINDS.get(traced.kind)
     return traced.data if kind is None else {**traced.data, "delta": msgspec.convert(traced.data.get("delta"), kind)}
-
-
-def _same(one: bytes, other: bytes) -> bool:
-    return one == other or msgspec.json.decode(one) == msgspec.json.decode(other)

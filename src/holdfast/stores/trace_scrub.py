@@ -5,6 +5,7 @@ joined, and a secret that is found is taken out of each line that holds a part o
 waits for the next ones.
 """
 
+import functools
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -12,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
-from holdfast.logic.redact import Redactor
+from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.redact_stream import StreamRedactor
 from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
@@ -104,7 +105,8 @@ def line_of(written: bytes, after: int, kind: str, content: Mapping[str, object]
     if type(delta) in _PLAIN_DELTAS:
         return Line(written, after, streams.name(kind), cast(TextDelta, delta).text, (), True)
     if isinstance(delta, ToolArgsDelta):
-        return Line(written, after, streams.name(f"{kind} {delta.index}"), delta.text, (), True)
+        name = streams.name(f"{kind} {delta.index}")
+        return Line(written, after, name, delta.text, (), _is_harmless(delta.name))
     if isinstance(delta, ToolOutputDelta):
         return Line(written, after, f"{kind} {delta.call}", delta.text, (), True)
     if kind == RAW and content.get("kind") == "stream_event":
@@ -143,7 +145,7 @@ class Scrubber:
         for line in fresh:
             self._held.append(line)
             self._size += len(line.written)
-            for piece in _pieces(line):
+            for piece in pieces_of(line):
                 line.waiting += 1
                 self._stream(piece.stream).add(line, piece)
         for stream in self._streams.values():
@@ -174,7 +176,7 @@ class Scrubber:
         try:
             content = msgspec.json.decode(line.written, type=dict[str, object])
             for path, text in line.changes:
-                _put(content["data"], path, text)
+                put_text(content["data"], path, text)
             return encode_line(content if line.ready else content | {"data": self._redactor.value(content["data"])})
         except RecursionError:
             return _HOPELESS.sub(b'"data":{"unwritable":"too deep"}}', line.written)
@@ -213,6 +215,12 @@ class _Stream:
                 line.changes += ((piece.path, text),)
 
 
+@functools.lru_cache(maxsize=1_024)
+def _is_harmless(name: str) -> bool:
+    """Whether the name of a tool, as a model wrote it, has no secret in it."""
+    return PLAIN.text(name) == name
+
+
 def encode_line(content: dict[str, object]) -> bytes:
     """A line of JSON; the texts of a very long one are cut."""
     written = msgspec.json.encode(content)
@@ -221,7 +229,8 @@ def encode_line(content: dict[str, object]) -> bytes:
     return written
 
 
-def _pieces(line: Line) -> tuple[Piece, ...]:
+def pieces_of(line: Line) -> tuple[Piece, ...]:
+    """The pieces of streams in a line."""
     return (Piece(line.stream, _DELTA, line.text),) if line.stream else line.pieces
 
 
@@ -237,7 +246,8 @@ def _streamed(value: object, path: Path, streams: Streams) -> Iterator[Piece]:
             yield from _streamed(inner, (*path, index), streams)
 
 
-def _put(content: object, path: Path, text: str) -> None:
+def put_text(content: object, path: Path, text: str) -> None:
+    """Put a text at a place in the data of a line."""
     place = cast(dict[str | int, object], content)  # a list takes the index as well
     for step in path[:-1]:
         place = cast(dict[str | int, object], place[step])

@@ -15,6 +15,6 @@ async def write_out(session: Session, target: Path) -> tuple[Format, int]:
     Raise `UserError` when the ending of the file says nothing, or it cannot be written.
     """
     kind = format_of(target)
-    made, size = await export(session.store, session.id, kind, partial(replace_file, target))
+    made, size = await export(session.store, session.id, kind, partial(replace_file, target), session.redactor)
     await session.note(Draft(event=made, by="user"))
     return kind, size
