@@ -36,11 +36,11 @@ def test_at_most_three_in_a_hundred_commands_that_only_look_are_asked_for() -> N
     assert found["ask"] + found["deny"] <= 0.03 * found.total()
 
 
-def test_at_most_one_in_twenty_commands_of_a_day_is_asked_for() -> None:
+def test_fewer_than_one_in_twenty_commands_of_a_day_are_asked_for() -> None:
     rules = json.loads((CORPORA / "daily-rules.json").read_text(encoding="utf-8"))
     found = Counter(decided(case, mode=rules["mode"], allow=rules["allow"]) for case in cases("daily.jsonl"))
 
-    assert found["ask"] + found["deny"] <= 0.05 * found.total()
+    assert found["ask"] + found["deny"] < 0.05 * found.total()
 
 
 def test_fewer_than_one_in_ten_compound_commands_are_asked_for_under_a_rule_without_a_pattern() -> None:

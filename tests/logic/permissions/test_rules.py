@@ -140,3 +140,17 @@ def test_many_wildcards_cost_no_time() -> None:
     assert weighed("Bash", f"make {long}", deny=[f"Bash({stars})"]).decision == "ask"
     assert weighed("Skill", long, deny=[f"Skill({stars})"]).decision == "ask"
     assert weighed("WebFetch", f"https://{'a' * 60}.test/", deny=[f"WebFetch(domain:{stars})"]).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    ("command", "allowed", "denied"),
+    [
+        ("npm run build", "allow", "deny"),
+        ("npm run build --watch", "allow", "deny"),
+        ("npm run build:docs", "allow", "deny"),
+        ("npm run buildx", "ask", "allow"),
+    ],
+)
+def test_a_colon_before_the_last_wildcard_is_a_blank_or_itself(command: str, allowed: str, denied: str) -> None:
+    assert weighed("Bash", command, allow=["Bash(npm run build:*)"]).decision == allowed
+    assert weighed("Bash", command, mode="bypassPermissions", deny=["Bash(npm run build:*)"]).decision == denied

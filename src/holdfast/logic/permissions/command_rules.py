@@ -90,11 +90,12 @@ def command_pattern(pattern: str, *, wide: bool) -> CommandPattern:
     raw = pattern.strip()
     prefix, tail = (raw[:-2].rstrip(), True) if raw.endswith((" *", ":*")) or raw == "*" else (raw, False)
     words = _words(prefix, wide)
-    text = _ends(tuple(" ".join(prefix.split()).split("*")), " ", tail)
+    colon = ":" if raw.endswith(":*") else ""  # `npm run build:*` is about `npm run build:docs` too, as it is written
+    text = _ends(tuple(" ".join(prefix.split()).split("*")), f" {colon}", tail)
     if words is None:
         return CommandPattern(raw, text, ())
     first, gap, _ = words[0].partition(_GAP)
-    return CommandPattern(raw, text, _ends(words, _GAP, tail), first if gap or len(words) == 1 else "")
+    return CommandPattern(raw, text, _ends(words, _GAP + colon, tail), first if gap or len(words) == 1 else "")
 
 
 def _climbs(layer: Layer) -> bool:
@@ -121,10 +122,11 @@ def _keeps_below(pieces: Pieces, text: str) -> bool:
     return not any(start < above and below < end for start, end in bounded for below, above in climbs)
 
 
-def _ends(pieces: Pieces, gap: str, tail: bool) -> tuple[Pieces, ...]:
+def _ends(pieces: Pieces, gaps: str, tail: bool) -> tuple[Pieces, ...]:
+    """Give the pieces of a pattern, and with a `tail` those with anything behind each of the `gaps`."""
     if not tail:
         return (pieces,)
-    return (pieces, (*pieces[:-1], pieces[-1] + gap, "")) if pieces != ("",) else (("", ""),)
+    return (pieces, *((*pieces[:-1], pieces[-1] + gap, "") for gap in gaps)) if pieces != ("",) else (("", ""),)
 
 
 def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
