@@ -34,6 +34,7 @@ class Sandbox:
             "strace",
             "-f",
             "-qq",
+            "-A",  # at the end of the file, also after it was emptied
             "-y",
             "-s",
             "4096",
