@@ -31,6 +31,7 @@ from holdfast.vocab.event_tools import OutputKept
 from holdfast.vocab.keys import BUILT_IN, Keys
 from holdfast.vocab.rules import Rule
 from holdfast.workspaces.git import careful_git, git_environment
+from holdfast.workspaces.looking import private_names
 
 if TYPE_CHECKING:
     import httpx
@@ -79,6 +80,7 @@ class Hands:
         """The variables of every program that is started, by tools and by hooks."""
         self.keys = keys
         """What no program gets."""
+        self._leads = private_names()
         self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep, keys=self.keys)
 
     def tools(self) -> tuple[Tool, ...]:
@@ -119,7 +121,8 @@ class Hands:
             yield make_web_search(engine)
 
     def _withheld(self, path: str) -> Withheld:
-        return withheld(path, self.rules, self.ground)
+        found = withheld(path, self.rules, self.ground)
+        return found or (withheld(led, self.rules, self.ground) if (led := self._leads(path)) != path else "")
 
 
 def _client() -> "httpx.AsyncClient":

@@ -35,6 +35,15 @@ async def send(n: int) -> str:
     return "sent"
 
 
+@tool(asks=True)
+async def careful() -> str:
+    """Do what nobody but the person may say yes to."""
+    return "done"
+
+
+CHOICE = {"question": "Which?", "header": "Which", "options": [{"label": name} for name in ("a", "b")]}
+
+
 async def decisions(session: Session) -> list[tuple[str, str]]:
     events = [record.event for record in await session.events()]
     return [(event.decision, event.reason) for event in events if isinstance(event, CallJudged)]
@@ -158,6 +167,51 @@ async def test_a_hook_answers_no_question_that_only_a_person_may() -> None:
     async with talk(script, "Done.", tools=[stranger, diary, send], hooks=[yes]) as session:
         await session.run("Go.")
         assert "sent" not in await outputs(session)
+
+
+@pytest.mark.parametrize(
+    ("asked", "rules", "also"),
+    [
+        (("Read", {"file_path": "/etc/hostname"}), ["Read(/etc/hostname)"], None),
+        (("Bash", {"command": "pwd"}), ["Bash(pwd)"], None),
+        (("Bash", {"command": "pwd"}), [], "ask"),
+        (("WebFetch", {"url": "http://169.254.169.254/"}), [], None),
+        (("AskUserQuestion", {"questions": [CHOICE]}), [], None),
+        (("careful", {}), [], None),
+    ],
+)
+async def test_the_yes_of_a_hook_at_a_question_is_as_small_as_that_of_one_before_the_call(
+    asked: tuple[str, dict[str, object]], rules: list[str], also: str | None
+) -> None:
+    @hook("PermissionRequest")
+    def yes(told: Told) -> Told:
+        return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
+
+    @hook("PreToolUse")
+    def before(told: Told) -> Told:
+        return {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": also}} if also else {}
+
+    questions: list[Question] = []
+
+    async def refuse(question: Question) -> Answer:
+        questions.append(question)
+        return Answer(allowed=False)
+
+    parsed = [Rule.parse("ask", text) for text in rules]
+    async with talk(calls(asked), "Done.", tools=[careful], hooks=[yes, before], rules=parsed, asker=refuse) as session:
+        await session.run("Go.")
+    assert len(questions) == 1
+
+
+async def test_a_hook_may_answer_what_a_mode_asks(tmp_path: Path) -> None:
+    @hook("PermissionRequest")
+    def yes(told: Told) -> Told:
+        return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
+
+    async with talk(call("Write", file_path="a", content="x"), "Done.", hooks=[yes], cwd=tmp_path) as session:
+        await session.run("Go.")
+        assert await decisions(session) == [("ask", "mode"), ("allow", "hook")]
+    assert (tmp_path / "a").read_text() == "x"
 
 
 async def test_what_a_hook_stopped_runs_no_further_call_of_the_reply() -> None:

@@ -42,6 +42,16 @@ def test_scan_counts_by_session_and_shows_no_secret(talked: Door) -> None:
     assert talked.run("secrets", "scan", "--session", "s2").code == 0
 
 
+def test_scan_does_not_show_a_secret_in_the_name_of_a_session(door: Door) -> None:
+    model = door.script({"text": "Hi."})
+    assert door.run("-p", "Hello.", "--model", model, "--name", f"with {TOKEN}").code == 0
+    for form in ((), ("--json",)):
+        done = door.run("secrets", "scan", *form)
+        assert done.code == 1
+        assert "with [REDACTED]" in done.out
+        assert TOKEN not in done.out
+
+
 def test_erase_needs_a_yes(talked: Door) -> None:
     done = talked.run("secrets", "erase")
     assert done.code == 3

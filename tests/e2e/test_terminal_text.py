@@ -1,5 +1,6 @@
 """What models, tools and files say is shown without anything that a terminal would obey. A pipe gets every byte."""
 
+import json
 import os
 import pty
 import re
@@ -49,6 +50,11 @@ def test_sec_l1_the_text_of_a_model_is_no_order_to_the_terminal(door: Door, form
     assert not OBEYED.search(said)
     if form == "text":
         assert said == f"{SHOWN}\n"
+
+
+def test_a_verdict_that_quotes_a_call_is_no_order_to_the_terminal(door: Door) -> None:
+    args = json.dumps({"command": NASTY.replace("\0", "")})
+    assert not OBEYED.search(in_terminal(door, "permissions", "check", "Bash", args))
 
 
 def test_a_pipe_gets_the_text_of_a_model_as_it_is(door: Door) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from holdfast.logic.judging import judged
-from holdfast.logic.open_calls import PERSON_ONLY, OpenCall, subject_of
+from holdfast.logic.open_calls import OpenCall, subject_of
 from holdfast.logic.progress import Progress, fold
 from holdfast.testing.crash_checks import calls_have_one_result, what_is_refused_never_starts
 from holdfast.vocab.event import Draft, Recorded
@@ -132,10 +132,7 @@ def _may_start(road: "Road", p: Progress, call: OpenCall) -> Iterator[str]:
     assert isinstance(verdict, CallJudged)
     if call.phase == "paused" or verdict.decision == "allow":
         return
-    asked = _heard(road.log, "PermissionRequest", subject_of(call))
-    by_hook = asked is not None and asked.decision == "allow" and verdict.reason not in PERSON_ONLY
-    if verdict.decision == "deny" or not by_hook:
-        yield f"{call.name} runs, and as things are it is not allowed to: {verdict.decision}, {verdict.detail}"
+    yield f"{call.name} runs, and as things are it is not allowed to: {verdict.decision}, {verdict.detail}"
 
 
 def _heard(log: Sequence[Recorded], event: str, subject: str) -> HookFinished | None:

@@ -170,9 +170,9 @@ def every_end(begin: Callable[[], Crossroads]) -> Iterator[tuple[list[tuple[Choi
 
 
 def policy(event: str, *rules: str) -> Policy:
-    """A policy with one hook about `put`."""
+    """A policy with one hook about `put`, which asks in a way that a hook may answer for a person."""
     heard = make_spec(event, PythonHook(name="hook"), matcher="put")
-    tools = {**POLICY.tools, "put": spec("put", effect="idempotent", asks=True)}
+    tools = {**POLICY.tools, "put": spec("put", effect="idempotent", touches="edits")}
     return replace(POLICY, tools=tools, hooks=(heard,), rules=tuple(Rule.parse("allow", rule) for rule in rules))
 
 

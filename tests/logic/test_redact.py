@@ -144,6 +144,26 @@ def test_values_that_the_runtime_injected_are_masked_exactly() -> None:
     assert redactor.text("a short word") == "a short word"
 
 
+@pytest.mark.parametrize(
+    "written",
+    [
+        "k/2b+9&f<w'q",
+        "k\\/2b+9&f<w'q",
+        "k/2b+9\\u0026f\\u003cw'q",
+        "k/2b\\u002b9\\u0026f\\u003cw\\u0027q",
+        "k/2b\\u002B9\\u0026f\\u003Cw\\u0027q",
+        "k%2F2b%2B9%26f%3Cw%27q",
+        "k%2f2b%2b9%26f%3cw%27q",
+    ],
+)
+def test_a_known_value_is_found_as_any_program_writes_json_and_addresses(written: str) -> None:
+    assert Redactor(exact=["k/2b+9&f<w'q"]).known(f'<"{written}">') == f'<"{REDACTED}">'
+
+
+def test_a_known_value_that_is_no_text_is_found_as_it_is() -> None:
+    assert Redactor(exact=["latin-\udcff-1"]).known("a latin-\udcff-1 b") == f"a {REDACTED} b"
+
+
 @pytest.mark.contract("RB-33")
 @pytest.mark.parametrize(
     "key",

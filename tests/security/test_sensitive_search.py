@@ -110,6 +110,17 @@ async def test_sec_h3_a_search_of_a_sensitive_file_asks_and_is_a_taint(repositor
     assert judged[0].taints == ("private",)
 
 
+async def test_a_search_does_not_show_a_hard_link_to_a_private_file(repository: Path, tmp_path: Path) -> None:
+    (tmp_path / "home" / ".ssh").mkdir()
+    (tmp_path / "home" / ".ssh" / "id_ed25519").write_text(PEM)
+    (repository / "notes.txt").hardlink_to(tmp_path / "home" / ".ssh" / "id_ed25519")
+
+    _, texts = await done(repository, call("Grep", pattern="K=", path="", output_mode="content"))
+
+    assert KEY not in texts[0]
+    assert texts[0].startswith("(no matches)")
+
+
 async def test_sec_h3_templates_and_names_are_free(repository: Path) -> None:
     _, texts = await done(
         repository,

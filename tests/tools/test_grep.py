@@ -10,6 +10,7 @@ import pytest
 from holdfast.logic.permissions import Withheld
 from holdfast.ports import ToolOutput
 from holdfast.tools.names import shown_name
+from holdfast.tools.ripgrep import MEMORY, run_ripgrep
 from holdfast.tools.search import TOTAL_CHARS, make_grep
 from tests.tools.context import RecordingContext, until
 from tests.tools.trees import plant, ripgrep
@@ -262,6 +263,27 @@ async def test_a_folder_with_a_pipe_in_it_is_searched(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         assert (await _grep(tmp_path, pattern="x")).text == "file"
         assert "file" in (await _grep(tmp_path, pattern="x", path="file")).text
+
+
+async def test_a_line_of_an_ignore_file_that_leads_to_a_secret_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("PASSWORD=a{b[c\n")
+    (tmp_path / ".ignore").symlink_to("secret")
+
+    assert (await run_ripgrep(["--files"], str(tmp_path))).errors == ""
+
+
+async def test_an_ignore_file_that_is_a_pipe_does_not_hold_a_search(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".ignore")
+
+    with anyio.fail_after(30):
+        assert (await run_ripgrep(["--files"], str(tmp_path), seconds=0.2)).cut
+
+
+async def test_rg_fills_no_memory_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _stand_in(tmp_path / "bin" / "rg", "sleep 0.3; ulimit -d", monkeypatch)
+    (tmp_path / "work").mkdir()
+
+    assert int((await run_ripgrep([], str(tmp_path / "work"))).output) == MEMORY // 1024
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/sys/kernel/ostype"), reason="this system has no such files")

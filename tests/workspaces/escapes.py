@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import platform
+import resource
 import shutil
 import socket
 import subprocess
@@ -203,6 +204,7 @@ escape("files that another program has open")(lambda: foreign() and bool(os.read
 escape("ptrace")(lambda: foreign() and call(101, 117, 16, PARENT, 0, 0) == 0)
 escape("ptrace of oneself")(lambda: call(101, 117, 0, 0, 0, 0) == 0)
 escape("signal to another program")(lambda: foreign() and after(lambda: os.kill(PARENT, 0)))
+escape("limits of another program")(lambda: foreign() and resource.prlimit(PARENT, resource.RLIMIT_CORE))
 escape("files left open")(lambda: [name for name in os.listdir("/proc/self/fd") if int(name) > 2][1:] or False)
 escape("the terminal")(lambda: os.close(os.open("/dev/tty", os.O_RDWR)))
 

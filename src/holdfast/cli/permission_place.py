@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from holdfast.cli.permission_cases import printed
-from holdfast.cli.telling import complain, harmless
+from holdfast.cli.telling import complain, harmless, say
 from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
 from holdfast.logic.acts import Ground
@@ -58,7 +58,7 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     bare = Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted, running=running)
     ground = _look(call, rules, bare)
     verdict = weigh(call, ground, rules, mode=cast(Mode, wanted.mode), scope=cast(FsScope, wanted.scope))
-    print(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
+    say(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
     return 0
 
 
@@ -81,14 +81,14 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
     found = [(path, each) for path in wanted for each in _lint(path)]
     wrong = [(path, each) for path, each in found if each.kind != "commands"]
     if as_json:
-        print(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
+        say(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
         return 1 if wrong else 0
     for path, each in found:
-        print(f"{path}: {each.decision} {each.rule!r}: {each.words}" if each.decision else f"{path}: {each.words}")
+        say(f"{path}: {each.decision} {each.rule!r}: {each.words}" if each.decision else f"{path}: {each.words}")
     if not wanted:
-        print("There are no settings files here.")
+        say("There are no settings files here.")
     elif not wrong:
-        print(f"Nothing is wrong with the rules of {', '.join(map(str, wanted))}.")
+        say(f"Nothing is wrong with the rules of {', '.join(map(str, wanted))}.")
     return 1 if wrong else 0
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.logic.hooking import due, gate
 from holdfast.logic.judging import judged
-from holdfast.logic.open_calls import PERSON_ONLY, OpenCall, subject_of
+from holdfast.logic.open_calls import OpenCall, subject_of
 from holdfast.logic.permissions import rules_digest
 from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress
@@ -87,7 +87,7 @@ def _due(
             return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
         case "judged" if may_ask:
             waits = _gate(p, policy, "PermissionRequest", call)
-            if waits is None and (settled := _heard_before(p, call, policy)):
+            if waits is None and (settled := _refused_before(p, call, policy)):
                 return (settled,)
             shown = call.args if call.changed else ""
             asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
@@ -116,16 +116,14 @@ def _is_heard(p: Progress, call: OpenCall) -> bool:
     return any(p.hooks.hearing(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
 
 
-def _heard_before(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
-    """What hooks said about this very call before it had to be looked at again."""
+def _refused_before(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
+    """The no of hooks to this very call before it had to be looked at again. A yes was judged with it."""
     heard = p.hooks.heard("PermissionRequest", subject_of(call))
-    if heard is None or heard.decision is None or heard.decision == "ask":
-        return None
-    if heard.decision == "allow" and (heard.args or call.reason in PERSON_ONLY):
+    if heard is None or heard.decision != "deny":
         return None
     event = CallJudged(
         call=call.id,
-        decision=heard.decision,
+        decision="deny",
         reason="hook",
         detail=heard.reason or "a hook said so",
         rules=rules_digest(policy.rules),

@@ -91,9 +91,6 @@ class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 Calls = tuple[OpenCall, ...]
 
-PERSON_ONLY: Final = frozenset(("taint", "critical", "protected", "sensitive", "trust", "arguments"))
-"""Reasons for a question that no hook answers for a person."""
-
 
 def seen_as(name: str, args: str, facts: CallFacts | None) -> str:
     """What a person sees of a call: the tool, its arguments, and where its paths lead."""
@@ -207,19 +204,28 @@ def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
             said = None if other and call.changed == "user" and event.decision == "allow" else event.decision
             calls = _change(calls, call.id, hook=said, hook_reason=event.reason)
             return _rewritten(calls, call.id, event.args, by="hook") if mine else calls
-        case "PermissionRequest" if call is not None and call.phase == "judged":
-            may = call.reason not in PERSON_ONLY
-            if event.decision == "allow" and event.args and event.args != call.args and not call.changes:
-                calls = _change(calls, call.id, hook="allow" if may else None, hook_reason=event.reason)
-                return _rewritten(calls, call.id, event.args, by="hook")
-            if event.decision == "allow" and may:
-                return _change(calls, call.id, phase="allowed", reason="hook", detail=event.reason)
-            if event.decision == "deny":
-                why = event.reason or "a hook refused it"
-                return _change(calls, call.id, phase="refused", reason="hook", detail=why)
+        case "PermissionRequest" if call is not None and event.decision == "allow":  # in any phase, likewise
+            return _let_by_hook(calls, call, event)
+        case "PermissionRequest" if call is not None and call.phase == "judged" and event.decision == "deny":
+            why = event.reason or "a hook refused it"
+            return _change(calls, call.id, phase="refused", reason="hook", detail=why)
         case _:
             pass
     return calls
+
+
+def _let_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
+    """A hook says yes where a person would be asked: the call is judged with it, as with the yes of a hook before the call."""
+    other, judged = bool(event.args) and event.args != call.args, call.phase == "judged"
+    may_change = judged and not call.changes
+    if call.hook == "ask" or (
+        other and not may_change
+    ):  # a hook wants a person; a yes to other arguments is none to these
+        return calls
+    calls = _change(calls, call.id, hook="allow", hook_reason=event.reason)
+    if other:
+        return _rewritten(calls, call.id, event.args, by="hook")
+    return tuple([_to_be_judged(each) if each.id == call.id and judged else each for each in calls])
 
 
 def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"]) -> Calls:

@@ -233,13 +233,20 @@ def _uncoloured(text: str, find: Callable[[str], list[Found]]) -> list[Found]:
 
 
 def written_forms(value: str) -> Iterator[str]:
-    """The ways in which an exact value may be written."""
+    """The ways in which an exact value may be written: as it is, in JSON of various programs, in an address."""
     yield value
-    yield json.dumps(value)[1:-1]
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
-    yield quote(value, safe="")
-    yield quote(value)
-    yield quote_plus(value)
+    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield from (text, text.replace("/", "\\/"))  # PHP
+        for html in ("<>&", "<>&'+"):  # Go, .NET
+            yield "".join(f"\\u{ord(c):04x}" if c in html else c for c in text)
+            yield "".join(f"\\u{ord(c):04X}" if c in html else c for c in text)
+    quoted = (
+        quote(value, safe="", errors="replace"),
+        quote(value, errors="replace"),
+        quote_plus(value, errors="replace"),
+    )
+    for text in quoted:
+        yield from (text, re.sub("%..", lambda found: found[0].lower(), text))
 
 
 def apart(found: list[Found]) -> list[Found]:

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.erasing import Eraser, kind_of
+from holdfast.logic.redact import replace
 from holdfast.logic.rewriting import as_text, listed_texts
 from holdfast.ports import EventStore
 from holdfast.secrets.reading import Cited, content_of, name_of, note_citations, records_of, texts_of
@@ -34,6 +35,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     name: str
+    """What it is called, without the secrets in it."""
     store: str
     spots: tuple[Spot, ...]
     problem: str = ""
@@ -126,4 +128,5 @@ async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings
     part = await store.read(meta.id, max(0, meta.seq - 1))
     problem = part.trouble.detail if part.trouble is not None and part.trouble.kind != "torn" else ""
     spots = await look.spots() if await look.learn() else ()
-    return Findings(session=meta.id, name=meta.name, store=store.url, spots=spots, problem=problem)
+    name = replace(meta.name, eraser.find(meta.name))
+    return Findings(session=meta.id, name=name, store=store.url, spots=spots, problem=problem)

@@ -134,8 +134,10 @@ what counts here and what is wrong with it. Both take `--settings FILE`, `--trus
   until then, and when that file changes: it refuses what it stands guard over.
 - Where a hook decides, output of more than a megabyte, an answer behind other text and one that says something twice are failures.
 - **No file replaces another's hooks.** All of them run; `disableAllHooks` of a project reaches the project's own.
-- **A hook's yes is small.** It skips the question to a person, nothing else: what rules deny stays denied. Arguments that a hook changes
-  are judged again, and a yes of one hook does not cover what another hook changed. `updatedPermissions` has no effect.
+- **A hook's yes is small.** It skips the question to a person, nothing else: what rules deny stays denied, and what
+  rules or other hooks ask about, and everything else that needs a person, is asked, at `PreToolUse` and at `PermissionRequest` alike.
+  Arguments that a hook changes are judged again, and a yes of one hook does not cover what another hook changed. `updatedPermissions`
+  has no effect.
 - **Other names.** A matcher for `Edit` or `Write` also holds for `apply_patch`, one for `Edit` for `MultiEdit`, one for `Task` for `Agent`.
 - `defer` means that a person is asked. Hooks of the type `mcp_tool` are not available yet.
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.names import Place, changed, find_place, shown_name
 from holdfast.tools.ripgrep import NoRipgrep, Result, only_unreadable, run_ripgrep
-from holdfast.tools.search import Withholds, denied_note
+from holdfast.tools.search import STOPPED, Withholds, denied_note
 from holdfast.tools.shaped import shaped
 
 MOST: Final = 1000
@@ -95,7 +95,7 @@ def _report(given: GlobArguments, place: Place, result: Result, withholds: Withh
     found = len(names)
     if withholds is not None:
         names = [name for name in names if withholds(os.fsdecode(_joined(place.path, name))) != "denied"]
-    notes = denied_note(found - len(names))
+    notes = [*denied_note(found - len(names)), *([STOPPED] if result.cut else [])]
     if not names:
         return ToolOutput(text="\n".join(["(no matches)", *notes, *_hint(given)]))
     newest = [name for _, name in heapq.nsmallest(MOST, zip(_ages(place.path, names), names, strict=True))]

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -23,10 +24,15 @@ OUTPUT: Final = 4 * 1024 * 1024
 """Bytes that are read of an output; past them rg is stopped."""
 ERRORS: Final = 4000
 """Bytes that are kept of what it complains about."""
+SECONDS: Final = 120.0
+"""How long one search may take: an ignore file that is a pipe never ends."""
+MEMORY: Final = 1024**3
+"""Bytes that rg may fill: an ignore file that leads to `/dev/zero` never ends either."""
 
 _UNREADABLE: Final = re.compile(r"\(os error \d+\)$")
 _PIPE: Final = 1024 * 1024
-_ALWAYS: Final = ("--no-config", "--color=never")
+_ALWAYS: Final = ("--no-config", "--color=never", "--no-ignore-messages")
+"""A complaint about an ignore file shows a line of it, and the file may be a link to one with secrets."""
 
 
 class NoRipgrep(Exception):
@@ -43,9 +49,9 @@ class Result(Struct, frozen=True):
 
     output: bytes
     cut: bool
-    """Whether it had more to say."""
+    """Whether it was stopped before it had said all."""
     status: int
-    """0: found; 1: not found; 2: something was wrong, and `errors` says what."""
+    """0: found; 1: not found; 2: something was wrong, and `errors` says what; below 0: it was stopped."""
     errors: str
 
 
@@ -61,11 +67,16 @@ def find_ripgrep(cwd: str) -> str:
 
 
 async def run_ripgrep(
-    arguments: Sequence[str], cwd: str, *, limit: int = OUTPUT, given: IO[bytes] | None = None
+    arguments: Sequence[str],
+    cwd: str,
+    *,
+    limit: int = OUTPUT,
+    given: IO[bytes] | None = None,
+    seconds: float = SECONDS,
 ) -> Result:
-    """Run rg in a folder and read at most `limit` bytes of what it prints. Raise `OSError` when it cannot be started, or `NoRipgrep`.
+    """Run rg in a folder and read at most `limit` bytes of what it prints in `seconds`.
 
-    However this is left, rg has ended.
+    Raise `OSError` when it cannot be started, or `NoRipgrep`. However this is left, rg has ended.
     """
     process = subprocess.Popen(  # noqa: ASYNC220  # starting takes a millisecond; what follows waits without blocking
         [find_ripgrep(cwd), *_ALWAYS, *arguments],
@@ -76,24 +87,26 @@ async def run_ripgrep(
         env=_environment(os.environ),
         start_new_session=True,
     )
+    _limit_memory(process.pid)
     assert process.stdout is not None
     assert process.stderr is not None
-    errors = bytearray()
+    output, errors = bytearray(), bytearray()
     with process.stdout, process.stderr:
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_collect, process.stderr, errors)
-                output = await _read(process.stdout, limit)
-                if len(output) > limit:
-                    process.kill()
-            await wait_for(process)
+            with anyio.move_on_after(seconds):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_collect, process.stderr, errors)
+                    await _read(process.stdout, output, limit)
+                    if len(output) > limit:
+                        process.kill()
+                await wait_for(process)
         finally:
             process.kill()
             with anyio.CancelScope(shield=True):
                 await wait_for(process)
     whole_lines = errors[: errors.rfind(b"\n")] if len(errors) == ERRORS else errors
     words = whole_lines.decode("utf-8", "replace").strip()
-    return Result(bytes(output[:limit]), len(output) > limit, process.returncode, words)
+    return Result(bytes(output[:limit]), len(output) > limit or process.returncode < 0, process.returncode, words)
 
 
 async def matching_lines(lines: Sequence[str], pattern: str, cwd: str) -> list[int] | str:
@@ -132,18 +145,22 @@ def _environment(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in without_keys(environment).items() if name != "RIPGREP_CONFIG_PATH"}
 
 
-async def _read(pipe: IO[bytes], limit: int) -> bytearray:
+def _limit_memory(pid: int) -> None:
+    if hasattr(resource, "prlimit"):
+        with contextlib.suppress(OSError):  # it may be over already
+            resource.prlimit(pid, resource.RLIMIT_DATA, (MEMORY, MEMORY))
+
+
+async def _read(pipe: IO[bytes], found: bytearray, limit: int) -> None:
     """Read to the end, or until there is more than `limit`."""
     with contextlib.suppress(OSError, AttributeError):  # a larger pipe is only faster, and not every system has it
         fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
-    found = bytearray()
     while len(found) <= limit:
         await anyio.wait_readable(pipe)
         piece = os.read(pipe.fileno(), _PIPE)
         if not piece:
-            break
+            return
         found += piece
-    return found
 
 
 async def _collect(pipe: IO[bytes], found: bytearray) -> None:

@@ -22,6 +22,8 @@ TOTAL_CHARS: Final = 30_000
 LINE_BYTES: Final = 2000
 """Bytes of a line that are shown."""
 
+STOPPED: Final = "(There is more than this; the search was stopped. Make the pattern, path or glob narrower.)"
+
 LISTED: Final = 50_000
 """Names that are looked at to count what is not searched."""
 
@@ -224,7 +226,7 @@ def _report(given: GrepArguments, place: Place, result: Result, left: _Left) -> 
     files = [file for file in files if not left.hides(_absolute(file.path, place))]
     notes = left.notes()
     if result.cut:
-        notes.append("(There is far more than this; the search was stopped. Make the pattern, path or glob narrower.)")
+        notes.append(STOPPED)
     if result.errors:
         notes.append(_unread(result.errors) if left.withholds is not None else f"({result.errors})")
     if not files:

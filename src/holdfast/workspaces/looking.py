@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -43,6 +43,11 @@ def look(paths: Iterable[str]) -> dict[str, str]:
     """
     walk = _Walk()
     return {path: walk.lead(path) for path in paths}
+
+
+def private_names() -> Callable[[str], str]:
+    """Give a function that says which private file an absolute path is a hard link to; else it gives the path."""
+    return _Walk().by_content
 
 
 def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:

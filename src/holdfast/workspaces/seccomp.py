@@ -37,6 +37,7 @@ def assemble(sockets: Iterable[int], *, messages: bool = True) -> bytes:
     parts += [
         _answer(machine.calls["clone3"], _ret(errno.ENOSYS))
     ]  # its flags are behind a pointer; libraries use clone then
+    parts.append(_answer(machine.calls["prlimit64"], _load(0) + _if_is(0, _ALLOW) + _ret(errno.EPERM)))
     for name in ("clone", "unshare"):
         parts.append(_answer(machine.calls[name], _load(0) + _if_any(_NEW_NAMESPACES, _ret(errno.EPERM)) + _ALLOW))
     parts.append(_answer(machine.calls["socket"], _open_only(sorted(set(sockets)))))
@@ -128,7 +129,7 @@ lookup_dcookie=212 init_module=175 finit_module=313 delete_module=176 kexec_load
 acct=163 settimeofday=164 clock_settime=227 clock_adjtime=305 adjtimex=159 sethostname=170 setdomainname=171 syslog=103 vhangup=153
 iopl=172 ioperm=173 uselib=134 move_pages=279 migrate_pages=256 nfsservctl=180 clone=56 unshare=272 socket=41 socketpair=53 ioctl=16
 chmod=90 fchmod=91 fchmodat=268 shmget=29 shmat=30 shmctl=31 semget=64 semop=65 semctl=66 msgget=68 msgsnd=69 msgrcv=70 msgctl=71
-semtimedop=220 mq_open=240 mq_unlink=241
+semtimedop=220 mq_open=240 mq_unlink=241 prlimit64=302
 """
         ),
         x32=True,
@@ -144,7 +145,7 @@ lookup_dcookie=18 init_module=105 finit_module=273 delete_module=106 kexec_load=
 acct=89 settimeofday=170 clock_settime=112 clock_adjtime=266 adjtimex=171 sethostname=161 setdomainname=162 syslog=116 vhangup=58
 move_pages=239 migrate_pages=238 nfsservctl=42 clone=220 unshare=97 socket=198 socketpair=199 ioctl=29 fchmod=52 fchmodat=53
 mq_open=180 mq_unlink=181 msgget=186 msgctl=187 msgrcv=188 msgsnd=189 semget=190 semctl=191 semtimedop=192 semop=193 shmget=194 shmctl=195
-shmat=196
+shmat=196 prlimit64=261
 """
         ),
     ),
