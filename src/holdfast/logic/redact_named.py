@@ -3,7 +3,8 @@
 The time is linear in the text, whatever it says. Signs are looked for first, in the text read from its end, and the name before each: a
 sign has few characters in which its name can stand, and a text has far fewer signs than letters. The names are then judged from left to
 right; a long value is judged by its beginning. Where a run of letters ends and where the next digit stands is looked up once, not anew
-for each name in the run.
+for each name in the run. And a name is judged once: whoever judges it says what was read for that, and where the same stands again, the
+same holds.
 """
 
 import re
@@ -32,9 +33,34 @@ LONGEST_QUOTED: Final = 4096
 """Characters after a quote in which its end is looked for."""
 LONGEST_COOKIE_NAME: Final = 84
 """Characters in which the sign after a cookie's name stands, quotes before the name included."""
+LONGEST_BEFORE: Final = 64
+"""Characters before the name of a variable that are looked at."""
+NEAR: Final = 32
+"""Characters behind a sign by which a name that was judged already is found again."""
+LONGEST_TAIL: Final = 80
+"""Characters that may be looked at to find where a value begins behind its sign."""
+LONGEST_READ: Final = 640
+"""Characters that may have been looked at to judge a name that is found again."""
+MOST_JUDGED: Final = 2048
+"""Names that are kept in mind."""
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
+
+
+class Judged(NamedTuple):
+    """What became of a name: it holds wherever the same stands again."""
+
+    read: str
+    """The text that was looked at for it; empty when that is too long, or the beginning or the end of the text cuts it off."""
+    before: int
+    """How much of that stands before the name."""
+    why: str = ""
+    """Empty when no secret stands behind it."""
+    at: int = 0
+    """Where the value may begin, and where the secret begins and ends; all counted from behind the sign."""
+    start: int = 0
+    end: int = 0
 
 
 class Name(NamedTuple):
@@ -51,25 +77,23 @@ class Name(NamedTuple):
 
 def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
-    reader, size, done = _Reader(text, lowered), len(text), 0
+    reader, size, done = _Reader(text, lowered, back), len(text), 0
+    judged: dict[str, Judged] = {}
     for first, last in _before_signs(back):
-        sign = at = size - first
-        if lowered[sign : sign + 1] in _TAIL_BEGINS:
-            at = reader.behind(sign)
-        if at <= done:
+        start, sign = size - last, size - first
+        if sign + LONGEST_TAIL <= done:
             continue
-        start = size - last
-        if kind := KINDS.get(lowered[start : sign - 1]):
-            if reader.is_plain(kind, start, at, is_bare=True):
-                continue
-            name = Name(kind, start, sign - 1, "", at)
-        elif (given := reader.name(back, first, at)) and not reader.is_plain(given.kind, start, at, is_bare=False):
-            name = given
-        else:
-            continue
-        found, done = reader.value(name)
-        if done > found:
-            yield Found(found, done, _WHY[name.kind])
+        near = text[start : sign + NEAR]
+        name = judged.get(near)
+        if name is None or start < name.before or not text.startswith(name.read, start - name.before):
+            name = reader.judge(first, last)
+            if name.read:
+                if len(judged) >= MOST_JUDGED:
+                    judged.clear()
+                judged[near] = name
+        if name.why and sign + name.at > done:
+            done = sign + name.end
+            yield Found(sign + name.start, done, name.why)
 
 
 def _before_signs(back: str) -> list[Span]:
@@ -112,28 +136,51 @@ def is_phrase(value: str, *, is_password: bool) -> bool:
 class _Reader:
     """Reads the values of one text, from left to right."""
 
-    def __init__(self, text: str, lowered: str) -> None:
+    def __init__(self, text: str, lowered: str, back: str) -> None:
         self._text = text
         self._lowered = lowered
+        self._back = back
         self._size = len(text)
         self._word_ends = Next(_WORD_END, text)
         self._argument_ends = Next(_ARGUMENT_END, text)
         self._header_ends = Next(_HEADER_END, text)
         self._digits = Next(_DIGIT, text)
+        self._reach = 0
+        """Behind the last character that was looked at to judge a name."""
 
-    def behind(self, sign: int) -> int:
+    def judge(self, first: int, last: int) -> Judged:
+        """What stands behind the name and the sign between two places of the text that is read from its end."""
+        text, start, sign = self._text, self._size - last, self._size - first
+        self._reach = sign + 1
+        at = self._behind(sign) if self._lowered[sign : sign + 1] in _TAIL_BEGINS else sign
+        name, (found, end) = self._name(start, first, at), NOWHERE
+        if name and not self._is_plain(name):
+            found, end = self._value(name)
+        before = 0 if text[start:sign].islower() else LONGEST_BEFORE
+        is_cut_off = start < before or self._reach > self._size or self._reach - start > LONGEST_READ
+        read = "" if is_cut_off else text[start - before : self._reach]
+        if name is None or end <= found:
+            return Judged(read, before)
+        return Judged(read, before, _WHY[name.kind], at - sign, found - sign, end - sign)
+
+    def _behind(self, sign: int) -> int:
         """Where a value begins behind a sign that a blank follows, or what else may stand before a value."""
+        self._reach = sign + 2
         if self._lowered[sign] == " " and self._lowered[sign + 1 : sign + 2] not in _TAIL_BEGINS:
             return sign + 1
         tail = _TAIL.match(self._lowered, sign)
-        return tail.end() if tail else sign
+        end = tail.end() if tail else sign
+        self._reach = sign + LONGEST_TAIL if self._lowered.find("{", sign, end + 1) >= 0 else end + 1
+        return end
 
-    def name(self, back: str, first: int, at: int) -> Name | None:
-        """The name that begins at `first` in the text read from its end, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
+    def _name(self, start: int, first: int, at: int) -> Name | None:
+        """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
+        back, size = self._back, self._size
+        if kind := KINDS.get(self._lowered[start : size - first - 1]):
+            return Name(kind, start, size - first - 1, "", at)
         match = NAME.match(back, first) or NAME_BEFORE_WRITTEN.match(back, first + 1)
         assert match is not None  # it was found there
-        size = len(back)
-        start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
+        end, suffix = size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
         kind = KINDS[name]
         if not suffix:
@@ -142,45 +189,65 @@ class _Reader:
         is_variable = name != "_sk" and self._text[start:end].isupper() and not is_telling_suffix(suffix)
         return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
-    def is_plain(self, kind: str, start: int, at: int, *, is_bare: bool) -> bool:
-        """Whether certainly no secret follows at `at`. This is all that is asked of most names. One is bare in front of its sign."""
-        text = self._text
-        if text[at : at + 1] in _BLOCKS and kind in _WRITTEN_OUT:
+    def _is_plain(self, name: Name) -> bool:
+        """Whether certainly no secret follows. This is all that is asked of most names."""
+        text, kind, at = self._text, name.kind, name.at
+        if text[at : at + 1] in _BLOCKS or text[at : at + 1] in _OPENING:
             return False
         if kind == "token":
-            first, digit = text[start], self._digits.after(at)
-            if first.isupper():
-                return False
-            if text[at : at + 1] in _OPENING:  # several words, and what is no plain word, only count under some names
-                return is_bare and first != "s" and (digit == self._size or digit - at > 2 * LONGEST_QUOTED)
-            return digit == self._size or digit >= self._word_ends.after(at) or _NUMBER.match(text, at) is not None
+            return not text[name.start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
         if kind == "cookie":
-            return text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
+            sign = text.find("=", at, at + LONGEST_COOKIE_NAME)
+            self._look(at + LONGEST_COOKIE_NAME if sign < 0 else sign + 1)
+            return sign < 0
         if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
-            return text[at : at + 1] not in _OPENING and self._ends_first(at, self._header_ends)
+            return self._ends_first(at, self._header_ends)
         return False
 
-    def _ends_first(self, at: int, ends: "Next") -> bool:
-        """Whether what begins at `at` ends before the next digit."""
-        digit = self._digits.after(at)
-        return digit == self._size or digit >= ends.after(at)
+    def _is_number(self, at: int) -> bool:
+        self._look(at + 42)
+        return _NUMBER.match(self._text, at) is not None
 
-    def value(self, name: Name) -> Span:
+    def _ends_first(self, at: int, ends: "Next") -> bool:
+        """Whether what begins at `at` ends before the next digit, as far as it is judged."""
+        end = min(ends.after(at), at + LONGEST_JUDGED)
+        digit = self._digits.after(at)
+        self._look(min(digit, end) + 1)
+        return digit >= end
+
+    def _look(self, to: int) -> None:
+        """Remember that the text was looked at up to a place."""
+        self._reach = max(self._reach, to)
+
+    def _value(self, name: Name) -> Span:
         """Where the secret behind a name and its sign stands; nowhere when there is none."""
-        kind, at = name.kind, name.at
+        text, kind, at = self._text, name.kind, name.at
         if kind == "authorization":
             return self._header(at)
         if kind == "cookie":
-            cookie = _COOKIE.match(self._text, at)
-            return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
-        if kind in _WRITTEN_OUT and self._text[at : at + 1] in _BLOCKS and (block := _BLOCK.match(self._text, at)):
-            return block.span("secret") if self._is_line(kind, *block.span("secret")) else NOWHERE
-        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(self._text, at)):
+            return self._cookie(at)
+        if kind in _WRITTEN_OUT and text[at : at + 1] in _BLOCKS:
+            if block := _BLOCK.match(text, at):
+                self._look(text.find("\n", block.end()) % _FAR + 1)
+                return block.span("secret") if self._is_line(kind, *block.span("secret")) else NOWHERE
+            self._look(at + _LONGEST_MARK if text.find("\n", at, at + _LONGEST_MARK) < 0 else _FAR)
+        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(text, at)):
+            self._look(simple.end() + 1)
             return simple.span(simple.lastindex or 0)
-        opened = _OPEN.match(self._text, at) if self._text[at : at + 1] in _OPENING else None
+        if text[at : at + 1] not in _OPENING:
+            return self._word(name, at)
+        opened = _OPEN.match(text, at)
+        self._look(opened.end() if opened else _FAR if text[at] == "\\" else at + 2)
         if opened and (inside := self._inside(opened)):
             return inside if self._is_quoted_secret(name, *inside) else NOWHERE
         return self._word(name, opened.end() if opened else at)
+
+    def _cookie(self, at: int) -> Span:
+        cookie = _COOKIE.match(self._text, at)
+        self._look(
+            cookie.end() + 1 if cookie else _FAR if self._text[at : at + 1] == "\\" else at + LONGEST_COOKIE_NAME + 4
+        )
+        return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
 
     def _is_line(self, kind: str, start: int, end: int) -> bool:
         """Whether the line below a name is its value."""
@@ -191,14 +258,27 @@ class _Reader:
 
     def _word(self, name: Name, start: int) -> Span:
         kind, end = name.kind, self._word_ends.after(start)
-        if end - start >= _SHORTEST[kind] and (kind == "password" or self._digits.after(start) < end):
-            head = self._head(start, end)
+        judged = self._judged(start, end)
+        if end - start >= _SHORTEST[kind] and (kind == "password" or self._digits.after(start) < judged):
+            head = self._text[start:judged]
             if _is_login(head) if kind == "auth" else is_literal(head, password=kind == "password"):
-                return start, end
+                return self._whole(start, end)
         if self._is_variable(name):
             end = self._argument_ends.after(start)
-            return (start, end) if end - start >= 3 and not is_code(self._head(start, end)) else NOWHERE
+            if end - start >= 3 and not is_code(self._text[start : self._judged(start, end)]):
+                return self._whole(start, end)
         return NOWHERE
+
+    def _judged(self, start: int, end: int) -> int:
+        """The end of what is judged of a value."""
+        judged = min(end, start + LONGEST_JUDGED)
+        self._look(judged + 1)
+        return judged
+
+    def _whole(self, start: int, end: int) -> Span:
+        """A value that goes up to a place at which another character ends it."""
+        self._look(end + 1)
+        return start, end
 
     def _is_quoted_secret(self, name: Name, start: int, end: int) -> bool:
         kind, value = name.kind, self._head(start, end)
@@ -216,22 +296,26 @@ class _Reader:
     def _inside(self, opened: re.Match[str]) -> Span | None:
         """The inside of quotes that end in the same line."""
         text, quote, start = self._text, opened["quote"], opened.end()
+        last = text.find("\n", start, start + LONGEST_QUOTED)
         if pattern := _INSIDE.get(quote):
             inside = pattern.match(text, start, start + LONGEST_QUOTED)
-            return (start, inside.end() - 1) if inside else None
-        last = text.find("\n", start, start + LONGEST_QUOTED)
-        at = text.find(quote, start, start + LONGEST_QUOTED if last < 0 else last)
-        return (start, at) if at >= 0 else None
+            end = inside.end() - 1 if inside else -1
+        else:
+            end = text.find(quote, start, start + LONGEST_QUOTED if last < 0 else last)
+        self._look(end + len(quote) + 1 if end >= 0 else last % _FAR + 1)
+        return (start, end) if end >= 0 else None
 
     def _header(self, at: int) -> Span:
         begun = _SCHEME.match(self._lowered, at)
         assert begun is not None  # all of it may be empty
         start = begun.end()
+        self._look(start + _LONGEST_SCHEME)
         end = self._header_ends.after(start)
-        if end - start < 8 or not (begun["scheme"] or self._digits.after(start) < end):
+        judged = self._judged(start, end)
+        if end - start < 8 or not (begun["scheme"] or self._digits.after(start) < judged):
             return NOWHERE
         is_real = _is_credential if begun["scheme"] else looks_random
-        return (start, end) if is_real(self._head(start, end)) else NOWHERE
+        return self._whole(start, end) if is_real(self._text[start:judged]) else NOWHERE
 
     def _is_variable(self, name: Name) -> bool:
         """Whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
@@ -240,7 +324,7 @@ class _Reader:
             return False
         if name.suffix and not is_neutral_suffix(name.suffix):
             return False
-        before = text[max(0, start - 64) : start]
+        before = text[max(0, start - LONGEST_BEFORE) : start]
         return not _SMALL.search(before, len(before.rstrip(_IDENTIFIER)))
 
     def _head(self, start: int, end: int) -> str:
@@ -294,6 +378,10 @@ _TAIL: Final = re.compile(
     r"(?:(?<=[^:]=)>)?[ \t]{0,8}(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
 """What may stand between a sign and its value."""
+_LONGEST_MARK: Final = 14
+"""Characters of what a block of YAML begins with, up to the end of the line."""
+_LONGEST_SCHEME: Final = 20
+_FAR: Final = 1 << 62
 _ALNUM: Final = (
     r"(?=[A-Za-z]*+[0-9])(?=[0-9]*+[A-Za-z])(?!(.)\{0}*+(.)(?:\{0}|\{1})*+(?![A-Za-z0-9]))([A-Za-z0-9]{{6,400}}+)"
 )
