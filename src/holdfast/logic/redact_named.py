@@ -11,20 +11,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_names import (
-    KINDS,
-    NAME,
-    NAME_BEFORE_WRITTEN,
-    PASSWORDS,
-    is_neutral_suffix,
-    is_telling_suffix,
-)
-from holdfast.logic.redact_shapes import (
+from holdfast.logic.redact_names import KINDS, NAME, NAME_BEFORE_WRITTEN, is_neutral_suffix, is_telling_suffix
+from holdfast.logic.redact_shapes import Found
+from holdfast.logic.redact_values import (
     LONGEST_JUDGED,
-    PLACEHOLDER,
-    Found,
     decoded,
     has_digit,
+    is_code,
+    is_literal,
+    is_phrase,
     is_placeholder,
     looks_random,
 )
@@ -63,6 +58,9 @@ class Judged(NamedTuple):
     end: int = 0
 
 
+_UNKNOWN: Final = Judged("", 1 << 62)
+
+
 class Name(NamedTuple):
     """The name of a secret, before a sign."""
 
@@ -79,21 +77,23 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
     judged: dict[str, Judged] = {}
+    passed = -1
     for first, last in _before_signs(back):
         start, sign = size - last, size - first
-        if sign + LONGEST_TAIL <= done:
+        if sign <= passed:
             continue
         near = text[start : sign + NEAR]
-        name = judged.get(near)
-        if name is None or start < name.before or not text.startswith(name.read, start - name.before):
-            name = reader.judge(first, last)
-            if name.read:
+        read, before, why, at, begin, end = judged.get(near, _UNKNOWN)
+        if start < before or not text.startswith(read, start - before):
+            name = read, before, why, at, begin, end = reader.judge(first, last)
+            if read:
                 if len(judged) >= MOST_JUDGED:
                     judged.clear()
                 judged[near] = name
-        if name.why and sign + name.at > done:
-            done = sign + name.end
-            yield Found(sign + name.start, done, name.why)
+        if why and sign + at > done:
+            done = sign + end
+            passed = done - LONGEST_TAIL
+            yield Found(sign + begin, done, why)
 
 
 def _before_signs(back: str) -> list[Span]:
@@ -103,34 +103,6 @@ def _before_signs(back: str) -> list[Span]:
         found = sorted((*found, *written))
     found.reverse()
     return found
-
-
-def is_literal(value: str, *, password: bool) -> bool:
-    """Whether a value is written out: not code that gets it from elsewhere, and not a plain word, which may be code too."""
-    if "(" in value:
-        return False
-    digit = has_digit(value)
-    if not digit and not (password and _SYMBOL.search(value)):
-        return False
-    if is_code(value) or "[" in value or "{" in value:
-        return looks_random(value)
-    if password:
-        return digit or _LETTER.search(value) is not None
-    return len(value) >= 6 and _LETTER.search(value) is not None
-
-
-def is_code(value: str) -> bool:
-    """Whether `value` stands for something else: a placeholder, a path, a name, a call, a time."""
-    return _CODE.match(value) is not None or "[REDACTED" in value
-
-
-def is_phrase(value: str, *, is_password: bool) -> bool:
-    """Whether several words in quotes are a secret, and not a label or a message about one."""
-    if value != value.strip() or is_code(value) or _TEMPLATE.search(value):
-        return False
-    if has_digit(value) and any(looks_random(word) for word in value.split()):
-        return True
-    return is_password and len(value) >= 8 and value[-1] not in ".:?!…," and not _PROSE.search(value)
 
 
 class _Reader:
@@ -405,27 +377,15 @@ _INSIDE: Final[Mapping[str, re.Pattern[str]]] = {
     "`": re.compile(r"[^`\\\n]*+(?:\\.[^`\\\n]*+)*+`"),
 }
 """Up to the quote that ends a value: one that is neither escaped, nor doubled as in YAML."""
-_BACKSLASH: Final = r"\\(?!u(?!00[0-7])[0-9a-fA-F]{4})"
-"""One that does not write a letter beyond ASCII, as JSON does."""
-_WORD_END: Final = re.compile(rf"[\s\"'`,;)}}\]]|{_BACKSLASH}")
-_ARGUMENT_END: Final = re.compile(rf"[\s\"'`;]|{_BACKSLASH}")
-_HEADER_END: Final = re.compile(rf"[\s\"'`,]|{_BACKSLASH}")
+_NO_LETTER: Final = r"(?!(?<=\\)u(?!00[0-7])[0-9a-fA-F]{4})"
+"""Behind a backslash: it does not write a letter beyond ASCII, as JSON does."""
+_WORD_END: Final = re.compile(rf"[\s\"'`,;)}}\]\\]{_NO_LETTER}")
+_ARGUMENT_END: Final = re.compile(rf"[\s\"'`;\\]{_NO_LETTER}")
+_HEADER_END: Final = re.compile(rf"[\s\"'`,\\]{_NO_LETTER}")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
-_CODE: Final = re.compile(
-    rf"{PLACEHOLDER}|[A-Za-z_][\w.]*+\(|[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+\Z|\.{{0,2}}/|~|https?:|\d{{4}}-\d\d-\d\d|\d{{1,2}}:\d\d"
-)
-_TEMPLATE: Final = re.compile(r"[{}<>]|\$[\w({]|%[sdr(]|\\[nt]")
-_PROSE: Final = re.compile(
-    rf"(?i)\b(?:{'|'.join(PASSWORDS)}|passwords|pass|secrets?|tokens?|keys?|credentials?|login|user(?:name)?s?|account|email|must|should|enter|your|please"
-    r"|confirm|forgot|reset|change|repeat|new|old|current|required|optional|invalid|incorrect|wrong|missing|empty|expired|strength|hidden"
-    r"|characters?|value|string|text|field|input|type|name|none|null|true|false|the|for|of|to|is|are|not|or|with|from|if|in|an?)\b"
-)
-"""Words of labels and messages."""
 _DIGIT: Final = re.compile(r"[0-9]")
 _NUMBER: Final = re.compile(r"[0-9]{1,40}+(?:[(),;}\]\s]|\Z)")
 """A number, or one that is called."""
 _SMALL: Final = re.compile(r"[a-z]")
-_LETTER: Final = re.compile(r"[^\W\d_]")
-_SYMBOL: Final = re.compile(r"[^\w.:/-]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"

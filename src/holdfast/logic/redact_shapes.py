@@ -1,23 +1,18 @@
-"""What secrets look like: the table of shapes beside this file, private keys, and how a value is told from an ordinary word.
+"""What secrets look like: the table of shapes beside this file, and private keys.
 
 A shape's pattern is only tried on a text that holds every letter of what the shape begins with, which costs next to nothing. Table and
 patterns are read when the first text asks for them: a program starts without them.
 """
 
-import binascii
 import functools
-import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-LONGEST_JUDGED: Final = 400
-"""Characters of a value that are looked at to judge it."""
+from holdfast.logic.redact_values import decoded, has_digit, is_placeholder, looks_random
+
 LONGEST_BLOCK: Final = 20_000
 """Characters of a private key from its first line to its last."""
-PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)"
-"""A sign that a template begins with, or no three letters of which none is another."""
 BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 """What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
@@ -164,45 +159,6 @@ def may_begin(word: str) -> bool:
     )
 
 
-def is_placeholder(value: str) -> bool:
-    """Whether `value` stands for a secret instead of being one: a variable, a template, a row of stars."""
-    return _PLACEHOLDER.match(value, 0, LONGEST_JUDGED) is not None or "[REDACTED" in value
-
-
-def looks_random(value: str) -> bool:
-    """Whether nobody would write `value` by hand: digits scattered among letters, few repetitions."""
-    value = value[:LONGEST_JUDGED]
-    groups = _DIGITS.findall(value)
-    if len(groups) < 2 or not _LETTER.search(value) or is_placeholder(value) or _DOTTED.fullmatch(value):
-        return False
-    if value.startswith(("/", "./", "../", "~", "http")) or _DATE.match(value):
-        return False
-    if len(value) >= 16:
-        return (len(groups) >= 3 or _changes(value) >= 0.45 * len(value)) and entropy(value) >= 3.0
-    kinds = sum(bool(kind.search(value)) for kind in (_LOWER, _UPPER, _SYMBOL))
-    return len(value) >= 8 and kinds >= 2 and entropy(value) >= 2.5
-
-
-def entropy(value: str) -> float:
-    """Bits for each character of `value`."""
-    size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values())
-
-
-def has_digit(value: str) -> bool:
-    """Whether a digit is in `value`."""
-    return _DIGITS.search(value) is not None
-
-
-def decoded(value: str) -> bytes:
-    """What `value` is the base64 of, without the last incomplete group; nothing when it is not."""
-    value = value.rstrip("=")
-    try:
-        return binascii.a2b_base64(value + "=" * (-len(value) % 4))
-    except (binascii.Error, ValueError):
-        return b""
-
-
 def _find(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> Iterator[Found]:
     for sign, some in shapes.items():
         if sign in text:
@@ -222,11 +178,6 @@ def _find_plain(text: str) -> Iterator[Found]:
             body = _BODY.match(text, first.end())
             at = body.end() if body else first.end()
         yield Found(first.start(), at, "a private key")
-
-
-def _changes(value: str) -> int:
-    """How often `value` goes over from one kind of letter to another: often in a random text, seldom in words run together."""
-    return sum(1 for _ in _SAME_KIND.finditer(value)) - 1
 
 
 def _is_user_info(value: str) -> bool:
@@ -249,15 +200,6 @@ def _has_dot_inside(value: str) -> bool:
     return "." in value[3:]
 
 
-_PLACEHOLDER: Final = re.compile(PLACEHOLDER)
-_DIGITS: Final = re.compile(r"[0-9]+")
-_LETTER: Final = re.compile(r"[A-Za-z]")
-_LOWER: Final = re.compile(r"[a-z]")
-_UPPER: Final = re.compile(r"[A-Z]")
-_SAME_KIND: Final = re.compile(r"[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
-_SYMBOL: Final = re.compile(r"[^A-Za-z0-9_.]")
-_DOTTED: Final = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 _PORT: Final = re.compile(r"[0-9]{1,5}(?:[/?#]|\Z)")
 _KEY: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _FIRST: Final = re.compile(f"-----BEGIN {_KEY}")
