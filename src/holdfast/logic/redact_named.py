@@ -98,7 +98,7 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
 
 def _before_signs(back: str) -> list[Span]:
     """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
-    found = [match.span() for match in NAME.finditer(back)] if ":" in back or "=" in back else []
+    found = [*map(re.Match.span, NAME.finditer(back))] if ":" in back or "=" in back else []
     if "3%" in back and (written := [(match.start() - 1, match.end()) for match in NAME_BEFORE_WRITTEN.finditer(back)]):
         found = sorted((*found, *written))
     found.reverse()

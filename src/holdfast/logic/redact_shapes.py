@@ -6,13 +6,15 @@ patterns are read when the first text asks for them: a program starts without th
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from holdfast.logic.redact_values import decoded, has_digit, is_placeholder, looks_random
 
 LONGEST_BLOCK: Final = 20_000
 """Characters of a private key from its first line to its last."""
+FEW: Final = 64
+"""Shapes of tokens that are looked for one by one; more are looked for all at once."""
 BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 """What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
@@ -40,9 +42,12 @@ class Shape(NamedTuple):
 
     def find(self, text: str) -> Iterator[Found]:
         """The secrets of this kind in `text`."""
-        pattern = _compiled(self.expression)
-        group = "secret" if "secret" in pattern.groupindex else 0
-        for match in pattern.finditer(text):
+        return self.judge(text, _compiled(self.expression).finditer(text))
+
+    def judge(self, text: str, matches: Iterable[re.Match[str]]) -> Iterator[Found]:
+        """Those of the matches in `text` that are secrets of this kind."""
+        group = "secret" if "secret" in _compiled(self.expression).groupindex else 0
+        for match in matches:
             start, end = match.span(group)
             if self.upto:
                 end = text.rfind(self.upto, start, end)
@@ -67,13 +72,25 @@ class Shapes(NamedTuple):
     """All letters that tokens and places begin with."""
 
 
+class Beginnings(NamedTuple):
+    """What tokens begin with, in one pattern."""
+
+    words: re.Pattern[str]
+    """Where no letter or digit stands before it."""
+    written: re.Pattern[str]
+    """Where what stands before it belongs to what writes a sign."""
+    shapes: Mapping[str, list[tuple[Callable[[str, int], re.Match[str] | None], Shape]]]
+    """The shapes of each beginning, each with its match; those of a shorter one that it begins with too."""
+
+
 def find_shapes(text: str) -> Iterator[Found]:
     """The secrets in `text` that are told by how they begin, or by the fixed text before them."""
     shapes = _shapes()
     letters = frozenset(letter for letter in shapes.letters if letter in text)
     if len(text) > _SHORT or _LONG_RUN.search(text):
-        yield from _find(text, shapes.tokens, letters)
-    yield from _find(text, shapes.places, letters)
+        tokens = _possible(text, shapes.tokens, letters)
+        yield from _find_at_once(text) if len(tokens) > FEW else _find(text, tokens)
+    yield from _find(text, _possible(text, shapes.places, letters))
 
 
 def find_blocks(text: str) -> Iterator[Found]:
@@ -159,12 +176,27 @@ def may_begin(word: str) -> bool:
     )
 
 
-def _find(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> Iterator[Found]:
-    for sign, some in shapes.items():
-        if sign in text:
-            for shape in some:
-                if shape.letters <= letters:
-                    yield from shape.find(text)
+def _possible(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> list[Shape]:
+    """The shapes of which `text` has all letters."""
+    return [shape for sign, some in shapes.items() if sign in text for shape in some if shape.letters <= letters]
+
+
+def _find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
+    for shape in shapes:
+        yield from shape.find(text)
+
+
+def _find_at_once(text: str) -> Iterator[Found]:
+    """The tokens in `text`, looked for all at once wherever one may begin."""
+    beginnings = _beginnings()
+    for pattern in (beginnings.words, beginnings.written):
+        done: dict[str, int] = {}
+        for begun in pattern.finditer(text):
+            at = begun.end()
+            for match_at, shape in beginnings.shapes[begun[1]]:
+                if at >= done.get(shape.expression, 0) and (match := match_at(text, at)):
+                    done[shape.expression] = match.end()
+                    yield from shape.judge(text, (match,))
 
 
 def _find_plain(text: str) -> Iterator[Found]:
@@ -245,6 +277,29 @@ def _shapes() -> Shapes:
     anywhere = (begins for row in table["places"] if row.get("after") == "" for begins in row["begins"])  # type: ignore[attr-defined]  # as below
     glued = {word[:size] for word in anywhere if word.isidentifier() for size in range(1, len(word))}
     return Shapes(tokens, places, partial, tuple(sorted(glued)), max(map(len, partial)), "".join(sorted(letters)))
+
+
+@functools.cache
+def _beginnings() -> Beginnings:
+    tokens = [shape for some in _shapes().tokens.values() for shape in some]
+    begins = {shape.begins for shape in tokens}
+    ahead = f"(?=({_any_of(begins)}))"
+    words = re.compile(f"(?<![A-Za-z0-9]){ahead}")
+    written = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|\\(?:[nrtfb]|u[0-9a-fA-F]{{4}})){ahead}")
+    matches = [(_compiled(shape.expression).match, shape) for shape in tokens]
+    return Beginnings(
+        words, written, {word: [one for one in matches if word.startswith(one[1].begins)] for word in begins}
+    )
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for the longest of these words that stands at a place; it reads each letter of the place once."""
+    by_first: dict[str, list[str]] = {}
+    for word in sorted(words):
+        by_first.setdefault(word[:1], []).append(word[1:])
+    is_end = by_first.pop("", None) is not None
+    branches = "|".join(re.escape(first) + _any_of(rest) for first, rest in by_first.items())
+    return f"(?:{branches}){'?' * is_end}" if branches else ""
 
 
 def read_table() -> Mapping[str, list[dict[str, object]]]:

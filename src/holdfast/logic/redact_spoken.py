@@ -42,7 +42,7 @@ def find_spoken(text: str, lowered: str, back: str) -> Iterator[Found]:
         if any(holds(lowered, gate) for gate in form.gates):
             is_real = functools.lru_cache(MOST_JUDGED)(form.is_real)
             for start, end in _places(form, text, lowered, back):
-                if is_real(text[start : min(end, start + LONGEST_JUDGED)]):
+                if is_real(text[start:end][:LONGEST_JUDGED]):
                     yield Found(start, end, form.why)
 
 
