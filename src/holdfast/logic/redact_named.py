@@ -36,29 +36,18 @@ LONGEST_TAIL: Final = 80
 """Characters that may be looked at to find where a value begins behind its sign."""
 LONGEST_READ: Final = 640
 """Characters that may have been looked at to judge a name that is found again."""
-MOST_JUDGED: Final = 2048
-"""Names that are kept in mind."""
+MOST_JUDGED: Final = 512
+"""Names that are kept in mind. A text with more of them hardly says the same again, and keeping them would only cost time."""
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
 
 
-class Judged(NamedTuple):
-    """What became of a name: it holds wherever the same stands again."""
-
-    read: str
-    """The text that was looked at for it; empty when that is too long, or the beginning or the end of the text cuts it off."""
-    before: int
-    """How much of that stands before the name."""
-    why: str = ""
-    """Empty when no secret stands behind it."""
-    at: int = 0
-    """Where the value may begin, and where the secret begins and ends; all counted from behind the sign."""
-    start: int = 0
-    end: int = 0
-
-
-_UNKNOWN: Final = Judged("", 1 << 62)
+Judged = tuple[str, int, str, int, int]
+"""What became of a name. It holds wherever the same stands again as was read for it: that text, empty when it is too long or the beginning
+or the end of the text cuts it off, and how much of it stands before the name. Then why there is a secret, empty when there is none; and
+where it begins and ends, counted from behind the sign."""
+_UNKNOWN: Final[Judged] = ("", 1 << 62, "", 0, 0)
 
 
 class Name(NamedTuple):
@@ -77,22 +66,18 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
     judged: dict[str, Judged] = {}
-    passed = -1
     for first, last in _before_signs(back):
         start, sign = size - last, size - first
-        if sign <= passed:
+        if sign <= done and reader.behind(sign) <= done:
             continue
-        near = text[start : sign + NEAR]
-        read, before, why, at, begin, end = judged.get(near, _UNKNOWN)
+        near = text[start : sign + NEAR] if len(judged) < MOST_JUDGED else ""
+        read, before, why, begin, end = judged.get(near, _UNKNOWN)
         if start < before or not text.startswith(read, start - before):
-            name = read, before, why, at, begin, end = reader.judge(first, last)
-            if read:
-                if len(judged) >= MOST_JUDGED:
-                    judged.clear()
+            name = read, before, why, begin, end = reader.judge(first, last)
+            if read and near:
                 judged[near] = name
-        if why and sign + at > done:
+        if why:
             done = sign + end
-            passed = done - LONGEST_TAIL
             yield Found(sign + begin, done, why)
 
 
@@ -124,19 +109,21 @@ class _Reader:
         """What stands behind the name and the sign between two places of the text that is read from its end."""
         text, start, sign = self._text, self._size - last, self._size - first
         self._reach = sign + 1
-        at = self._behind(sign) if self._lowered[sign : sign + 1] in _TAIL_BEGINS else sign
-        name, (found, end) = self._name(start, first, at), NOWHERE
-        if name and not self._is_plain(name):
-            found, end = self._value(name)
+        at = self.behind(sign)
+        kind, (found, end) = KINDS.get(self._lowered[start : sign - 1], ""), NOWHERE
+        if not (kind and self._is_plain(kind, start, at)):
+            name = Name(kind, start, sign - 1, "", at) if kind else self._name(first, at)
+            if name and (kind or not self._is_plain(name.kind, start, at)):
+                kind, (found, end) = name.kind, self._value(name)
         before = 0 if text[start:sign].islower() else LONGEST_BEFORE
         is_cut_off = start < before or self._reach > self._size or self._reach - start > LONGEST_READ
         read = "" if is_cut_off else text[start - before : self._reach]
-        if name is None or end <= found:
-            return Judged(read, before)
-        return Judged(read, before, _WHY[name.kind], at - sign, found - sign, end - sign)
+        return (read, before, _WHY[kind], found - sign, end - sign) if end > found else (read, before, "", 0, 0)
 
-    def _behind(self, sign: int) -> int:
-        """Where a value begins behind a sign that a blank follows, or what else may stand before a value."""
+    def behind(self, sign: int) -> int:
+        """Where a value begins behind a sign, or behind the blanks and what else may stand before a value."""
+        if self._lowered[sign : sign + 1] not in _TAIL_BEGINS:
+            return sign
         self._reach = sign + 2
         if self._lowered[sign] == " " and self._lowered[sign + 1 : sign + 2] not in _TAIL_BEGINS:
             return sign + 1
@@ -145,14 +132,12 @@ class _Reader:
         self._reach = sign + LONGEST_TAIL if self._lowered.find("{", sign, end + 1) >= 0 else end + 1
         return end
 
-    def _name(self, start: int, first: int, at: int) -> Name | None:
+    def _name(self, first: int, at: int) -> Name | None:
         """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
         back, size = self._back, self._size
-        if kind := KINDS.get(self._lowered[start : size - first - 1]):
-            return Name(kind, start, size - first - 1, "", at)
         match = NAME.match(back, first) or NAME_BEFORE_WRITTEN.match(back, first + 1)
         assert match is not None  # it was found there
-        end, suffix = size - match.start("name"), match["suffix"]
+        start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
         kind = KINDS[name]
         if not suffix:
@@ -161,13 +146,13 @@ class _Reader:
         is_variable = name != "_sk" and self._text[start:end].isupper() and not is_telling_suffix(suffix)
         return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
-    def _is_plain(self, name: Name) -> bool:
+    def _is_plain(self, kind: str, start: int, at: int) -> bool:
         """Whether certainly no secret follows. This is all that is asked of most names."""
-        text, kind, at = self._text, name.kind, name.at
+        text = self._text
         if text[at : at + 1] in _BLOCKS or text[at : at + 1] in _OPENING:
             return False
         if kind == "token":
-            return not text[name.start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
+            return not text[start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
         if kind == "cookie":
             sign = text.find("=", at, at + LONGEST_COOKIE_NAME)
             self._look(at + LONGEST_COOKIE_NAME if sign < 0 else sign + 1)

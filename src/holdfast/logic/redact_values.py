@@ -57,6 +57,8 @@ def looks_random(value: str) -> bool:
     value = value[:LONGEST_JUDGED]
     if is_placeholder(value) or not _ASCII.search(value):
         return False
+    if len(value) >= 16 and len(set(value)) < 8:  # no three bits for each character
+        return False
     groups = _DIGITS.findall(value)
     if len(groups) < 2 or _DOTTED.fullmatch(value):
         return False
