@@ -38,7 +38,7 @@ def test_l4_a_text_made_to_slow_the_scrubber_down_costs_few_searches_for_words(f
     unit = FAMILIES[family]
     text = (unit * (LARGE // len(unit) + 1))[:LARGE]
 
-    assert least(lambda: PLAIN.find(text)) <= 30 * least(lambda: re.findall(r"\w+", text))
+    assert least(lambda: PLAIN.find(text)) <= 14 * least(lambda: re.findall(r"\w+", text))  # alone on a machine: 6
 
 
 @pytest.mark.parametrize("unit", ["token=", "key=", "password="])

@@ -76,3 +76,27 @@ def test_a_long_text_is_looked_through_in_one_go() -> None:
     long = "password token secret = " * 20_000 + "curl " * 20_000 + "mysql -u " * 20_000
 
     assert PLAIN.text(long).count("[REDACTED]") == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("API_TOKEN=abcdefgh ", "my_TOKEN=abcdefgh "),
+        (f"{'x' * 80} TOKEN=abcdefgh ", f"{'x' * 80}TOKEN=abcdefgh "),
+        ("token=abc.def.ghi.jkl.mno.pqr.stu.vwx.yza.bcd, ", "token=abc.def.ghi.jkl.mno.pqr.stu.vwx.yza.bc-1, "),
+        ('password="correct horse battery staple and more" ', 'password="correct horse battery staple and more." '),
+        (
+            "password: |\n  correct horse battery staple and more\n",
+            "password: |\n  correct horse battery staple and more.\n",
+        ),
+        ("Cookie: session=abcdefghijklmnopqrstuvwxyz; a=b\n", "Cookie: session abcdefghijklmnopqrstuvwxyz; a=b\n"),
+        ("Authorization: abcdefghijklmnopqrstuvwxyz1a2b3c4\n", "Authorization: abcdefghijklmnopqrstuvwxyzabcdefg\n"),
+    ],
+)
+def test_what_was_judged_once_holds_only_where_the_same_stands_around_it(first: str, second: str) -> None:
+    alone = [PLAIN.text(text).removeprefix("; ") for text in (f"; {first}", f"; {second}")]
+    mixed = [0, 0, 1, 1, 0, 1]
+
+    assert PLAIN.text("; " + "; ".join((first, second)[one] for one in mixed)) == "; " + "; ".join(
+        alone[one] for one in mixed
+    )

@@ -46,3 +46,14 @@ def test_l17_every_shape_of_the_table_is_found(text: str) -> None:
     assert REDACTED in PLAIN.text(text), text
     assert REDACTED in PLAIN.text(f'see "{text}", and go on')
     assert len(PLAIN.find(text)) == 1
+
+
+@pytest.mark.parametrize("text", SHAPED)
+def test_every_shape_is_found_in_a_text_that_holds_every_letter(text: str) -> None:
+    letters = "".join(map(chr, range(32, 127))) * 30
+
+    assert [one.start - len(letters) - 1 for one in PLAIN.find(f"{letters}\n{text}")] == [
+        one.start for one in PLAIN.find(text)
+    ]
+    assert REDACTED in PLAIN.text(f"{letters}\\n{text}")
+    assert REDACTED in PLAIN.text(f"{letters}%3D{text}")

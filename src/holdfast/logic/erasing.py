@@ -18,7 +18,7 @@ from typing import Final
 
 from holdfast.logic.known_values import KnownValues
 from holdfast.logic.redact import Found, Redactor, apart, replace, written_forms
-from holdfast.logic.redact_shapes import looks_random
+from holdfast.logic.redact_values import looks_random
 
 LEAST: Final = 8
 """Characters of a value that is looked for wherever it stands. A shorter one would blot out ordinary words."""

@@ -9,6 +9,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -214,21 +215,18 @@ def _value_of_pair(value: Mapping[object, object]) -> object:
 
 def _uncoloured(text: str, find: Callable[[str], list[Found]]) -> list[Found]:
     """What is found in a text without its colours, at its place in the text."""
-    pieces, starts, ends, at, size = [], [0], [0], 0, 0
-    for match in _COLOUR.finditer(text):
-        pieces.append(text[at : match.start()])
-        size += match.start() - at
-        at = match.end()
-        starts.append(size)
-        ends.append(at)
-    if not pieces:
+    plain = _COLOUR.sub("", text)
+    found = find(plain) if len(plain) < len(text) else []
+    if not found:
         return []
+    colours = [match.span() for match in _COLOUR.finditer(text)]
+    sizes = (end - start for start, end in colours)
+    starts = [start - before for (start, _), before in zip(colours, accumulate(sizes, initial=0), strict=False)]
 
     def place(inside: int) -> int:
-        after = bisect_right(starts, inside) - 1
-        return ends[after] + inside - starts[after]
+        after = bisect_right(starts, inside)
+        return inside if not after else colours[after - 1][1] + inside - starts[after - 1]
 
-    found = find("".join((*pieces, text[at:])))
     return [Found(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
 
 

@@ -3,27 +3,23 @@
 The time is linear in the text, whatever it says. Signs are looked for first, in the text read from its end, and the name before each: a
 sign has few characters in which its name can stand, and a text has far fewer signs than letters. The names are then judged from left to
 right; a long value is judged by its beginning. Where a run of letters ends and where the next digit stands is looked up once, not anew
-for each name in the run.
+for each name in the run. And a name is judged once: whoever judges it says what was read for that, and where the same stands again, the
+same holds.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_names import (
-    KINDS,
-    NAME,
-    NAME_BEFORE_WRITTEN,
-    PASSWORDS,
-    is_neutral_suffix,
-    is_telling_suffix,
-)
-from holdfast.logic.redact_shapes import (
+from holdfast.logic.redact_names import KINDS, NAME, NAME_BEFORE_WRITTEN, is_neutral_suffix, is_telling_suffix
+from holdfast.logic.redact_shapes import Found
+from holdfast.logic.redact_values import (
     LONGEST_JUDGED,
-    PLACEHOLDER,
-    Found,
     decoded,
     has_digit,
+    is_code,
+    is_literal,
+    is_phrase,
     is_placeholder,
     looks_random,
 )
@@ -32,9 +28,26 @@ LONGEST_QUOTED: Final = 4096
 """Characters after a quote in which its end is looked for."""
 LONGEST_COOKIE_NAME: Final = 84
 """Characters in which the sign after a cookie's name stands, quotes before the name included."""
+LONGEST_BEFORE: Final = 64
+"""Characters before the name of a variable that are looked at."""
+NEAR: Final = 32
+"""Characters behind a sign by which a name that was judged already is found again."""
+LONGEST_TAIL: Final = 80
+"""Characters that may be looked at to find where a value begins behind its sign."""
+LONGEST_READ: Final = 640
+"""Characters that may have been looked at to judge a name that is found again."""
+MOST_JUDGED: Final = 512
+"""Names that are kept in mind. A text with more of them hardly says the same again, and keeping them would only cost time."""
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
+
+
+Judged = tuple[str, int, str, int, int]
+"""What became of a name. It holds wherever the same stands again as was read for it: that text, empty when it is too long or the beginning
+or the end of the text cuts it off, and how much of it stands before the name. Then why there is a secret, empty when there is none; and
+where it begins and ends, counted from behind the sign."""
+_UNKNOWN: Final[Judged] = ("", 1 << 62, "", 0, 0)
 
 
 class Name(NamedTuple):
@@ -51,88 +64,79 @@ class Name(NamedTuple):
 
 def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
-    reader, size, done = _Reader(text, lowered), len(text), 0
+    reader, size, done = _Reader(text, lowered, back), len(text), 0
+    judged: dict[str, Judged] = {}
     for first, last in _before_signs(back):
-        sign = at = size - first
-        if lowered[sign : sign + 1] in _TAIL_BEGINS:
-            at = reader.behind(sign)
-        if at <= done:
+        start, sign = size - last, size - first
+        if sign <= done and reader.behind(sign) <= done:
             continue
-        start = size - last
-        if kind := KINDS.get(lowered[start : sign - 1]):
-            if reader.is_plain(kind, start, at, is_bare=True):
-                continue
-            name = Name(kind, start, sign - 1, "", at)
-        elif (given := reader.name(back, first, at)) and not reader.is_plain(given.kind, start, at, is_bare=False):
-            name = given
-        else:
-            continue
-        found, done = reader.value(name)
-        if done > found:
-            yield Found(found, done, _WHY[name.kind])
+        near = text[start : sign + NEAR] if len(judged) < MOST_JUDGED else ""
+        read, before, why, begin, end = judged.get(near, _UNKNOWN)
+        if start < before or not text.startswith(read, start - before):
+            name = read, before, why, begin, end = reader.judge(first, last)
+            if read and near:
+                judged[near] = name
+        if why:
+            done = sign + end
+            yield Found(sign + begin, done, why)
 
 
 def _before_signs(back: str) -> list[Span]:
     """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
-    found = [match.span() for match in NAME.finditer(back)] if ":" in back or "=" in back else []
+    found = [*map(re.Match.span, NAME.finditer(back))] if ":" in back or "=" in back else []
     if "3%" in back and (written := [(match.start() - 1, match.end()) for match in NAME_BEFORE_WRITTEN.finditer(back)]):
         found = sorted((*found, *written))
     found.reverse()
     return found
 
 
-def is_literal(value: str, *, password: bool) -> bool:
-    """Whether a value is written out: not code that gets it from elsewhere, and not a plain word, which may be code too."""
-    if "(" in value:
-        return False
-    digit = has_digit(value)
-    if not digit and not (password and _SYMBOL.search(value)):
-        return False
-    if is_code(value) or "[" in value or "{" in value:
-        return looks_random(value)
-    if password:
-        return digit or _LETTER.search(value) is not None
-    return len(value) >= 6 and _LETTER.search(value) is not None
-
-
-def is_code(value: str) -> bool:
-    """Whether `value` stands for something else: a placeholder, a path, a name, a call, a time."""
-    return _CODE.match(value) is not None or "[REDACTED" in value
-
-
-def is_phrase(value: str, *, is_password: bool) -> bool:
-    """Whether several words in quotes are a secret, and not a label or a message about one."""
-    if value != value.strip() or is_code(value) or _TEMPLATE.search(value):
-        return False
-    if has_digit(value) and any(looks_random(word) for word in value.split()):
-        return True
-    return is_password and len(value) >= 8 and value[-1] not in ".:?!…," and not _PROSE.search(value)
-
-
 class _Reader:
     """Reads the values of one text, from left to right."""
 
-    def __init__(self, text: str, lowered: str) -> None:
+    def __init__(self, text: str, lowered: str, back: str) -> None:
         self._text = text
         self._lowered = lowered
+        self._back = back
         self._size = len(text)
         self._word_ends = Next(_WORD_END, text)
         self._argument_ends = Next(_ARGUMENT_END, text)
         self._header_ends = Next(_HEADER_END, text)
         self._digits = Next(_DIGIT, text)
+        self._reach = 0
+        """Behind the last character that was looked at to judge a name."""
+
+    def judge(self, first: int, last: int) -> Judged:
+        """What stands behind the name and the sign between two places of the text that is read from its end."""
+        text, start, sign = self._text, self._size - last, self._size - first
+        self._reach = sign + 1
+        at = self.behind(sign)
+        kind, (found, end) = KINDS.get(self._lowered[start : sign - 1], ""), NOWHERE
+        if not (kind and self._is_plain(kind, start, at)):
+            name = Name(kind, start, sign - 1, "", at) if kind else self._name(first, at)
+            if name and (kind or not self._is_plain(name.kind, start, at)):
+                kind, (found, end) = name.kind, self._value(name)
+        before = 0 if text[start:sign].islower() else LONGEST_BEFORE
+        is_cut_off = start < before or self._reach > self._size or self._reach - start > LONGEST_READ
+        read = "" if is_cut_off else text[start - before : self._reach]
+        return (read, before, _WHY[kind], found - sign, end - sign) if end > found else (read, before, "", 0, 0)
 
     def behind(self, sign: int) -> int:
-        """Where a value begins behind a sign that a blank follows, or what else may stand before a value."""
+        """Where a value begins behind a sign, or behind the blanks and what else may stand before a value."""
+        if self._lowered[sign : sign + 1] not in _TAIL_BEGINS:
+            return sign
+        self._reach = sign + 2
         if self._lowered[sign] == " " and self._lowered[sign + 1 : sign + 2] not in _TAIL_BEGINS:
             return sign + 1
         tail = _TAIL.match(self._lowered, sign)
-        return tail.end() if tail else sign
+        end = tail.end() if tail else sign
+        self._reach = sign + LONGEST_TAIL if self._lowered.find("{", sign, end + 1) >= 0 else end + 1
+        return end
 
-    def name(self, back: str, first: int, at: int) -> Name | None:
-        """The name that begins at `first` in the text read from its end, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
+    def _name(self, first: int, at: int) -> Name | None:
+        """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
+        back, size = self._back, self._size
         match = NAME.match(back, first) or NAME_BEFORE_WRITTEN.match(back, first + 1)
         assert match is not None  # it was found there
-        size = len(back)
         start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
         kind = KINDS[name]
@@ -142,45 +146,65 @@ class _Reader:
         is_variable = name != "_sk" and self._text[start:end].isupper() and not is_telling_suffix(suffix)
         return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
-    def is_plain(self, kind: str, start: int, at: int, *, is_bare: bool) -> bool:
-        """Whether certainly no secret follows at `at`. This is all that is asked of most names. One is bare in front of its sign."""
+    def _is_plain(self, kind: str, start: int, at: int) -> bool:
+        """Whether certainly no secret follows. This is all that is asked of most names."""
         text = self._text
-        if text[at : at + 1] in _BLOCKS and kind in _WRITTEN_OUT:
+        if text[at : at + 1] in _BLOCKS or text[at : at + 1] in _OPENING:
             return False
         if kind == "token":
-            first, digit = text[start], self._digits.after(at)
-            if first.isupper():
-                return False
-            if text[at : at + 1] in _OPENING:  # several words, and what is no plain word, only count under some names
-                return is_bare and first != "s" and (digit == self._size or digit - at > 2 * LONGEST_QUOTED)
-            return digit == self._size or digit >= self._word_ends.after(at) or _NUMBER.match(text, at) is not None
+            return not text[start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
         if kind == "cookie":
-            return text.find("=", at, at + LONGEST_COOKIE_NAME) < 0
+            sign = text.find("=", at, at + LONGEST_COOKIE_NAME)
+            self._look(at + LONGEST_COOKIE_NAME if sign < 0 else sign + 1)
+            return sign < 0
         if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
-            return text[at : at + 1] not in _OPENING and self._ends_first(at, self._header_ends)
+            return self._ends_first(at, self._header_ends)
         return False
 
-    def _ends_first(self, at: int, ends: "Next") -> bool:
-        """Whether what begins at `at` ends before the next digit."""
-        digit = self._digits.after(at)
-        return digit == self._size or digit >= ends.after(at)
+    def _is_number(self, at: int) -> bool:
+        self._look(at + 42)
+        return _NUMBER.match(self._text, at) is not None
 
-    def value(self, name: Name) -> Span:
+    def _ends_first(self, at: int, ends: "Next") -> bool:
+        """Whether what begins at `at` ends before the next digit, as far as it is judged."""
+        end = min(ends.after(at), at + LONGEST_JUDGED)
+        digit = self._digits.after(at)
+        self._look(min(digit, end) + 1)
+        return digit >= end
+
+    def _look(self, to: int) -> None:
+        """Remember that the text was looked at up to a place."""
+        self._reach = max(self._reach, to)
+
+    def _value(self, name: Name) -> Span:
         """Where the secret behind a name and its sign stands; nowhere when there is none."""
-        kind, at = name.kind, name.at
+        text, kind, at = self._text, name.kind, name.at
         if kind == "authorization":
             return self._header(at)
         if kind == "cookie":
-            cookie = _COOKIE.match(self._text, at)
-            return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
-        if kind in _WRITTEN_OUT and self._text[at : at + 1] in _BLOCKS and (block := _BLOCK.match(self._text, at)):
-            return block.span("secret") if self._is_line(kind, *block.span("secret")) else NOWHERE
-        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(self._text, at)):
+            return self._cookie(at)
+        if kind in _WRITTEN_OUT and text[at : at + 1] in _BLOCKS:
+            if block := _BLOCK.match(text, at):
+                self._look(text.find("\n", block.end()) % _FAR + 1)
+                return block.span("secret") if self._is_line(kind, *block.span("secret")) else NOWHERE
+            self._look(at + _LONGEST_MARK if text.find("\n", at, at + _LONGEST_MARK) < 0 else _FAR)
+        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(text, at)):
+            self._look(simple.end() + 1)
             return simple.span(simple.lastindex or 0)
-        opened = _OPEN.match(self._text, at) if self._text[at : at + 1] in _OPENING else None
+        if text[at : at + 1] not in _OPENING:
+            return self._word(name, at)
+        opened = _OPEN.match(text, at)
+        self._look(opened.end() if opened else _FAR if text[at] == "\\" else at + 2)
         if opened and (inside := self._inside(opened)):
             return inside if self._is_quoted_secret(name, *inside) else NOWHERE
         return self._word(name, opened.end() if opened else at)
+
+    def _cookie(self, at: int) -> Span:
+        cookie = _COOKIE.match(self._text, at)
+        self._look(
+            cookie.end() + 1 if cookie else _FAR if self._text[at : at + 1] == "\\" else at + LONGEST_COOKIE_NAME + 4
+        )
+        return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
 
     def _is_line(self, kind: str, start: int, end: int) -> bool:
         """Whether the line below a name is its value."""
@@ -191,14 +215,27 @@ class _Reader:
 
     def _word(self, name: Name, start: int) -> Span:
         kind, end = name.kind, self._word_ends.after(start)
-        if end - start >= _SHORTEST[kind] and (kind == "password" or self._digits.after(start) < end):
-            head = self._head(start, end)
+        judged = self._judged(start, end)
+        if end - start >= _SHORTEST[kind] and (kind == "password" or self._digits.after(start) < judged):
+            head = self._text[start:judged]
             if _is_login(head) if kind == "auth" else is_literal(head, password=kind == "password"):
-                return start, end
+                return self._whole(start, end)
         if self._is_variable(name):
             end = self._argument_ends.after(start)
-            return (start, end) if end - start >= 3 and not is_code(self._head(start, end)) else NOWHERE
+            if end - start >= 3 and not is_code(self._text[start : self._judged(start, end)]):
+                return self._whole(start, end)
         return NOWHERE
+
+    def _judged(self, start: int, end: int) -> int:
+        """The end of what is judged of a value."""
+        judged = min(end, start + LONGEST_JUDGED)
+        self._look(judged + 1)
+        return judged
+
+    def _whole(self, start: int, end: int) -> Span:
+        """A value that goes up to a place at which another character ends it."""
+        self._look(end + 1)
+        return start, end
 
     def _is_quoted_secret(self, name: Name, start: int, end: int) -> bool:
         kind, value = name.kind, self._head(start, end)
@@ -216,22 +253,26 @@ class _Reader:
     def _inside(self, opened: re.Match[str]) -> Span | None:
         """The inside of quotes that end in the same line."""
         text, quote, start = self._text, opened["quote"], opened.end()
+        last = text.find("\n", start, start + LONGEST_QUOTED)
         if pattern := _INSIDE.get(quote):
             inside = pattern.match(text, start, start + LONGEST_QUOTED)
-            return (start, inside.end() - 1) if inside else None
-        last = text.find("\n", start, start + LONGEST_QUOTED)
-        at = text.find(quote, start, start + LONGEST_QUOTED if last < 0 else last)
-        return (start, at) if at >= 0 else None
+            end = inside.end() - 1 if inside else -1
+        else:
+            end = text.find(quote, start, start + LONGEST_QUOTED if last < 0 else last)
+        self._look(end + len(quote) + 1 if end >= 0 else last % _FAR + 1)
+        return (start, end) if end >= 0 else None
 
     def _header(self, at: int) -> Span:
         begun = _SCHEME.match(self._lowered, at)
         assert begun is not None  # all of it may be empty
         start = begun.end()
+        self._look(start + _LONGEST_SCHEME)
         end = self._header_ends.after(start)
-        if end - start < 8 or not (begun["scheme"] or self._digits.after(start) < end):
+        judged = self._judged(start, end)
+        if end - start < 8 or not (begun["scheme"] or self._digits.after(start) < judged):
             return NOWHERE
         is_real = _is_credential if begun["scheme"] else looks_random
-        return (start, end) if is_real(self._head(start, end)) else NOWHERE
+        return self._whole(start, end) if is_real(self._text[start:judged]) else NOWHERE
 
     def _is_variable(self, name: Name) -> bool:
         """Whether this is `NAME=` with the name of an environment variable, whose value may be a plain word."""
@@ -240,7 +281,7 @@ class _Reader:
             return False
         if name.suffix and not is_neutral_suffix(name.suffix):
             return False
-        before = text[max(0, start - 64) : start]
+        before = text[max(0, start - LONGEST_BEFORE) : start]
         return not _SMALL.search(before, len(before.rstrip(_IDENTIFIER)))
 
     def _head(self, start: int, end: int) -> str:
@@ -294,6 +335,10 @@ _TAIL: Final = re.compile(
     r"(?:(?<=[^:]=)>)?[ \t]{0,8}(?:\{\s{0,20}+\\{0,4}[\"'](?:value|plaintext|stringvalue)\\{0,4}[\"'][ \t]{0,4}:[ \t]{0,8})?"
 )
 """What may stand between a sign and its value."""
+_LONGEST_MARK: Final = 14
+"""Characters of what a block of YAML begins with, up to the end of the line."""
+_LONGEST_SCHEME: Final = 20
+_FAR: Final = 1 << 62
 _ALNUM: Final = (
     r"(?=[A-Za-z]*+[0-9])(?=[0-9]*+[A-Za-z])(?!(.)\{0}*+(.)(?:\{0}|\{1})*+(?![A-Za-z0-9]))([A-Za-z0-9]{{6,400}}+)"
 )
@@ -317,27 +362,15 @@ _INSIDE: Final[Mapping[str, re.Pattern[str]]] = {
     "`": re.compile(r"[^`\\\n]*+(?:\\.[^`\\\n]*+)*+`"),
 }
 """Up to the quote that ends a value: one that is neither escaped, nor doubled as in YAML."""
-_BACKSLASH: Final = r"\\(?!u(?!00[0-7])[0-9a-fA-F]{4})"
-"""One that does not write a letter beyond ASCII, as JSON does."""
-_WORD_END: Final = re.compile(rf"[\s\"'`,;)}}\]]|{_BACKSLASH}")
-_ARGUMENT_END: Final = re.compile(rf"[\s\"'`;]|{_BACKSLASH}")
-_HEADER_END: Final = re.compile(rf"[\s\"'`,]|{_BACKSLASH}")
+_NO_LETTER: Final = r"(?!(?<=\\)u(?!00[0-7])[0-9a-fA-F]{4})"
+"""Behind a backslash: it does not write a letter beyond ASCII, as JSON does."""
+_WORD_END: Final = re.compile(rf"[\s\"'`,;)}}\]\\]{_NO_LETTER}")
+_ARGUMENT_END: Final = re.compile(rf"[\s\"'`;\\]{_NO_LETTER}")
+_HEADER_END: Final = re.compile(rf"[\s\"'`,\\]{_NO_LETTER}")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
-_CODE: Final = re.compile(
-    rf"{PLACEHOLDER}|[A-Za-z_][\w.]*+\(|[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+\Z|\.{{0,2}}/|~|https?:|\d{{4}}-\d\d-\d\d|\d{{1,2}}:\d\d"
-)
-_TEMPLATE: Final = re.compile(r"[{}<>]|\$[\w({]|%[sdr(]|\\[nt]")
-_PROSE: Final = re.compile(
-    rf"(?i)\b(?:{'|'.join(PASSWORDS)}|passwords|pass|secrets?|tokens?|keys?|credentials?|login|user(?:name)?s?|account|email|must|should|enter|your|please"
-    r"|confirm|forgot|reset|change|repeat|new|old|current|required|optional|invalid|incorrect|wrong|missing|empty|expired|strength|hidden"
-    r"|characters?|value|string|text|field|input|type|name|none|null|true|false|the|for|of|to|is|are|not|or|with|from|if|in|an?)\b"
-)
-"""Words of labels and messages."""
 _DIGIT: Final = re.compile(r"[0-9]")
 _NUMBER: Final = re.compile(r"[0-9]{1,40}+(?:[(),;}\]\s]|\Z)")
 """A number, or one that is called."""
 _SMALL: Final = re.compile(r"[a-z]")
-_LETTER: Final = re.compile(r"[^\W\d_]")
-_SYMBOL: Final = re.compile(r"[^\w.:/-]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"

@@ -61,7 +61,7 @@ KINDS: Final[Mapping[str, str]] = {
     "_pass": "variable",
 }
 _NAMED_BACK: Final = (
-    r"[ \t]{0,8}+\]?+[\"'`]?+\\*+"
+    r"[ \t]{0,8}+\]?+[\"'`]?+\\*+(?=[a-z0-9])"
     rf"(?P<suffix>[0-9]{{1,3}}|{read_back(('prod', 'production', 'dev', 'staging', 'stage', 'test', 'live', 'base'))}"
     rf"|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??(?P<name>{PASSWORDS_BACK}|{TOKENS_BACK}"
     r"|ks_|noitazirohtua|eikooc|htua[\"'_]|ssap_)"

@@ -1,12 +1,14 @@
 """Finds secrets that an element around them names, or a sibling: `<password>...</password>`, `name: DB_PASSWORD` and `value: ...`."""
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Final
 
-from holdfast.logic.redact_named import is_code
 from holdfast.logic.redact_names import is_secret_key
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, holds
+from holdfast.logic.redact_shapes import Found, holds
+from holdfast.logic.redact_spoken import MOST_JUDGED
+from holdfast.logic.redact_values import LONGEST_JUDGED, is_code
 
 REACH: Final = 160
 """Characters before a value in which its name is looked for."""
@@ -15,16 +17,17 @@ _WHY: Final = "a secret that is named as one"
 
 def find_pairs(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The secrets in `text` that an element or a sibling names. `lowered` is the text in small letters, `back` that from its end."""
+    is_given = functools.lru_cache(MOST_JUDGED)(_is_given)
     if "</" in text:
         for match in _ELEMENT.finditer(text):
-            if is_secret_key(match["tag"].rpartition(":")[2]) and _is_given(match["secret"]):
-                yield Found(match.start("secret"), match.end("secret"), _WHY)
+            if is_secret_key(match["tag"].rpartition(":")[2]) and is_given(match["secret"]):
+                yield Found(*match.span("secret"), _WHY)
     if holds(lowered, "value"):
         for match in _VALUE.finditer(lowered):
             name = _name_before(text, back, match.start()) or _name_after(text, lowered, match.end())
             if name and is_secret_key(name):
                 start, end = match.span("secret")
-                if _is_given(text[start:end]):
+                if is_given(text[start:end]):
                     yield Found(start, end, _WHY)
 
 

@@ -1,23 +1,20 @@
-"""What secrets look like: the table of shapes beside this file, private keys, and how a value is told from an ordinary word.
+"""What secrets look like: the table of shapes beside this file, and private keys.
 
 A shape's pattern is only tried on a text that holds every letter of what the shape begins with, which costs next to nothing. Table and
 patterns are read when the first text asks for them: a program starts without them.
 """
 
-import binascii
 import functools
-import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-LONGEST_JUDGED: Final = 400
-"""Characters of a value that are looked at to judge it."""
+from holdfast.logic.redact_values import decoded, has_digit, is_placeholder, looks_random
+
 LONGEST_BLOCK: Final = 20_000
 """Characters of a private key from its first line to its last."""
-PLACEHOLDER: Final = r"[$\{<%\[(*]|\.\.\.|…|(?s:(?:(.)\1*+(?:(.)(?:\1|\2)*+)?)?\Z)"
-"""A sign that a template begins with, or no three letters of which none is another."""
+FEW: Final = 64
+"""Shapes of tokens that are looked for one by one; more are looked for all at once."""
 BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 """What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
@@ -45,9 +42,12 @@ class Shape(NamedTuple):
 
     def find(self, text: str) -> Iterator[Found]:
         """The secrets of this kind in `text`."""
-        pattern = _compiled(self.expression)
-        group = "secret" if "secret" in pattern.groupindex else 0
-        for match in pattern.finditer(text):
+        return self.judge(text, _compiled(self.expression).finditer(text))
+
+    def judge(self, text: str, matches: Iterable[re.Match[str]]) -> Iterator[Found]:
+        """Those of the matches in `text` that are secrets of this kind."""
+        group = "secret" if "secret" in _compiled(self.expression).groupindex else 0
+        for match in matches:
             start, end = match.span(group)
             if self.upto:
                 end = text.rfind(self.upto, start, end)
@@ -72,13 +72,25 @@ class Shapes(NamedTuple):
     """All letters that tokens and places begin with."""
 
 
+class Beginnings(NamedTuple):
+    """What tokens begin with, in one pattern."""
+
+    words: re.Pattern[str]
+    """Where no letter or digit stands before it."""
+    written: re.Pattern[str]
+    """Where what stands before it belongs to what writes a sign."""
+    shapes: Mapping[str, list[tuple[Callable[[str, int], re.Match[str] | None], Shape]]]
+    """The shapes of each beginning, each with its match; those of a shorter one that it begins with too."""
+
+
 def find_shapes(text: str) -> Iterator[Found]:
     """The secrets in `text` that are told by how they begin, or by the fixed text before them."""
     shapes = _shapes()
     letters = frozenset(letter for letter in shapes.letters if letter in text)
     if len(text) > _SHORT or _LONG_RUN.search(text):
-        yield from _find(text, shapes.tokens, letters)
-    yield from _find(text, shapes.places, letters)
+        tokens = _possible(text, shapes.tokens, letters)
+        yield from _find_at_once(text) if len(tokens) > FEW else _find(text, tokens)
+    yield from _find(text, _possible(text, shapes.places, letters))
 
 
 def find_blocks(text: str) -> Iterator[Found]:
@@ -164,51 +176,27 @@ def may_begin(word: str) -> bool:
     )
 
 
-def is_placeholder(value: str) -> bool:
-    """Whether `value` stands for a secret instead of being one: a variable, a template, a row of stars."""
-    return _PLACEHOLDER.match(value, 0, LONGEST_JUDGED) is not None or "[REDACTED" in value
+def _possible(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> list[Shape]:
+    """The shapes of which `text` has all letters."""
+    return [shape for sign, some in shapes.items() if sign in text for shape in some if shape.letters <= letters]
 
 
-def looks_random(value: str) -> bool:
-    """Whether nobody would write `value` by hand: digits scattered among letters, few repetitions."""
-    value = value[:LONGEST_JUDGED]
-    groups = _DIGITS.findall(value)
-    if len(groups) < 2 or not _LETTER.search(value) or is_placeholder(value) or _DOTTED.fullmatch(value):
-        return False
-    if value.startswith(("/", "./", "../", "~", "http")) or _DATE.match(value):
-        return False
-    if len(value) >= 16:
-        return (len(groups) >= 3 or _changes(value) >= 0.45 * len(value)) and entropy(value) >= 3.0
-    kinds = sum(bool(kind.search(value)) for kind in (_LOWER, _UPPER, _SYMBOL))
-    return len(value) >= 8 and kinds >= 2 and entropy(value) >= 2.5
+def _find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
+    for shape in shapes:
+        yield from shape.find(text)
 
 
-def entropy(value: str) -> float:
-    """Bits for each character of `value`."""
-    size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values())
-
-
-def has_digit(value: str) -> bool:
-    """Whether a digit is in `value`."""
-    return _DIGITS.search(value) is not None
-
-
-def decoded(value: str) -> bytes:
-    """What `value` is the base64 of, without the last incomplete group; nothing when it is not."""
-    value = value.rstrip("=")
-    try:
-        return binascii.a2b_base64(value + "=" * (-len(value) % 4))
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _find(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> Iterator[Found]:
-    for sign, some in shapes.items():
-        if sign in text:
-            for shape in some:
-                if shape.letters <= letters:
-                    yield from shape.find(text)
+def _find_at_once(text: str) -> Iterator[Found]:
+    """The tokens in `text`, looked for all at once wherever one may begin."""
+    beginnings = _beginnings()
+    for pattern in (beginnings.words, beginnings.written):
+        done: dict[str, int] = {}
+        for begun in pattern.finditer(text):
+            at = begun.end()
+            for match_at, shape in beginnings.shapes[begun[1]]:
+                if at >= done.get(shape.expression, 0) and (match := match_at(text, at)):
+                    done[shape.expression] = match.end()
+                    yield from shape.judge(text, (match,))
 
 
 def _find_plain(text: str) -> Iterator[Found]:
@@ -222,11 +210,6 @@ def _find_plain(text: str) -> Iterator[Found]:
             body = _BODY.match(text, first.end())
             at = body.end() if body else first.end()
         yield Found(first.start(), at, "a private key")
-
-
-def _changes(value: str) -> int:
-    """How often `value` goes over from one kind of letter to another: often in a random text, seldom in words run together."""
-    return sum(1 for _ in _SAME_KIND.finditer(value)) - 1
 
 
 def _is_user_info(value: str) -> bool:
@@ -249,15 +232,6 @@ def _has_dot_inside(value: str) -> bool:
     return "." in value[3:]
 
 
-_PLACEHOLDER: Final = re.compile(PLACEHOLDER)
-_DIGITS: Final = re.compile(r"[0-9]+")
-_LETTER: Final = re.compile(r"[A-Za-z]")
-_LOWER: Final = re.compile(r"[a-z]")
-_UPPER: Final = re.compile(r"[A-Z]")
-_SAME_KIND: Final = re.compile(r"[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
-_SYMBOL: Final = re.compile(r"[^A-Za-z0-9_.]")
-_DOTTED: Final = re.compile(r"[A-Za-z_]\w*+(?:(?:\.|->|::)[A-Za-z_]\w*+)+")
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d|\d{1,2}:\d\d")
 _PORT: Final = re.compile(r"[0-9]{1,5}(?:[/?#]|\Z)")
 _KEY: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _FIRST: Final = re.compile(f"-----BEGIN {_KEY}")
@@ -303,6 +277,29 @@ def _shapes() -> Shapes:
     anywhere = (begins for row in table["places"] if row.get("after") == "" for begins in row["begins"])  # type: ignore[attr-defined]  # as below
     glued = {word[:size] for word in anywhere if word.isidentifier() for size in range(1, len(word))}
     return Shapes(tokens, places, partial, tuple(sorted(glued)), max(map(len, partial)), "".join(sorted(letters)))
+
+
+@functools.cache
+def _beginnings() -> Beginnings:
+    tokens = [shape for some in _shapes().tokens.values() for shape in some]
+    begins = {shape.begins for shape in tokens}
+    ahead = f"(?=({_any_of(begins)}))"
+    words = re.compile(f"(?<![A-Za-z0-9]){ahead}")
+    written = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|\\(?:[nrtfb]|u[0-9a-fA-F]{{4}})){ahead}")
+    matches = [(_compiled(shape.expression).match, shape) for shape in tokens]
+    return Beginnings(
+        words, written, {word: [one for one in matches if word.startswith(one[1].begins)] for word in begins}
+    )
+
+
+def _any_of(words: Iterable[str]) -> str:
+    """A pattern for the longest of these words that stands at a place; it reads each letter of the place once."""
+    by_first: dict[str, list[str]] = {}
+    for word in sorted(words):
+        by_first.setdefault(word[:1], []).append(word[1:])
+    is_end = by_first.pop("", None) is not None
+    branches = "|".join(re.escape(first) + _any_of(rest) for first, rest in by_first.items())
+    return f"(?:{branches}){'?' * is_end}" if branches else ""
 
 
 def read_table() -> Mapping[str, list[dict[str, object]]]:

@@ -4,17 +4,21 @@ Each form is looked for by fixed text of its own; a name before it is looked for
 an option belongs to is followed from left to right. So no part of a text is read for every form that might begin in it.
 """
 
+import functools
 import re
-import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import Next, is_code, is_literal, is_phrase
+from holdfast.logic.redact_named import Next
 from holdfast.logic.redact_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
-from holdfast.logic.redact_shapes import LONGEST_JUDGED, Found, has_digit, holds
+from holdfast.logic.redact_shapes import Found, holds
+from holdfast.logic.redact_values import LONGEST_JUDGED, has_digit, is_code, is_literal, is_phrase
 
 REACH: Final = 400
 """Characters before an option in which its command is looked for."""
+MOST_JUDGED: Final = 512
+"""Values of a text that are kept in mind, so that one that stands there again is not judged anew."""
 
 
 class Spoken(NamedTuple):
@@ -36,16 +40,17 @@ def find_spoken(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The secrets in `text` that follow a form of words. `lowered` is the text in small letters, `back` that from its end."""
     for form in _FORMS:
         if any(holds(lowered, gate) for gate in form.gates):
+            is_real = functools.lru_cache(MOST_JUDGED)(form.is_real)
             for start, end in _places(form, text, lowered, back):
-                if form.is_real(text[start : min(end, start + LONGEST_JUDGED)]):
+                if is_real(text[start:end][:LONGEST_JUDGED]):
                     yield Found(start, end, form.why)
 
 
 def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[int, int]]:
     if form.command:
-        command = _Command(form.command, text)
+        commands = _Commands(form.command, text)
         for match in form.pattern.finditer(text):
-            if command.goes_on(match.start()):
+            if commands.go_on(match.start()):
                 yield match.span("secret")
     elif form.before is None:
         for match in form.pattern.finditer(lowered):
@@ -57,25 +62,21 @@ def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[
                 yield match.span("secret")
 
 
-class _Command:
-    """Where a command began, told by its words. To be asked from left to right: then nothing is read twice."""
+class _Commands:
+    """Where commands began, told by their words. To be asked from left to right: then nothing is read twice."""
 
     def __init__(self, words: tuple[re.Pattern[str], ...], text: str) -> None:
-        self._begins = _begins(words, text)
+        *first, last = words
+        self._begun = [match.start() for match in last.finditer(text)]
         self._ends = Next(_SEPARATOR, text)
-        self._begun = self._next = -REACH - 1
+        if first and self._begun:
+            self._begun = [*filter(_Commands(tuple(first), text).go_on, self._begun)]
 
-    def goes_on(self, at: int) -> bool:
+    def go_on(self, at: int) -> bool:
         """Whether the words stand before `at`, not far from it, and no other command has begun behind them."""
-        while self._next < at:
-            self._begun, self._next = self._next, next(self._begins, sys.maxsize)
-        return at - self._begun <= REACH and self._ends.after(self._begun) >= at
-
-
-def _begins(words: tuple[re.Pattern[str], ...], text: str) -> Iterator[int]:
-    *first, last = words
-    command = _Command(tuple(first), text) if first else None
-    return (match.start() for match in last.finditer(text) if command is None or command.goes_on(match.start()))
+        behind = bisect_left(self._begun, at)
+        begun = self._begun[behind - 1] if behind else at
+        return begun < at <= begun + REACH and self._ends.after(begun) >= at
 
 
 def _is_given(value: str) -> bool:
