@@ -121,6 +121,7 @@ class Finder:
         layers, effect, scripts = self._layers(seen, site)
         layers += [_layer([Field("export", ""), *seen.sets])] if seen.sets else []
         effect.edits = effect.edits and not seen.sets
+        effect.given = effect.given or ((seen.fed or bool(seen.given)) and any(map(self._takes_commands, layers)))
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
@@ -161,6 +162,15 @@ class Finder:
         if any(script.value is None for script in scripts):
             effect.hide("the text that it runs is not known")
         return layers, effect, scripts
+
+    def _takes_commands(self, layer: Layer) -> bool:
+        """Whether a program runs what stands in its input, or a shell that does: interpreters, editors, `su`, `sudo -s`."""
+        name = base_name(layer.words[0] or "", self.ground.os) if layer.words else ""
+        row = rows().get(name)
+        if name in _FEEDERS or (row is not None and row.by in ("awk", "sed")):
+            return False  # what they read is no program
+        lists = ("text_runners", "wrappers", "interpreters")
+        return (row is not None and row.by == "editor") or any(name in words(key) for key in lists)
 
     def _inner(self, fields: Sequence[Field]) -> list[list[Field]]:
         """Give the commands that may stand among a program's arguments: from each of the first words on, and each that names a program."""
