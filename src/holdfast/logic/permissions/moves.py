@@ -12,6 +12,7 @@ from holdfast.logic.permissions.wildcards import meets
 
 _MOVERS: Final = frozenset(("mv", "gmv", "install", "ginstall"))
 _PLACERS: Final = frozenset(("ln", "gln", "rsync", "unzip", "bsdtar", "tar", "gtar", "cpio", "7z", "scp"))
+_LINKERS: Final = frozenset(("ln", "gln", "link"))
 _COPIERS: Final = frozenset(("cp", "gcp"))
 _KEEPING: Final = frozenset("rRadPsH")
 _KEEPING_WORDS: Final = ("--recursive", "--archive", "--no-dereference", "--preserve", "--symbolic-link")
@@ -47,6 +48,8 @@ class Moves:
         self._ground = ground
         self._before: list[tuple[int, Spot]] = []
         self._again = _AGAIN.search(text) is not None
+        self.links = any(name in _LINKERS for command in script.commands for name, _ in programs_of(command))
+        """Whether a command of it makes links."""
         for number, command in enumerate(script.commands):
             self._before += [(number, place) for place in self._filled(command)]
 

@@ -15,6 +15,9 @@ from holdfast.logic.shell.table import rewriters, rows, talks, words
 from holdfast.logic.unasked import operand_kinds
 
 _FD_RUNS: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
+_OUTPUTS: Final = frozenset(
+    ("-o", "-out", "--out", "--output", "--outfile", "--output-file", "--log-file", "--logfile")
+)
 _FILE_NAME: Final = re.compile(r"[\w.*?@+-]+")
 _MIXES: Final = ("-o", "-or", "!", "-not", "(", ")", ",")
 """They make of the tests of `find` more than all of them together."""
@@ -30,6 +33,7 @@ def effect_of(fields: Sequence[Field], site: Site, given: Sequence[Field] = ()) 
     if row is None:
         effect.run("not a program that is known to be harmless")
         _guess(name, arguments, effect, site)
+        _put_out(name, arguments, effect, site)
     else:
         asked = Asked(name, arguments, take_apart(arguments, row.options, single=row.single), row, site, given)
         effect.edits = row.edits
@@ -75,6 +79,23 @@ def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> No
         effect.touch("read", HERE, site)
         if fed:
             effect.deepen()
+
+
+def _put_out(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> None:
+    """Take in what a program without a row seems to write: behind an option that says so, and where `docker cp` copies to."""
+    for before, field in pairwise(fields):
+        if before.value in _OUTPUTS:
+            effect.touch("read", field, site, rewrites="file")
+    for field in fields:
+        option, equals, value = (field.value or "").partition("=")
+        if equals and option in _OUTPUTS:
+            effect.touch("read", Field(value, field.text), site, rewrites="file")
+    if (
+        name in words("containers")
+        and any(field.value == "cp" for field in fields[:2])
+        and ":" not in (fields[-1].value or "")
+    ):
+        effect.touch("read", fields[-1], site, rewrites="file")
 
 
 def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) -> None:
