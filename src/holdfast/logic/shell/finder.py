@@ -42,6 +42,8 @@ _GOES: Final = frozenset(
 """Options that name the folder that a program runs in."""
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
+_NAMED: Final = re.compile(r"(?=[\w@%+.-]*[./~])[\w@%+~./][\w@%+~./-]{1,200}")
+"""What may name a file wherever it stands in a text."""
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
@@ -64,11 +66,13 @@ class Finder:
                 f"a text of more than {LONGEST:,} characters, or a script in scripts, is not looked through"
             )
             return
+        uncertain = False
         try:
             found = read_plain(text, self.ground)
         except Outside as outside:
             found = read_tree(text, self.ground.home)
             self.problems.append(str(outside))
+            uncertain = True
         first = len(self.commands)
         places = [seen.fields for seen in found if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd")]
         anywhere = site
@@ -81,6 +85,9 @@ class Finder:
             self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
+        if uncertain:
+            names = Field(" ".join(_NAMED.findall(text)))
+            self.mentioned([Seen([], [], [names], fed=False)], anywhere)
         if any(command.opaque for command in self.commands[first:]):
             self.printed(found, site, around)
         if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
