@@ -406,6 +406,35 @@ async def test_git_asks_in_a_folder_of_a_repository_too(shared: Path) -> None:
     assert await verdicts(shared / "src", commands) == dict.fromkeys(commands, ("ask", True))
 
 
+async def test_git_asks_where_an_exclusion_leaves_all_the_rest(shared: Path) -> None:
+    commands = [f"git grep DB -- {path}" for path in ("':!src'", "':^src'", "':(exclude)src'", "':(top)sub'", "':'")]
+    assert await verdicts(shared, commands) == dict.fromkeys(commands, ("ask", True))
+
+
+async def test_a_rule_without_a_pattern_does_not_let_git_show_secrets_by_the_way(shared: Path) -> None:
+    rules = [Rule.parse("allow", "Bash", source="person")]
+    commands = (
+        "for i in 1; do git log -p; done",
+        "env A=1 git log -p",
+        "nice git show HEAD",
+        'git show "$commit"',
+        "git archive HEAD",
+        "git format-patch -1 --stdout",
+        "git fast-export HEAD",
+        "git checkout-index -a --prefix=copy/",
+    )
+    free = (
+        "for i in a b; do git log --oneline $i; done",
+        'git show --stat "$commit"',
+        "if git diff --quiet; then ls; fi",
+    )
+    decided = await verdicts(shared, [*commands, *free], rules=rules)
+    assert {command: each[0] for command, each in decided.items()} == {
+        **dict.fromkeys(commands, "ask"),
+        **dict.fromkeys(free, "allow"),
+    }
+
+
 async def test_git_objects_without_a_path_ask(shared: Path) -> None:
     content = (shared / ".env").read_bytes()
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()

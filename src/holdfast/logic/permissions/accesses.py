@@ -14,7 +14,7 @@ from holdfast.logic.acts import Access, Command
 from holdfast.logic.permissions.book import Side
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch
-from holdfast.logic.permissions.moves import carries
+from holdfast.logic.permissions.moves import carries, programs_of
 from holdfast.logic.permissions.offers import path_offers
 from holdfast.logic.permissions.path_rules import allows, forbids, literal_end, path_pattern
 from holdfast.logic.permissions.paths import FREE, FREE_TO_READ, Spot
@@ -118,7 +118,7 @@ def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     if not touch.access.glob and (met := _reaches_denied(case, touch)):
         return met
     place = protected(spot, case.ground) if touch.changes or touch.access.rewrites else ""
-    if not place and touch.access.kind == "write" and carries(touch.command):
+    if not place and touch.access.kind == "write" and any(carries(*each) for each in programs_of(touch.command)):
         place = holds_protected(spot, case.ground)
     if place:
         return Finding(
@@ -137,7 +137,8 @@ def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
 
 def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
     side = case.book.allow
-    rule = allows(side.edits if touch.changes else (*side.reads, *side.edits), spot, case.ground)
+    changes = touch.changes or (bool(touch.access.rewrites) and not spot.inside)
+    rule = allows(side.edits if changes else (*side.reads, *side.edits), spot, case.ground)
     if rule is None and spot.inside and touch.by_tool:
         rule = _own_rule(case, touch)
     if rule is None and spot.inside and touch.changes and touch.access.redirect:
@@ -160,14 +161,15 @@ def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
 
 
 def _outside(case: Case, touch: Touch, spot: Spot) -> Finding:
-    if not touch.changes:
+    changes = touch.changes or bool(touch.access.rewrites)
+    if not changes:
         if case.scope == "full":
             return _allow(touch, "mode", "the scope is full: reading is free")
         runs = touch.command is not None and touch.command.does == "runs" and not touch.access.redirect
         if touch.vouch in ("whole", "bare") or (touch.vouch == "rule" and runs):
             return _allow(touch, "rule", "the rule that allows the command covers what it reads")
     away = spot.lexical if spot.lexical == spot.real else f"{spot.lexical} (which leads to {spot.real})"
-    name = "Edit" if touch.changes else "Read"
+    name = "Edit" if changes else "Read"
     return Finding(
         touch.what, "ask", "path", f"{away!r} is outside the workspace", "soft", path_offers(name, spot, case.ground)
     )

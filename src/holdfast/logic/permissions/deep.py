@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.logic.acts import Access, Command
-from holdfast.logic.permissions.moves import carries
+from holdfast.logic.permissions.moves import Arguments, carries, programs_of
 
 _BY_NATURE: Final = frozenset(
     (
@@ -20,6 +20,8 @@ _BY_NATURE: Final = frozenset(
         "rsync",
         "7z",
         "zip",
+        "pax",
+        "shar",
         "diff",
         "gdiff",
         "colordiff",
@@ -40,8 +42,12 @@ def is_deep(access: Access, command: Command | None) -> bool:
     """Whether a command reads everything below a folder too."""
     if command is None or access.kind != "read" or access.redirect or not command.layers:
         return False
-    name, rest = program_of(command)
-    if access.deep or name in _BY_NATURE or (name in ("cp", "gcp") and carries(command)):
+    return access.deep or any(goes_below(*each) for each in programs_of(command))
+
+
+def goes_below(name: str, rest: Arguments) -> bool:
+    """Whether a program reads everything below a folder that it is given."""
+    if name in _BY_NATURE or (name in ("cp", "gcp") and carries(name, rest)):
         return True
     if name in ("mv", "gmv"):
         return True  # what is denied by its place could be read at the new one
@@ -49,12 +55,7 @@ def is_deep(access: Access, command: Command | None) -> bool:
         return git_searches(rest)
     if name in _GREPS:
         return any(_grep_descends(*each) for each in _options(rest, _GREP_VALUES))
-    if name in _PACKERS:
-        return any(
-            option is None or option in ("-r", "-R") or _begins(option, ("--recursive",))
-            for option, _ in _options(rest, "")
-        )
-    return False
+    return name in _PACKERS and _is_recursive(rest)
 
 
 def takes_all(access: Access, command: Command | None) -> bool:
@@ -63,30 +64,21 @@ def takes_all(access: Access, command: Command | None) -> bool:
         return False
     if access.rewrites == "tree":
         return True
-    name, rest = program_of(command)
-    if access.kind != "remove":
-        return False
-    if name in _REMOVERS:
-        return any(
-            option in (None, "-r", "-R") or _begins(option, ("--recursive",)) for option, _ in _options(rest, "")
-        )
-    return name in _MOVERS
+    return access.kind == "remove" and any(
+        name in _MOVERS or (name in _REMOVERS and _is_recursive(rest)) for name, rest in programs_of(command)
+    )
 
 
-def program_of(command: Command | None) -> tuple[str, tuple[str | None, ...]]:
-    """The name of the program that does the work, and its arguments."""
-    if command is None or not command.layers or not command.layers[-1].words:
-        return "", ()
-    first, *rest = command.layers[-1].words
-    return (first or "").rpartition("/")[2], tuple(rest)
+def _is_recursive(rest: Arguments) -> bool:
+    return any(option in (None, "-r", "-R") or _begins(option, ("--recursive",)) for option, _ in _options(rest, ""))
 
 
-def git_searches(rest: tuple[str | None, ...]) -> bool:
+def git_searches(rest: Arguments) -> bool:
     """Whether `git` with these arguments goes through the files of a folder."""
     return "grep" in rest or any(word is not None and _begins(word, ("--no-index",)) for word in rest)
 
 
-def _options(rest: tuple[str | None, ...], valued: str) -> Iterator[tuple[str | None, str]]:
+def _options(rest: Arguments, valued: str) -> Iterator[tuple[str | None, str]]:
     """Each option with what may be its value, clusters taken apart; None for a word that may be one."""
     for at, word in enumerate(rest):
         after = (rest[at + 1] if at + 1 < len(rest) else "") or ""

@@ -12,6 +12,7 @@ from holdfast.logic.permissions.wildcards import meets
 
 _MOVERS: Final = frozenset(("mv", "gmv", "install", "ginstall"))
 _PLACERS: Final = frozenset(("ln", "gln", "rsync", "unzip", "bsdtar", "tar", "gtar", "cpio", "7z", "scp"))
+_LINKERS: Final = frozenset(("ln", "gln", "link"))
 _COPIERS: Final = frozenset(("cp", "gcp"))
 _KEEPING: Final = frozenset("rRadPsH")
 _KEEPING_WORDS: Final = ("--recursive", "--archive", "--no-dereference", "--preserve", "--symbolic-link")
@@ -20,9 +21,17 @@ _AGAIN: Final = re.compile(r"\b(?:for|while|until|select|function)\b|\(\s*\)|[^&
 """Words after which a command that stands first may run last."""
 
 
-def carries(command: Command | None) -> bool:
-    """Whether a command puts whole folders or links somewhere."""
-    name, rest = _program(command)
+Arguments = tuple[str | None, ...]
+
+
+def programs_of(command: Command | None) -> list[tuple[str, Arguments]]:
+    """The programs that may do the work, with their arguments: behind `sudo` or `env`, each word may be the one."""
+    layers = command.layers if command is not None else ()
+    return [((layer.words[0] or "").rpartition("/")[2], layer.words[1:]) for layer in layers if layer.words]
+
+
+def carries(name: str, rest: Arguments) -> bool:
+    """Whether a program puts whole folders or links somewhere."""
     if name in _COPIERS:
         return any(word is None or _keeps(word) for word in rest)
     if name in ("tar", "gtar", "bsdtar"):
@@ -39,6 +48,8 @@ class Moves:
         self._ground = ground
         self._before: list[tuple[int, Spot]] = []
         self._again = _AGAIN.search(text) is not None
+        self.links = any(name in _LINKERS for command in script.commands for name, _ in programs_of(command))
+        """Whether a command of it makes links."""
         for number, command in enumerate(script.commands):
             self._before += [(number, place) for place in self._filled(command)]
 
@@ -55,14 +66,14 @@ class Moves:
         return ""
 
     def _filled(self, command: Command) -> list[Spot]:
-        if not carries(command):
+        names = {name for name, rest in programs_of(command) if carries(name, rest)}
+        if not names:
             return []
-        name = _program(command)[0]
         writes = [each for each in command.accesses if each.kind == "write" and not each.redirect and each.known]
-        if name in _UNPACKED_HERE:
+        if names & _UNPACKED_HERE:
             writes = [Access(kind="write", path=self._ground.cwd), *(each for each in command.accesses if each.known)]
         places = {each.path: locate(each.path, self._ground) for each in writes}
-        sure = {path for path in places if path.endswith("/")} if name in _MOVERS else set()
+        sure = {path for path in places if path.endswith("/")} if names <= _MOVERS else set()
         # with a slash at its end it is a folder that is there already: what goes into it has a place of its own in the list
         return [spot for path, spot in places.items() if not (path in sure and self._has_below(spot, places.values()))]
 
@@ -90,13 +101,6 @@ class Moves:
         if len(parts) < depth or (len(parts) == depth and not itself):
             return False
         return meets(shell_tokens("/".join(parts[:depth])), tuple(place.rstrip("/")))
-
-
-def _program(command: Command | None) -> tuple[str, tuple[str | None, ...]]:
-    if command is None or not command.layers or not command.layers[-1].words:
-        return "", ()
-    first, *rest = command.layers[-1].words
-    return (first or "").rpartition("/")[2], tuple(rest)
 
 
 def _keeps(word: str) -> bool:

@@ -42,7 +42,8 @@ def _ruled(case: Case, text: str | None) -> Finding | None:
 
 
 def _may_be_about(pattern: str, case: Case, text: str | None) -> bool:
-    if text is None and case.form.kind == "agent" and case.call.args.get(case.form.main) is None:
+    text = None if text is None else text.strip()
+    if not text and case.form.kind == "agent" and case.call.args.get(case.form.main) in (None, text):
         text = USUAL_AGENT
     return (
         text is None

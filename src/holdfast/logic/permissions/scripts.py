@@ -31,12 +31,15 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
             touch = Touch(access, command, vouch)
             findings.append(weigh_touch(case, touch))
             if moves is not None and (place := moves.reached(access, number)):
-                findings += _stale(case, touch, place)
+                findings += _stale(case, touch, place, linked=moves.links)
     return findings
 
 
-def _stale(case: Case, touch: Touch, place: str) -> list[Finding]:
+def _stale(case: Case, touch: Touch, place: str, *, linked: bool) -> list[Finding]:
     """A file below a place that the script itself fills: it may be a link to anywhere, or what is denied by another name."""
+    if linked and touch.access.kind == "remove":
+        detail = f"what it removes is not known before it runs: the command itself makes a link at {place!r}"
+        return [Finding(touch.what, "ask", "critical", detail, "hard")]
     free = not touch.changes and (touch.vouch in ("whole", "bare") or case.scope == "full")
     if free and not case.book.guards:
         return []

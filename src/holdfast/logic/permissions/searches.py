@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from holdfast.logic.acts import Access, Command, Ground
-from holdfast.logic.permissions.deep import is_deep, program_of, takes_all
+from holdfast.logic.permissions.deep import goes_below, is_deep, takes_all
+from holdfast.logic.permissions.moves import programs_of
 from holdfast.logic.permissions.path_rules import absolute_patterns, path_pattern
 from holdfast.logic.permissions.paths import plain, within
 from holdfast.logic.permissions.places import sensitive_name
@@ -34,6 +35,9 @@ all that are not."""
 
 NOT_TOLD: Final = ("",)
 """What is found where nobody could look through all of a folder."""
+
+MOST_NARROWED: Final = 60
+"""Files that a command names, of which it is looked at for each how its options narrow what is read below it."""
 
 _MARK: Final = re.compile(
     r"<(all|followed|shown|taken|tracked|named|repository|elsewhere|handed|revision)(, each)?(, and before)? (\d+)>"
@@ -109,12 +113,15 @@ class Search(msgspec.Struct, frozen=True):
     """Patterns of which the name of a file must match one; none for every file."""
     moves: bool = False
     """Whether it shows nothing and puts the folder elsewhere: there a file may lack the name by which it is known as sensitive."""
+    unsure: bool = False
+    """Whether some of its words are not known: an option among them may let it read what is denied."""
 
     def about(self, rules: Sequence[Rule], ground: Ground) -> Lookup | None:
         """What is to be looked up to find those of its files that rules are about; None when no rule has a pattern."""
         texts = [text for rule in rules if rule.pattern is not None for text in absolute_patterns(rule, ground)]
         patterns = tuple(dict.fromkeys(text.replace("\n", "?") for text in texts))
-        return msgspec.structs.replace(self.place, patterns=patterns) if patterns else None
+        which = "all" if self.unsure else self.place.which
+        return msgspec.structs.replace(self.place, patterns=patterns, which=which) if patterns else None
 
     def includes(self, path: str) -> bool:
         """Whether a file that was found has a name that it reads."""
@@ -140,11 +147,16 @@ def search_of(access: Access, command: Command | None, ground: Ground) -> Search
     if not is_deep(access, command):
         return _handed_over(access.path, ground) if access.glob and "/**/" in access.path else None
     place = _place_of(access, ground)
-    program, rest = program_of(command)
+    programs = programs_of(command)
+    if len(programs) > 1:
+        programs = [each for each in programs if each[0] == "git" or goes_below(*each)]
+    if any(program in _FOLLOWERS or (program in _GREPS and "-R" in rest) for program, rest in programs):
+        return Search(msgspec.structs.replace(place, which="followed"))
+    if len(programs) != 1 or len(command.accesses) > MOST_NARROWED:  # which of its words is the program cannot be told
+        return Search(place)
+    program, rest = programs[0]
     if program in _MOVERS:
         return Search(place, moves=True)
-    if program in _FOLLOWERS or (program in _GREPS and "-R" in rest):
-        return Search(msgspec.structs.replace(place, which="followed"))
     from holdfast.logic.unasked.grammar import Word  # noqa: PLC0415 - the tables load when the first command is read
     from holdfast.logic.unasked.options import Unlisted  # noqa: PLC0415 - likewise
 
@@ -194,7 +206,7 @@ def met_by(search: Search, rules: Sequence[Rule], ground: Ground) -> list[tuple[
         (path, rule)
         for path in found
         for rule in rules
-        if rule.pattern is not None and search.includes(path)
+        if rule.pattern is not None and (search.unsure or search.includes(path))
         if path_pattern(rule, ground).covers(plain(path, ground.os))
         or (lookup.past and _may_reach(rule, plain(path, ground.os), ground))
     ]
@@ -209,8 +221,8 @@ def from_the_root(access: Access, command: Command | None, ground: Ground) -> st
 
     git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
     """
-    program, rest = program_of(command)
-    if program != "git" or access.kind != "read" or any((word or "").startswith("-L") for word in rest):
+    rest = next((rest for program, rest in programs_of(command) if program == "git"), ())
+    if access.kind != "read" or any((word or "").startswith("-L") for word in rest):
         return ""
     here = plain(ground.cwd, ground.os)
     for word in rest:
@@ -249,7 +261,9 @@ def _narrowed(program: str, words: "Sequence[Word]", place: Lookup, ground: Grou
     if program == "git":
         return _by_git(words, place, ground)
     if program == "rg":
-        return _by_rg(take_apart(words, programs()["rg"].rows[0].options), place)
+        known = [word for word in words if word.value is not None]
+        found = _by_rg(take_apart(known, programs()["rg"].rows[0].options), place)
+        return found and msgspec.structs.replace(found, unsure=len(known) < len(words))
     if program in _GREPS:
         return _by_grep(take_apart(words, programs()["grep"].rows[0].options, number=True), place)
     return Search(place)
@@ -284,10 +298,13 @@ def _by_rg(given: "Given", place: Lookup) -> Search | None:
 
 
 def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
+    from holdfast.logic.shell.git import SHOWERS  # noqa: PLC0415 - the tables load when the first command is read
     from holdfast.logic.unasked.git_contents import COMMIT, ENDING, narrowing, shows_contents  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
+    given_later = any(word.value is None for word in words)
+    words = [word for word in words if word.value is not None]
     if not words:
         return Search(place)
     git = programs()["git"]
@@ -295,7 +312,9 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | 
     first, *inner = before.operands or words[:1]
     name = first.value or ""
     if name not in git.sub:
-        return Search(place) if any((word.value or "").startswith("--no-i") for word in inner) else None
+        if any((word.value or "").startswith("--no-i") for word in inner):
+            return Search(place)
+        return Search(Lookup(plain(ground.cwd, ground.os), "repository", past=True)) if name in SHOWERS else None
     given = take_apart(inner, git.sub[name].options, number=True)
     if given.has(_UNTRACKED if name == "grep" else "--no-index"):
         return Search(place)
@@ -312,7 +331,7 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | 
         return Search(Lookup(here, "elsewhere"))
     if place.each:
         return Search(msgspec.structs.replace(place, which="tracked"))
-    past = name in _LOGS or any(_EARLIER.fullmatch(value) for value in ahead)
+    past = given_later or name in _LOGS or any(_EARLIER.fullmatch(value) for value in ahead)
     whole = Lookup(here, "repository", past=past)
     if before.has(_PATHSPECS):
         return Search(whole)

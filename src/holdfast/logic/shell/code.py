@@ -46,6 +46,8 @@ def read_interpreter(asked: Asked, effect: Effect) -> None:
 
 def read_editor(asked: Asked, effect: Effect) -> None:
     read_operands(asked, effect)
+    for field in asked.line.operands:  # it shows what it changes
+        effect.touch("read", field, asked.site)
     if any(kind == "code" for _, kind, _ in asked.line.given) or any(
         (field.value or "").startswith("+") for field in asked.line.operands
     ):

@@ -96,6 +96,8 @@ def read_tar(asked: Asked, effect: Effect) -> None:
     for field in line.values("--checkpoint-action"):
         if (field.value or "").startswith("exec="):
             effect.scripts.append(Field((field.value or "")[5:], field.text))
+    for _ in line.values("-T", "--files-from") if creates else ():
+        effect.touch("read", Field(None, "files that are on a list"), asked.site)
     sites = [asked.site.below(folder) for folder in line.values("-C", "--directory")] or [asked.site]
     for site in sites:
         for field in line.operands:
@@ -124,5 +126,7 @@ def read_unzip(asked: Asked, effect: Effect) -> None:
     """Say what `unzip` does: write into a folder, or only list."""
     for field in asked.line.operands[:1]:
         effect.touch("read", field, asked.site)
+    if asked.name == "cpio" and asked.line.has("-o", "-p", "--create", "--pass-through"):
+        effect.touch("read", Field(None, "files that are on a list"), asked.site)
     if not asked.line.has("-l", "-v", "-t", "-Z", "-d", "-D", "--directory"):
         effect.touch("write", HERE, asked.site)

@@ -17,6 +17,9 @@ from holdfast.logic.shell.table import Row
 KINDS: Final[Mapping[str, AccessKind]] = {"read": "read", "write": "write", "remove": "remove", "list": "list"}
 _PATH: Final = re.compile(r"[/.~]")
 _NAME: Final = re.compile(r"(?=.*[A-Za-z_])[\w@%+-]{1,100}")
+_SEPARATOR: Final = re.compile(r"[=:,]")
+"""What stands between names in one word: `-v FILE:PLACE`, `--mount type=bind,src=FILE`."""
+MOST_PARTS: Final = 12
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
 _LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
@@ -105,9 +108,9 @@ def guess(fields: Iterable[Field], effect: Effect, site: Site) -> None:
     for field in fields:
         if field.value is None:
             continue
-        _, equals, after = field.value.partition("=")
         glued = field.value[2:] if re.match(r"-[A-Za-z]", field.value) else field.value
-        for part in (glued, after) if equals else (glued,):
+        parts = list(filter(_PATH.search, _SEPARATOR.split(glued))) if not _SCHEME.match(glued) else []
+        for part in dict.fromkeys((glued, glued.partition("=")[2], *parts[:MOST_PARTS])):
             name = part.removeprefix("@").removeprefix("file://")
             if name.startswith("-") or _SCHEME.match(name):
                 continue
@@ -124,6 +127,10 @@ def read_operands(asked: Asked, effect: Effect) -> None:
         kind = KINDS.get(kinds[min(at, len(kinds) - 1)])
         if kind and field.value != "-":
             effect.touch(kind, field, asked.site)
+            if kind == "write" and asked.goes_deep():
+                effect.touch("read", field, asked.site)
+            if (field.value or "").startswith("@"):  # a file with more arguments
+                effect.touch("read", Field((field.value or "")[1:], field.text), asked.site)
     if asked.goes_deep():
         effect.deepen()
 

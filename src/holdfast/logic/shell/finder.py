@@ -42,6 +42,8 @@ _GOES: Final = frozenset(
 """Options that name the folder that a program runs in."""
 _RECURSIVE: Final = re.compile(r"-[A-Za-z]*[rR][A-Za-z]*|--recursive")
 _OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
+_NAMED: Final = re.compile(r"(?=[\w@%+.-]*[./~])[\w@%+~./][\w@%+~./-]{1,200}")
+"""What may name a file wherever it stands in a text."""
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
 _INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
@@ -64,11 +66,13 @@ class Finder:
                 f"a text of more than {LONGEST:,} characters, or a script in scripts, is not looked through"
             )
             return
+        uncertain = False
         try:
             found = read_plain(text, self.ground)
         except Outside as outside:
             found = read_tree(text, self.ground.home)
             self.problems.append(str(outside))
+            uncertain = True
         first = len(self.commands)
         places = [seen.fields for seen in found if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd")]
         anywhere = site
@@ -81,6 +85,9 @@ class Finder:
             self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
+        if uncertain:
+            names = Field(" ".join(_NAMED.findall(text)))
+            self.mentioned([Seen([], [], [names], fed=False)], anywhere)
         if any(command.opaque for command in self.commands[first:]):
             self.printed(found, site, around)
         if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
@@ -121,6 +128,7 @@ class Finder:
         layers, effect, scripts = self._layers(seen, site)
         layers += [_layer([Field("export", ""), *seen.sets])] if seen.sets else []
         effect.edits = effect.edits and not seen.sets
+        effect.given = effect.given or ((seen.fed or bool(seen.given)) and any(map(self._takes_commands, layers)))
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
@@ -161,6 +169,15 @@ class Finder:
         if any(script.value is None for script in scripts):
             effect.hide("the text that it runs is not known")
         return layers, effect, scripts
+
+    def _takes_commands(self, layer: Layer) -> bool:
+        """Whether a program runs what stands in its input, or a shell that does: interpreters, editors, `su`, `sudo -s`."""
+        name = base_name(layer.words[0] or "", self.ground.os) if layer.words else ""
+        row = rows().get(name)
+        if name in _FEEDERS or (row is not None and row.by in ("awk", "sed")):
+            return False  # what they read is no program
+        lists = ("text_runners", "wrappers", "interpreters")
+        return (row is not None and row.by == "editor") or any(name in words(key) for key in lists)
 
     def _inner(self, fields: Sequence[Field]) -> list[list[Field]]:
         """Give the commands that may stand among a program's arguments: from each of the first words on, and each that names a program."""

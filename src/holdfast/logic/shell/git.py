@@ -3,14 +3,21 @@
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from holdfast.logic.shell.effects import HERE, Asked, Effect, guess
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.options import Line, take_apart
+from holdfast.logic.unasked.git_contents import may_show, shows_contents
+from holdfast.logic.unasked.grammar import Word
+from holdfast.logic.unasked.options import Unlisted
+from holdfast.logic.unasked.options import take_apart as given_to
+from holdfast.logic.unasked.table import programs
 
 _PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
 _WRITTEN: Final = ("-o", "--output", "--output-directory", "--separate-git-dir")
+_READ: Final = ("-F", "--file", "--template")
 _WRITERS: Final = ("archive", "format-patch", "clone", "init", "bundle", "diagnose", "bugreport")
 _RUNNERS: Final = (
     "filter-branch",
@@ -24,6 +31,8 @@ _RUNNERS: Final = (
     "imap-send",
 )
 """They run programs that their options name."""
+SHOWERS: Final = ("archive", "checkout-index", "difftool", "fast-export", "format-patch", "grep")
+"""They show or copy what is in files that they need not name."""
 _FILE: Final = re.compile(r"(?:^\.{0,2}/|.\.[A-Za-z]\w*$)|^\.$")
 """What is a file rather than a branch: with an ending, or a way to it."""
 _NEW_BRANCH: Final = ("-b", "-B", "--orphan", "-t", "--track", "-d", "--detach")
@@ -31,7 +40,8 @@ _LOOKS: Final = ("--check", "--stat", "--numstat", "--summary", "--cached", "--h
 _VALUED: Final = (
     "-s: --source: --conflict: -U: --unified: -m: --message: -o: --output: --output-directory: --separate-git-dir: -b: -B: --orphan: "
     "-x: --exec: -O? --open-files-in-pager? "
-    "--extcmd: --upload-pack: --receive-pack: -c: --config: --template: -f: --file: --depth: -e: -F: -C: --reference: --origin: --branch:"
+    "--extcmd: --blob: --prefix: "
+    "--upload-pack: --receive-pack: -c: --config: --template: -f: --file: --depth: -e: -F: -C: --reference: --origin: --branch:"
 )
 _RUNS: Final = (
     "-O",
@@ -58,7 +68,7 @@ def read_git(asked: Asked, effect: Effect) -> None:
         return
     name, rest = before.operands[0].value or "", before.operands[1:]
     line = take_apart(rest, _VALUED)
-    for field in line.operands:
+    for field in (*line.operands, *line.values("--blob")):
         guess([field], effect, site)
         _, colon, path = (field.value or "").partition(":")
         if colon and not path.startswith("//"):
@@ -66,14 +76,33 @@ def read_git(asked: Asked, effect: Effect) -> None:
     effect.exact = effect.exact or (name not in _WRITERS and bool(line.values("--output")))
     for field in line.values(*(_WRITTEN if name in _WRITERS else ("--output",))):
         effect.touch("write", field, site)
-    for field in line.values("-F", *(("-f", "--file") if name == "grep" else ())):
+    for field in line.values("-f", *_READ) if name == "grep" else line.values(*_READ):
         effect.touch("read", field, site)
-    if name == "grep" or line.has("--no-index"):
-        effect.touch("read", HERE, site)
+    if name in SHOWERS or line.has("--no-index") or _shows(name, rest):
+        for field in _below(name, rest):
+            effect.touch("read", field, site)
         effect.deepen()
     _take_commands(name, rest, line, effect)
     if name in _SUBCOMMANDS:
         _SUBCOMMANDS[name](line, effect, site)
+
+
+def _shows(name: str, rest: Sequence[Field]) -> bool:
+    """Whether a subcommand shows what is in files that it need not name; with flags that nobody knows it may."""
+    sub = programs()["git"].sub.get(name)
+    words = [Word(field.text, field.value, field.glob) for field in rest if field.value is not None]
+    try:
+        return sub is not None and shows_contents(name, given_to(words, sub.options, number=True))
+    except Unlisted:
+        return may_show(name)
+
+
+def _below(name: str, rest: Sequence[Field]) -> Sequence[Field]:
+    """Give the folders whose contents are shown: those that stand behind `--`, or the one that it runs in."""
+    values = [field.value for field in rest]
+    paths = rest[values.index("--") + 1 :] if "--" in values and name not in SHOWERS else []
+    plain = all(field.value and not field.glob and not _PATHSPEC.search(field.value) for field in paths)
+    return paths if paths and plain else [HERE]
 
 
 def _configure(before: Line, effect: Effect) -> None:
@@ -82,14 +111,20 @@ def _configure(before: Line, effect: Effect) -> None:
         effect.exact = True
     for field in before.values("-c"):
         name, _, value = (field.value or "").partition("=")
-        if field.value is None:
-            effect.hide("an option of git that is not known may run anything")
-        elif name.lower().startswith("alias.") and not value.startswith("!"):
-            effect.inner.append([Field("git", "git"), *_split(value)])
-        elif " " in value or "/" in value or value.startswith("!"):
-            effect.scripts.append(Field(value.removeprefix("!"), field.text))
+        _set(name, Field(None if field.value is None else value, field.text), effect)
     if before.has("--config-env", "--exec-path"):
         effect.hide("git takes programs from elsewhere")
+
+
+def _set(name: str, field: Field, effect: Effect) -> None:
+    """Take in a value of the configuration: it may be a command, and an alias may be any subcommand."""
+    value = field.value
+    if value is None:
+        effect.hide("an option of git that is not known may run anything")
+    elif name.lower().startswith("alias.") and not value.startswith("!"):
+        effect.inner.append([Field("git", "git"), *_split(value)])
+    elif " " in value or "/" in value or value.startswith("!"):
+        effect.scripts.append(Field(value.removeprefix("!"), field.text))
 
 
 def _split(text: str) -> list[Field]:
@@ -101,12 +136,12 @@ def _split(text: str) -> list[Field]:
 
 def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect) -> None:
     """Take in the commands that some subcommands run."""
-    words = [field.value or "" for field in rest]
     if name in _RUNNERS or (name == "clone" and line.has("-u", "--upload-pack")):
         effect.exact = True
-    if (name, *words[:1]) in (("submodule", "foreach"), ("bisect", "run")):
+    words = [field for field in rest if field.value not in ("--recursive", "--quiet", "-q")]
+    if words and (name, words[0].value) in (("submodule", "foreach"), ("bisect", "run")):
         effect.exact = True
-        given = [field for field in rest[1:] if field.value not in ("--recursive", "--quiet", "-q")]
+        given = words[1:]
         known = all(field.value is not None for field in given)
         effect.scripts.append(Field(" ".join(field.value or "" for field in given) if known else None, "foreach"))
     if any(option in _RUNS and option.startswith("--") for option in line.names):
@@ -148,6 +183,13 @@ def _applies(line: Line, effect: Effect, site: Site) -> None:
         _replace([HERE], effect, site)
 
 
+def _copies_out(line: Line, effect: Effect, site: Site) -> None:
+    for field in line.values("--prefix"):
+        effect.touch("write", field, site)
+    if not line.has("--prefix"):
+        _replace([HERE], effect, site)
+
+
 def _cleans(line: Line, effect: Effect, site: Site) -> None:
     if not line.has("--dry-run", "-n", "--help"):
         _replace(line.operands or [HERE], effect, site)
@@ -165,6 +207,8 @@ def _configures(line: Line, effect: Effect, site: Site) -> None:
         len(line.operands) < 2 and not line.has("--unset", "--unset-all", "--add", "-e", "--edit", "--remove-section")
     ):
         return
+    for before, field in pairwise(line.operands):
+        _set(before.value or "", field, effect)
     if not files:
         files = [Field("~/.gitconfig" if line.has("--global") else ".git/config", "the configuration")]
     for field in files:
@@ -176,6 +220,11 @@ def _configures(line: Line, effect: Effect, site: Site) -> None:
 def _clones(line: Line, effect: Effect, site: Site) -> None:
     for field in line.operands[1:2]:
         effect.touch("write", field, site)
+
+
+def _tells(line: Line, effect: Effect, site: Site) -> None:
+    """Take in the file in which passwords are kept, which is where most helpers take them from."""
+    effect.touch("read", Field(f"{site.ground.home}/.git-credentials", "kept passwords"), site)
 
 
 def _makes(line: Line, effect: Effect, site: Site) -> None:
@@ -205,9 +254,13 @@ _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "apply": _applies,
     "bundle": _makes,
     "checkout": _checks_out,
+    "checkout-index": _copies_out,
     "clean": _cleans,
     "clone": _clones,
     "config": _configures,
+    "credential": _tells,
+    "credential-cache": _tells,
+    "credential-store": _tells,
     "init": _begins,
     "mv": _removes,
     "restore": _restores,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from holdfast.logic.shell.code import read_awk, read_editor, read_interpreter, read_make, read_sed
@@ -14,6 +15,12 @@ from holdfast.logic.shell.table import rewriters, rows, talks, words
 from holdfast.logic.unasked import operand_kinds
 
 _FD_RUNS: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
+_OUTPUTS: Final = frozenset(
+    ("-o", "-out", "--out", "--output", "--outfile", "--output-file", "--log-file", "--logfile")
+)
+_FILE_NAME: Final = re.compile(r"[\w.*?@+-]+")
+_MIXES: Final = ("-o", "-or", "!", "-not", "(", ")", ",")
+"""They make of the tests of `find` more than all of them together."""
 _INLINE: Final = re.compile(r"(?:^|[=@,])[@<]?([^;=@,]+)")
 
 
@@ -26,6 +33,7 @@ def effect_of(fields: Sequence[Field], site: Site, given: Sequence[Field] = ()) 
     if row is None:
         effect.run("not a program that is known to be harmless")
         _guess(name, arguments, effect, site)
+        _put_out(name, arguments, effect, site)
     else:
         asked = Asked(name, arguments, take_apart(arguments, row.options, single=row.single), row, site, given)
         effect.edits = row.edits
@@ -73,6 +81,23 @@ def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> No
             effect.deepen()
 
 
+def _put_out(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> None:
+    """Take in what a program without a row seems to write: behind an option that says so, and where `docker cp` copies to."""
+    for before, field in pairwise(fields):
+        if before.value in _OUTPUTS:
+            effect.touch("read", field, site, rewrites="file")
+    for field in fields:
+        option, equals, value = (field.value or "").partition("=")
+        if equals and option in _OUTPUTS:
+            effect.touch("read", Field(value, field.text), site, rewrites="file")
+    if (
+        name in words("containers")
+        and any(field.value == "cp" for field in fields[:2])
+        and ":" not in (fields[-1].value or "")
+    ):
+        effect.touch("read", fields[-1], site, rewrites="file")
+
+
 def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) -> None:
     """Take in the files that a formatter puts something else in the place of."""
     given = list(arguments)
@@ -103,6 +128,16 @@ def _read_curl(asked: Asked, effect: Effect) -> None:
             effect.touch("read", Field(path, field.text), asked.site)
 
 
+def _read_search(asked: Asked, effect: Effect) -> None:
+    """Say where `rg` looks: below the folder that it is in, where no file is named, or where others may be."""
+    line = asked.line
+    files = line.operands[0 if line.has("-e", "--regexp", "-f", "--file", "--files") else 1 :]
+    for field in files:
+        effect.touch("read", field, asked.site)
+    if not files or any(field.value is None and field.many for field in line.operands):
+        effect.touch("read", HERE, asked.site)
+
+
 def _read_folder(asked: Asked, effect: Effect) -> None:
     for field in asked.line.operands[:1]:
         if field.value != "-":
@@ -125,8 +160,27 @@ def _read_find(asked: Asked, effect: Effect) -> None:
             effect.touch("write", command[0], asked.site)
         elif command:
             effect.inner.append([_fill_in(field) for field in command])
+            if is_reader(base_name(command[0].value or "", asked.site.ground.os)):
+                _hand_over(folders or [HERE], fields[at:], effect, asked.site)
         else:
             effect.hide("-exec has no program")
+
+
+def is_reader(name: str) -> bool:
+    """Whether a program shows what is in the files that it is given."""
+    return operand_kinds(name)[-1:] == ("read",) and name not in words("counters")
+
+
+def _hand_over(folders: Sequence[Field], tests: Sequence[Field], effect: Effect, site: Site) -> None:
+    """Take in the files that `find` gives to a program that reads them: those of a name, or all that are there."""
+    names = [name.value or "" for test, name in pairwise(tests) if test.value == "-name"]
+    narrow = len(names) == 1 and _FILE_NAME.fullmatch(names[0]) and not any(test.value in _MIXES for test in tests)
+    for folder in folders:
+        if narrow and folder.value and not folder.glob:
+            effect.touch("read", Field(f"{folder.value.rstrip('/')}/**/{names[0]}", folder.text, glob=True), site)
+        else:
+            effect.touch("read", folder, site)
+            effect.deepen()
 
 
 def _is_test(word: str | None) -> bool:
@@ -174,6 +228,7 @@ READERS: Final[Mapping[str, Callable[[Asked, Effect], None]]] = {
     "interpreter": read_interpreter,
     "make": read_make,
     "patch": read_patch,
+    "search": _read_search,
     "sed": read_sed,
     "tar": read_tar,
     "unzip": read_unzip,

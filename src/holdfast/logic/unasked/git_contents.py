@@ -40,6 +40,11 @@ def shows_contents(name: str, given: Given) -> bool:
     )
 
 
+def may_show(name: str) -> bool:
+    """Whether some flags make a subcommand show what is in files."""
+    return name in _BY_DEFAULT or name in _WHEN_ASKED
+
+
 def narrowing(name: str, words: Sequence[Word], given: Given) -> tuple[Word, ...]:
     """Give the operands that may be pathspecs; without `--` each may be a revision as well. None of them: everything is shown."""
     if given.has("--full-diff") or name in ("stash", "range-diff"):

@@ -186,10 +186,10 @@ def _test(words: Sequence[Word], _row: Row, around: Around) -> Effect:
         whole = word.text == "$?" or word.text.startswith('"')
         if word.glob or (value is None and not (whole and compares & {before, after})):
             raise Unlisted("a word may become an operator")
+        if (value or "")[:1] == "-" and value not in files | compares | word_list("test_others"):
+            raise Unlisted(f"{word.text} is not one of its known operators")
         if before in files and value:
             touches += around.touch("list", word)
-        elif (value or "")[:1] == "-" and value not in files | compares | word_list("test_others"):
-            raise Unlisted(f"{word.text} is not one of its known operators")
     return Effect(tuple(touches))
 
 
@@ -356,7 +356,7 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
         path = (word.value or "").rpartition(":")[2]
         if path and path != word.value:  # as in `HEAD:src/a.py`
             touches += around.touch("read", Word(word.text, path))
-        if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[]", word.value or ""):
+        if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[]|^:", word.value or ""):
             touches += around.touch("read", HERE)  # git expands it itself
     return Effect((*touches, *_git_contents(name, before.operands[1:], given, around)))
 
