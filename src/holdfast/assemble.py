@@ -246,9 +246,8 @@ async def _built(
     hands = Hands(ground, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
-    instructions = kit.instructions.text if kit is not None else _told(options, prepared)
     mask = Mask(options.keys.values(os.environ))
-    instructions = mask.instructions(instructions)
+    instructions = mask.instructions(kit.instructions.text if kit is not None else _told(options, prepared))
     schemas = msgspec.json.encode(toolset.specs())
     own_hooks, functions = registered(options.hooks)
     policy = replace_fields(
