@@ -130,6 +130,12 @@ def test_a_wildcard_reaches_above_folders_that_a_command_makes_itself(world: Wor
     assert world.decide(command, mode="acceptEdits", shell="dash") == "ask"
 
 
+@pytest.mark.parametrize("cwd", ["", "src"])
+@pytest.mark.parametrize("command", ["touch HEAD", "echo 'ref: refs/heads/main' > HEAD", "mv a.txt ./HEAD"])
+def test_what_would_make_the_folder_a_repository_without_a_tree_asks(world: World, command: str, cwd: str) -> None:
+    assert world.decide(command, mode="acceptEdits", cwd=cwd) == "ask"
+
+
 @pytest.mark.parametrize("command", ["cat a{*.txt", "cat a}*", "head ?{*"])
 def test_a_pattern_that_shells_read_in_different_ways_asks(world: World, command: str) -> None:
     world.link("a{b.txt", "../home/.ssh/id_rsa")
