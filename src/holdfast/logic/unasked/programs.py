@@ -187,7 +187,7 @@ def _test(words: Sequence[Word], _row: Row, around: Around) -> Effect:
         whole = word.text == "$?" or word.text.startswith('"')
         if word.glob or (value is None and not (whole and compares & {before, after})):
             raise Unlisted("a word may become an operator")
-        if before in files and value:
+        if value and (before in files or after in ("-nt", "-ot", "-ef")):
             touches += around.touch("list", word)
         elif (value or "")[:1] == "-" and value not in files | compares | word_list("test_others"):
             raise Unlisted(f"{word.text} is not one of its known operators")
@@ -210,7 +210,7 @@ def found_by(words: Sequence[Word], around: Around) -> tuple[Touch, ...] | None:
 
     With `-o` in it, only what stands behind the last one may print.
     """
-    if words[0].value != "find":
+    if words[0].value != "find" or (words[1:2] and words[1].value == "--version"):
         return None
     start = 1 + first_test(words[1:])
     tests = tests_of(words[start:])
