@@ -119,7 +119,9 @@ class _Prover:
                 feeder = None
             around = Around(folders, self.place.cwd, self.place.home, self.place.trusted, self.place.os, feeder)
             moved = self.simple(command, around, fed=at > 0) or moved
-            feeder = found_by(command.words, around) if command.words and self.steps[-1].does == "reads" else None
+            mixed = any(redirect.kind == "copy" for redirect in command.redirects)  # complaints among the names
+            known = command.words and self.steps[-1].does == "reads" and not mixed
+            feeder = found_by(command.words, around) if known else None
         return moved
 
     def simple(self, command: Simple, around: Around, *, fed: bool) -> tuple[str, ...]:
@@ -154,6 +156,8 @@ class _Prover:
         made = {touch.path for touch in (*effect.touches, *opened) if touch.kind == "write"}
         self.made |= set(map(posixpath.basename, made))
         self.parts = self.parts or any(_PARTED.search(path.removeprefix(self.place.cwd)) for path in made)
+        if any(posixpath.basename(path).startswith("-") for path in made):
+            raise Outside("a wildcard behind it may stand for the name that it makes, which looks like a flag")
         self.steps.append(
             Step(
                 words=words,
