@@ -155,8 +155,9 @@ class _Prover:
             why = f"{', '.join(sets)} may change what the program does"
         made = {touch.path for touch in (*effect.touches, *opened) if touch.kind == "write"}
         self.made |= set(map(posixpath.basename, made))
-        self.parts = self.parts or any(_PARTED.search(path.removeprefix(self.place.cwd)) for path in made)
-        if any(posixpath.basename(path).startswith("-") for path in made):
+        below = [path.removeprefix(self.place.cwd) for path in made]
+        self.parts = self.parts or any(map(_PARTED.search, below))
+        if any("/-" in path for path in below):
             raise Outside("a wildcard behind it may stand for the name that it makes, which looks like a flag")
         self.steps.append(
             Step(
