@@ -1,7 +1,8 @@
 """Judges commands by the holdfast of a given tree. It is a program by itself: `python judge.py SRC`, JSON lines in, JSON lines out.
 
 A line in is a list of cases: text, shell, mode, rules, whether the workspace is trusted, cwd and home. A line out is a list of what the
-judge says of each: the decision and, when it allows, the programs and files that it names.
+judge says of each: the decision and, when it allows, the programs and files that it names, for wildcards also what it found them to
+stand for.
 """
 
 import json
@@ -59,9 +60,10 @@ def main() -> None:
             "does": [command.does for command in script.commands],
             "commands": [[list(layer.words) for layer in command.layers] for command in script.commands],
             "touches": [
-                [access.kind, access.path, access.glob, access.deep]
+                [access.kind, path, access.glob and path == access.path, access.deep]
                 for command in script.commands
                 for access in command.accesses
+                for path in (access.path, *(ground.globs.get(access.path, ()) if access.glob else ()))
             ],
         }
 

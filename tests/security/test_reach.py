@@ -116,6 +116,26 @@ def test_a_pattern_that_matches_too_much_asks(world: World, command: str, mode: 
     assert world.decide(command, mode=mode) == "ask"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mkdir new; cat new/.?/.en[v]",
+        "mkdir new && grep -r KEY new/.*",
+        "mkdir -p new/deep && cat new/deep/.*/.?/.[.]/outside/o.txt",
+        "mkdir -p new/deep && ls new/*/.*/.*/.*",
+    ],
+)
+def test_a_wildcard_reaches_above_folders_that_a_command_makes_itself(world: World, command: str) -> None:
+    world.add(".env", text=SECRET)
+    assert world.decide(command, mode="acceptEdits", shell="dash") == "ask"
+
+
+@pytest.mark.parametrize("cwd", ["", "src"])
+@pytest.mark.parametrize("command", ["touch HEAD", "echo 'ref: refs/heads/main' > HEAD", "mv a.txt ./HEAD"])
+def test_what_would_make_the_folder_a_repository_without_a_tree_asks(world: World, command: str, cwd: str) -> None:
+    assert world.decide(command, mode="acceptEdits", cwd=cwd) == "ask"
+
+
 @pytest.mark.parametrize("command", ["cat a{*.txt", "cat a}*", "head ?{*"])
 def test_a_pattern_that_shells_read_in_different_ways_asks(world: World, command: str) -> None:
     world.link("a{b.txt", "../home/.ssh/id_rsa")

@@ -113,6 +113,11 @@ def test_a_pattern_for_hidden_names_reaches_the_folder_above_as_old_shells_have_
     assert str(tree) in match([f"{tree}/w/.*"])[f"{tree}/w/.*"]
 
 
+@pytest.mark.parametrize("pattern", ["new/.?/a.py", "new/deep/.*/.*/a.py", "new/*/.?/.[.]/a.py", "src/n?w/.?/.?/a.py"])
+def test_above_a_folder_that_is_not_there_yet_lies_what_its_path_says(tree: Path, pattern: str) -> None:
+    assert f"{tree}/w/a.py" in match([f"{tree}/w/{pattern}"])[f"{tree}/w/{pattern}"]
+
+
 @pytest.mark.parametrize("pattern", ["w/\\*", "w/{a,b}.py", "w/@(a|b).py", "w/*(.)", "w/" + "[" * 5000])
 def test_a_pattern_that_shells_read_differently_may_match_anything(tree: Path, pattern: str) -> None:
     assert match([f"{tree}/{pattern}"]) == {}

@@ -219,10 +219,13 @@ def _expand(pattern: str, listings: Listings, until: float) -> list[str]:
             paths = [
                 f"{path}{name}"
                 for path in paths
-                for name in ("/.", *_below(path or "/", listings, last=at == len(parts)))
+                for name in ("/.", *_folders(path or "/", listings, last=at == len(parts)))
             ]
         else:
-            paths = [f"{path}/{name}" for path in paths for name in _names(path or "/", part, until, hidden=deep)]
+            # the part itself stands for what the command may make there
+            paths = [
+                _below(path, name) for path in paths for name in (part, *_names(path or "/", part, until, hidden=deep))
+            ]
         if time.monotonic() > until:
             raise TooMuch
     return _limited(path for path in paths if os.path.lexists(path))
@@ -250,7 +253,14 @@ def _limited(paths: Iterator[str]) -> list[str]:
     return found
 
 
-def _below(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
+def _below(folder: str, name: str) -> str:
+    """Name what lies in a folder. Above one that is not there lies what its path says."""
+    if name in (".", "..") and not os.path.lexists(folder):
+        return folder if name == "." else folder.rpartition("/")[0]
+    return f"{folder}/{name}"
+
+
+def _folders(folder: str, listings: Listings, *, last: bool) -> Iterator[str]:
     """What `**` stands for: folders and links to some, and files at the end of a pattern."""
     return (
         name

@@ -22,6 +22,7 @@ from holdfast.logic.permissions.places import critical, device, glob_meets, hold
 from holdfast.logic.permissions.removals import is_picked, literal_folder, lost_by, may_pick
 from holdfast.logic.permissions.searches import from_the_root, handed_over, met_by, read_by, search_of, taken_by
 from holdfast.logic.permissions.verdict import Finding, Hold, Reason, strictest
+from holdfast.logic.permissions.wildcards import may_climb
 from holdfast.vocab.rules import Rule
 
 _DOES: Final = {"read": "reads", "write": "writes", "remove": "removes", "list": "looks into"}
@@ -254,7 +255,7 @@ def _could_be(case: Case, touch: Touch, path: str) -> Finding | None:
 
 
 def _behind(case: Case, touch: Touch, start: str) -> Finding:
-    if ".." in touch.access.path[len(start) :].split("/"):
+    if any(map(may_climb, touch.access.path[len(start) :].split("/"))):
         return Finding(touch.what, "ask", "path", f"{touch.access.written!r} leads nobody knows where", "firm")
     return _placed(case, touch, case.locate(f"{start}/_"))
 

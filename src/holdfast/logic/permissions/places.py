@@ -25,7 +25,10 @@ Kind = Literal["protected", "sensitive"]
 
 def protected(spot: Spot, ground: Ground) -> str:
     """The protected place that a path lies in; empty when it may be written like any other."""
-    return _place("protected", spot.all, ground) or _running(spot, ground)
+    here = (plain(ground.cwd, ground.os),)
+    below = tuple(path for path in spot.all if within(path, here))
+    seen = _place("protected", spot.all, ground) or _found("protected", below, here, ground.home, ground.os)
+    return seen or _running(spot, ground)
 
 
 def holds_protected(spot: Spot, ground: Ground) -> str:

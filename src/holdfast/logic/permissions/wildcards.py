@@ -5,6 +5,7 @@ part of a command or path is not known before it runs.
 """
 
 import re
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
@@ -21,6 +22,7 @@ BELOW: Final = "\x00/"
 CLASS: Final = "\x00["
 """One character of a class; the class follows as it stands in a regular expression."""
 
+_BRACKETS: Final = re.compile(r"\[.*\]", re.DOTALL)
 _LARGE: Final = 4_000_000
 """Pairs of tokens beyond which two patterns count as meeting."""
 
@@ -38,6 +40,11 @@ def expression(tokens: Tokens) -> str:
     *middle, last = others
     inner = "".join(f"(?>(?:/[^/]*)*?{_segments(piece)}(?=/|$))" for piece in middle)
     return f"{_segments(first)}{inner}(?:/.*)?{_segments(last)}"
+
+
+def may_climb(part: str) -> bool:
+    """Whether a part of a pattern may stand for the folder above: in dash and in older shells `.*` matches `..`."""
+    return part == ".." or (part.startswith(".") and fnmatchcase("..", _BRACKETS.sub("*", part)))
 
 
 def star_match(pieces: tuple[str, ...], text: str) -> bool:

@@ -40,6 +40,10 @@ _IN_DOUBLE: Final = re.compile(r'[^"\\$`]+')
 _LITERAL_DOLLAR: Final = re.compile(r"\$(?=[\"' \t\n|&;<>)/.,:%\]}^+=]|$)")
 _BARE_DOLLAR: Final = re.compile(r"\$(?=[ \t\n|&;<>)]|$)")
 _VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*)|([?#]))")
+_PLAIN_OUTPUT: Final = re.compile(
+    r"\$\((?:date|pwd|ls|whoami|hostname|uname|nproc|id|arch|wc|git (?:rev-parse|describe|branch))(?: [A-Za-z0-9_ ./+:%=-]*)?\)"
+)
+"""What prints no wildcard behind a slash."""
 _SAFE_VALUE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 _ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
 _LIKE_ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[|\+?=)")
@@ -107,6 +111,8 @@ class Reader:
     def __init__(self, text: str, known: Mapping[str, str | None], *, bash: bool, old_bash: bool) -> None:
         self.text, self.at, self.depth, self.count, self.expanded = text, 0, 0, 0, 0
         self.known, self.bash, self.old_bash = dict(known), bash, old_bash
+        self.printed = frozenset[str]()
+        """Variables that the text sets: if one is not known, it may hold wildcards that a command prints."""
         self.inner: list[tuple[Piece, ...]] = []
         self.lines: tuple[int, int] | None = None
         """Where the line ends behind which a here-document begins, and where what follows it begins."""
@@ -157,6 +163,8 @@ class Reader:
                 if not _OWN_NAME.fullmatch(name) or self.depth or piece.joined != ";" or len(piece.commands) > 1:
                     raise Outside(f"it sets {name} for what follows")
                 self.known[name] = word.value
+                if not _PLAIN_OUTPUT.fullmatch(word.text.strip('"')):
+                    self.printed |= {name}
 
     def _lines(self) -> None:
         while self._peek() == "\n":
@@ -263,7 +271,7 @@ class Reader:
                 value += found[0]
                 shape += found[0]
             else:
-                piece = self._double() if char == '"' else self._piece(char)
+                piece = self._double() if char == '"' else self._piece(char, sets=empty)
                 known = known and piece is not None
                 value += piece or ""
                 shape += "\0"
@@ -284,8 +292,8 @@ class Reader:
             raise Outside("a ~ stands for something that is not known")
         return f"{self.known['HOME']}{value[1:]}" if shape[:1] == "~" else value
 
-    def _piece(self, char: str) -> str | None:
-        """Read one quoted or expanded piece; None when its value is not known."""
+    def _piece(self, char: str, *, sets: bool) -> str | None:
+        """Read one quoted or expanded piece; None when its value is not known. In what `sets` a variable wildcards stay as they are."""
         if found := _SINGLE.match(self.text, self.at):
             self.at = found.end()
             return found[1]
@@ -296,7 +304,12 @@ class Reader:
         if _BARE_DOLLAR.match(self.text, self.at):
             self.at += 1
             return "$"
+        start = self.at
         value = self._expansion()
+        written = self.text[start : self.at]
+        printed = value is None and (written.startswith("$(") or written.strip("${}") in self.printed)
+        if printed and not sets and not _PLAIN_OUTPUT.fullmatch(written):
+            raise Outside(f"what {written} stands for may have wildcards, and it has no quotes")
         if value is not None and not _SAFE_VALUE.fullmatch(value):
             raise Outside("an expansion without quotes has blanks or wildcards")
         return value

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
+from holdfast.logic.unasked.find_tests import first_test, tests_of
 from holdfast.logic.unasked.git_contents import COMMIT, REVISION_PATH, narrowing, shows_contents
 from holdfast.logic.unasked.grammar import Word
 from holdfast.logic.unasked.options import Given, Unlisted, take_apart
@@ -17,7 +18,7 @@ from holdfast.logic.unasked.table import Row, programs, word_list
 Kind = Literal["read", "write", "remove", "list"]
 
 HERE: Final = Word(".", ".")
-_SYSTEM: Final = re.compile(r"/(?:usr/)?s?bin/(?=[^/]+$)")
+_SYSTEM: Final = re.compile(r"^/(?:usr/)?s?bin/(?=[^/]+$)")
 _WINDOWS: Final = re.compile(r"\\|^//|^[A-Za-z]:")
 _SED_FLAGS: Final = re.compile(r"-[nErsuz]+|--(?:quiet|silent|regexp-extended|null-data|separate|unbuffered|posix)")
 
@@ -188,32 +189,20 @@ def _test(words: Sequence[Word], _row: Row, around: Around) -> Effect:
             raise Unlisted("a word may become an operator")
         if (value or "")[:1] == "-" and value not in files | compares | word_list("test_others"):
             raise Unlisted(f"{word.text} is not one of its known operators")
-        if before in files and value:
+        if value and (before in files or after in ("-nt", "-ot", "-ef")):
             touches += around.touch("list", word)
     return Effect(tuple(touches))
 
 
 def _find(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     """Read `find FOLDER... TEST...`, with tests and the actions that print."""
-    start = _first_test(words)
+    start = first_test(words)
     if any(folder.glob and (folder.value or "")[0] in "*?[" for folder in words[:start]):
         raise Unlisted("a folder may become a test")
     touches = [touch for folder in words[:start] or [HERE] for touch in around.touch("list", folder)]
-    rest = list(reversed(words[start:]))
-    while rest:
-        word = rest.pop()
-        if word.value in word_list("find_valued", "reading"):
-            if not rest or rest[-1].value is None or rest[-1].glob:
-                raise Unlisted(f"the value of {word.text} is not known")
-            touches += around.touch("list", rest[-1]) if word.value in ("-newer", "-anewer", "-cnewer") else []
-            rest.pop()
-        elif word.value not in word_list("find_alone", "reading") or word.glob:
-            raise Unlisted(f"{word.text} is not one of its known tests")
+    for test, value in tests_of(words[start:]):
+        touches += around.touch("list", value) if value and test in ("-newer", "-anewer", "-cnewer") else []
     return Effect(tuple(touches))
-
-
-def _first_test(words: Sequence[Word]) -> int:
-    return next((at for at, word in enumerate(words) if (word.value or "-")[0] in "-(!"), len(words))
 
 
 def found_by(words: Sequence[Word], around: Around) -> tuple[Touch, ...] | None:
@@ -221,17 +210,21 @@ def found_by(words: Sequence[Word], around: Around) -> tuple[Touch, ...] | None:
 
     With `-o` in it, only what stands behind the last one may print.
     """
-    values = [word.value or "" for word in words]
+    if words[0].value != "find" or (words[1:2] and words[1].value == "--version"):
+        return None
+    start = 1 + first_test(words[1:])
+    tests = tests_of(words[start:])
+    values = [test for test, _ in tests]
     last = len(values) - values[::-1].index("-o") if "-o" in values else 0
     prints = [value for value in values if value in ("-print", "-print0")]
-    if values[0] != "find" or (last and not prints) or (prints and prints != values[-1:]):
+    if (last and not prints) or (prints and prints != values[-1:]):
         return None
-    names = [after for before, after in zip(values[last:], values[last + 1 :], strict=False) if before == "-name"]
+    names = [value.value or "" for test, value in tests[last:] if test == "-name" and value]
     if len(names) != 1 or re.search(r"[\\{}\[\]/]|^$", names[0]) or word_list("find_mixes", "reading") & set(values):
         return None
     return tuple(
         Touch("read", f"{touch.path.rstrip('/')}/**/{names[0]}", names[0], glob=True, split="-print0" not in values)
-        for folder in words[1 : 1 + _first_test(words[1:])] or [HERE]
+        for folder in words[1:start] or [HERE]
         for touch in around.touch("read", folder)
     )
 

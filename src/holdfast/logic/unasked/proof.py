@@ -19,6 +19,7 @@ _MOST_RUNNERS: Final = 8
 _SHELLS: Final = ("bash", "sh", "dash")
 _ANY_SHELL: Final = re.compile(r"(?:[A-Za-z0-9_./@%,:+-]+(?:[ ]+|$)|&&[ ]+|\|\|?[ ]+)+")
 """What every shell reads alike."""
+_PARTED: Final = re.compile(r"[\s'\"\\]")
 _PLAIN_VALUE: Final = re.compile(r"(?![/:])(?!.*\.\.)[A-Za-z0-9_.,:=@/+-]*")
 """A value that leads nowhere: neither from the root nor to a folder above."""
 
@@ -90,6 +91,8 @@ class _Prover:
         self.steps: list[Step] = []
         self.made: set[str] = set()
         """Names of files and folders that the text makes."""
+        self.parts = False
+        """Whether it makes a name that `xargs` would take for several."""
 
     def pieces(self, pieces: Sequence[Piece], start: tuple[str, ...]) -> None:
         """Go through a list. After `&&` the folder is where the last `cd` went; after `;` and `||` that `cd` may have failed."""
@@ -112,11 +115,13 @@ class _Prover:
         feeder: tuple[Touch, ...] | None = None
         moved: tuple[str, ...] = ()
         for at, command in enumerate(commands):
-            if any(redirect.kind in ("read", "text") for redirect in command.redirects):
+            if self.parts or any(redirect.kind in ("read", "text") for redirect in command.redirects):
                 feeder = None
             around = Around(folders, self.place.cwd, self.place.home, self.place.trusted, self.place.os, feeder)
             moved = self.simple(command, around, fed=at > 0) or moved
-            feeder = found_by(command.words, around) if command.words and self.steps[-1].does == "reads" else None
+            mixed = any(redirect.kind == "copy" for redirect in command.redirects)  # complaints among the names
+            known = command.words and self.steps[-1].does == "reads" and not mixed
+            feeder = found_by(command.words, around) if known else None
         return moved
 
     def simple(self, command: Simple, around: Around, *, fed: bool) -> tuple[str, ...]:
@@ -140,7 +145,7 @@ class _Prover:
             runners.append(words)
             words = words[effect.runs :]
             effect, why = self._effect(words, around)
-        if not why and words[0].value == "git" and self.made & _PARTS_OF_GIT:
+        if not why and posixpath.basename(words[0].value or "") == "git" and self.made & _PARTS_OF_GIT:
             effect, why = Effect(), "the command itself makes what may be a repository"
         if effect.moves_to and (runners or sets):
             raise Outside("cd stands behind another program")
@@ -148,7 +153,12 @@ class _Prover:
             sets = tuple(name for name in sets if not _is_inside(name, dict(command.assignments)[name]))
         elif sets:
             why = f"{', '.join(sets)} may change what the program does"
-        self.made |= {posixpath.basename(touch.path) for touch in (*effect.touches, *opened) if touch.kind == "write"}
+        made = {touch.path for touch in (*effect.touches, *opened) if touch.kind == "write"}
+        self.made |= set(map(posixpath.basename, made))
+        below = [path.removeprefix(self.place.cwd) for path in made]
+        self.parts = self.parts or any(map(_PARTED.search, below))
+        if any("/-" in path for path in below):
+            raise Outside("a wildcard behind it may stand for the name that it makes, which looks like a flag")
         self.steps.append(
             Step(
                 words=words,
