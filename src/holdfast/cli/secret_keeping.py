@@ -187,10 +187,12 @@ def _say_findings(found: Sequence[Findings]) -> None:
 def _say_erased(done: Sequence[Erased]) -> None:
     for each in done:
         words = f"; {counted(each.contents, 'content')} of files kept no longer" if each.contents else ""
-        say(f"{each.session}: {counted(each.count, 'mark')} ({_kinds(each.kinds)}){words}")
+        say(f"{each.session}: {counted(each.count, 'secret')} erased ({_kinds(each.kinds)}){words}")
     if not done:
         say("No session has a secret.")
     else:
+        total = sum(each.count for each in done)
+        say(f"{counted(total, 'secret')} erased in {counted(len(done), 'session')}.")
         say("Replace the keys that were written down: copies and backups of the store still have them.")
 
 
