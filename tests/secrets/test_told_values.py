@@ -22,6 +22,8 @@ TOLD: Mapping[str, str] = {
     "postgres://ada:zebraStripe99@h/db": "zebraStripe99",
     "Cookie: a=1; sid=zebraStripe99": "zebraStripe99",
     "password: 48291736": "48291736",
+    "My API key: zebraStripe99": "zebraStripe99",
+    "the api key is zebraStripe99.": "zebraStripe99",
 }
 ORDINARY: Mapping[str, str] = {
     "DB_PASS=swordfish": "swordfish",
