@@ -5,8 +5,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 
+from holdfast import open_session, open_store
+from holdfast.ports import ModelRequest, SessionQuery
+from holdfast.tools.spawn import child_tool
+from holdfast.vocab.specs import ModelFacts
+from tests.contracts.kit import call, scripted
 from tests.e2e.door import Door
 
 
@@ -110,3 +116,43 @@ def test_scan_and_erase_say_the_same_number(door: Door) -> None:
     assert int(number) > 3
     assert erased[0].startswith(f"s1: {number} secrets erased ({scanned[1].strip()})")
     assert erased[1] == f"{number} secrets erased in 1 session."
+
+
+class _Two:
+    """A model of a session and of the one that it starts."""
+
+    name, format, facts = "two:1", "anthropic", ModelFacts()
+
+    def __init__(self) -> None:
+        self._first = scripted(call("delegate", prompt="count it"), "api_key: zebraStripe99")
+        self._other = scripted("It is zebraStripe99, and password: otterMeadow42")
+
+    def ask(self, request: ModelRequest):  # type: ignore[no-untyped-def]  # a stream, as the port says
+        part = request.messages[0].parts[0]
+        return (self._other if "count" in getattr(part, "text", "") else self._first).ask(request)
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_a_value_that_one_session_tells_is_erased_in_those_that_belong_to_it(only: bool, door: Door) -> None:
+    kept = door.folder / "kept"
+    kept.mkdir()
+    url = f"sqlite:///{kept}/s.db"
+
+    async def make() -> str:
+        store = await open_store(url)
+        async with open_session(
+            model=_Two(), store=store, session_id="p", cwd=door.work, tools=[child_tool()]
+        ) as session:
+            await session.run("How is otterMeadow42?")
+        (child,) = [each.id for each in await store.list(SessionQuery(include_children=True)) if each.id != "p"]
+        await store.close()
+        return child
+
+    child = anyio.run(make)
+    chosen = ("--session", child) if only else ()
+    found = door.run("secrets", "scan", "--store", url, "--json", *chosen).json
+    done = door.run("secrets", "erase", "--store", url, "--yes", "--json", *chosen).json
+    assert {each["session"]: each["count"] for each in done} == {each["session"]: each["count"] for each in found}
+    assert {each["session"] for each in done} == ({child} if only else {"p", child})
+    assert "zebraStripe99" not in door.run("sessions", "show", child, "--store", url).out
+    assert only or _left(kept, url) == []

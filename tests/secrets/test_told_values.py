@@ -59,3 +59,11 @@ def test_an_ordinary_word_stays_where_nothing_tells_that_it_is_secret(told: str)
     for words in AGAIN:
         text = words.format(ORDINARY[told])
         assert eraser.text(text) == text
+
+
+@pytest.mark.parametrize("word", ["session", "default", "approved"])
+def test_a_plain_word_that_a_value_begins_with_is_no_part_of_it(word: str) -> None:
+    eraser = Eraser(b"k")
+    eraser.learn(f"api_key: {word}-q7Zk3Vt9QwLr7XyB2NmHc8Pd")
+    assert eraser.text(word) == word
+    assert eraser.text(f"{word}-q7Zk3V") != f"{word}-q7Zk3V"
