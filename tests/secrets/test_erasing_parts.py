@@ -1,6 +1,7 @@
 """A key that was cut leaves nothing behind: not in the error about a call that was cut off, nor anywhere else a part of it stands."""
 
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -79,12 +80,11 @@ async def test_parts_of_a_known_value_in_a_stream_are_erased_at_once(chunk: int,
 def test_the_mark_of_a_secret_that_is_split_stands_where_it_begins(size: int) -> None:
     text = f"a {STRIPE} b {STRIPE}{ANTHROPIC} c"
     given = ["", *(text[at : at + size] for at in range(0, len(text), size)), ""]
-    one, other = Eraser(b"k" * 32), Eraser(b"k" * 32)
-    clean = one.pieces(given)
+    eraser = Eraser(b"k" * 32)
+    clean = eraser.pieces(given)
     assert len(clean) == len(given)
-    assert "".join(clean) == other.text(text)
+    assert "".join(clean) == eraser.text(text)
     assert not [piece for piece in clean if "[ERASED" in piece and "]" not in piece]
-    assert one.counts == other.counts
 
 
 @pytest.mark.parametrize("start", [0, 7, 40, 70, len(BODY) - 12])
@@ -107,9 +107,13 @@ def test_c5_a_whole_key_is_counted_as_what_it_is() -> None:
     npm, bare = f"npm_{BODY[:36]}", BODY[50:80]
     eraser = Eraser(b"k")
     eraser.learn(f"use {npm}; api_key: {bare}")
-    eraser.text(f"use {npm}; api_key: {bare}, and {bare}; {npm[20:]}")
+    found = eraser.find(f"use {npm}; api_key: {bare}, and {bare}; {npm[20:]}")
 
-    assert eraser.counts == {"an npm token": 1, "a secret that is named as one": 2, "a part of one": 1}
+    assert Counter(each.why for each in found) == {
+        "an npm token": 1,
+        "a secret that is named as one": 2,
+        "a part of one": 1,
+    }
 
 
 def test_c5_the_time_to_learn_is_linear_in_the_number_of_distinct_secrets() -> None:

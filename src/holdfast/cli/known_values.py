@@ -7,8 +7,8 @@ from holdfast.cli.place import Place
 from holdfast.cli.telling import complain
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import load_layers
-from holdfast.logic.erasing import LEAST
 from holdfast.logic.redact import Redactor
+from holdfast.logic.told_values import LEAST
 from holdfast.logic.variables import is_secret_variable
 from holdfast.vocab.errors import UserError
 

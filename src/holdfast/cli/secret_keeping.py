@@ -23,11 +23,11 @@ from holdfast.ports import EventStore, SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.secrets.erasing import Erased, is_clean, scour
 from holdfast.secrets.erasing import erase as erase_session
+from holdfast.secrets.families import Family, families
 from holdfast.secrets.scanning import Findings
 from holdfast.secrets.scanning import scan as scan_session
 from holdfast.stores.urls import open_store
 from holdfast.vocab.errors import HoldfastError, NoSession, UserError
-from holdfast.vocab.specs import SessionMeta
 from holdfast.workspaces.project import data_dir
 
 SPOTS: Final = 20
@@ -43,8 +43,9 @@ async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
     for url in _stores(place):
         try:
             async with _opened(url, read_only=True) as store:
-                metas = await _metas(store, session)
-                found += [await scan_session(store, each, Eraser(_NO_HASHES, known)) for each in metas]
+                for family in await _families(store, session):
+                    eraser = await family.teach(store, Eraser(_NO_HASHES, known))
+                    found += [await scan_session(store, each, eraser) for each in family.meant]
         except HoldfastError as exc:
             failed = _not_looked_at(place, url, exc)
     if session is not None and not found and not failed:
@@ -94,20 +95,27 @@ class _Erasing(msgspec.Struct):
 
     async def store(self, store: EventStore, session: str | None) -> None:
         """Erase what one store has, after a yes."""
-        metas = await _metas(store, session)
-        self.met += len(metas)
-        metas = [each for each in metas if (await scan_session(store, each, Eraser(_NO_HASHES, self.known))).spots]
-        if not metas and session is not None and await is_clean(store):
+        meant = await _families(store, session)
+        self.met += sum(len(family.meant) for family in meant)
+        found = [await family.with_secrets(store, Eraser(_NO_HASHES, self.known)) for family in meant]
+        count = sum(len(family.meant) for family in found)
+        if not count and session is not None and await is_clean(store):
             return
-        _ask(metas, store.url, yes=self.yes)
-        for meta in metas:
+        _ask(count, store.url, yes=self.yes)
+        for family in found:
+            await self._family(store, family)
+        await scour(store)
+
+    async def _family(self, store: EventStore, family: Family) -> None:
+        if not family.meant:
+            return
+        eraser = await family.teach(store, Eraser(self.key, self.known))
+        for meta in family.meant:
             try:
-                eraser = Eraser(self.key, self.known)
                 self.done.append(await erase_session(store, meta, eraser, reason=self.reason, clock=SystemClock()))
             except HoldfastError as exc:
                 self.failed = True
                 complain(f"{meta.id} stays as it is: {exc}")
-        await scour(store)
 
 
 def _stores(place: Place) -> tuple[str, ...]:
@@ -130,14 +138,16 @@ async def _opened(url: str, *, read_only: bool = False) -> AsyncIterator[EventSt
         await store.close()
 
 
-async def _metas(store: EventStore, session: str | None) -> Sequence[SessionMeta]:
-    """The sessions that are meant, least recently used first."""
+async def _families(store: EventStore, session: str | None) -> Sequence[Family]:
+    """The sessions that are meant with those that they belong to, least recently used first."""
+    every = sorted(await store.list(SessionQuery(include_children=True)), key=lambda meta: (meta.updated, meta.id))
     if session is None:
-        return sorted(await store.list(SessionQuery(include_children=True)), key=lambda meta: (meta.updated, meta.id))
+        return families(every, {each.id for each in every})
     try:
-        return (await shelf.find(store, session),)
+        meant = await shelf.find(store, session)
     except NoSession:
         return ()
+    return families([meant, *every], {meant.id})
 
 
 def _not_looked_at(place: Place, url: str, error: HoldfastError) -> bool:
@@ -152,10 +162,10 @@ def _nobody(session: str) -> NoSession:
     return NoSession(f"There is no session with the id or name {session!r}. `holdfast sessions list` shows them.")
 
 
-def _ask(metas: Sequence[SessionMeta], url: str, *, yes: bool) -> None:
+def _ask(count: int, url: str, *, yes: bool) -> None:
     if yes:
         return
-    what = f"secrets of {counted(len(metas), 'session')}" if metas else "what deleted sessions left"
+    what = f"secrets of {counted(count, 'session')}" if count else "what deleted sessions left"
     if not click.confirm(f"Erase {what} in {url}? It cannot be undone.", err=True):
         raise click.Abort
 
@@ -187,10 +197,12 @@ def _say_findings(found: Sequence[Findings]) -> None:
 def _say_erased(done: Sequence[Erased]) -> None:
     for each in done:
         words = f"; {counted(each.contents, 'content')} of files kept no longer" if each.contents else ""
-        say(f"{each.session}: {counted(each.count, 'mark')} ({_kinds(each.kinds)}){words}")
+        say(f"{each.session}: {counted(each.count, 'secret')} erased ({_kinds(each.kinds)}){words}")
     if not done:
         say("No session has a secret.")
     else:
+        total = sum(each.count for each in done)
+        say(f"{counted(total, 'secret')} erased in {counted(len(done), 'session')}.")
         say("Replace the keys that were written down: copies and backups of the store still have them.")
 
 

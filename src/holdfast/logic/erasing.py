@@ -4,26 +4,21 @@ The hash is keyed with a word that is made for one run and written nowhere. So t
 secret, and nobody can try out values, be they as few as the digits of a PIN: without the key a mark says nothing of what it replaced.
 
 A secret is often told by what stands beside it (`api_key: ...`), and then stands alone elsewhere, escaped, or cut in two by the border
-of two texts. So all texts are looked through first (`learn`): what is found and looks like nothing else is from then on looked for
-everywhere, so are the parts of it (`KnownValues`).
+of two texts. So all texts are looked through first (`learn`): what is found and is no ordinary word (`told_values`) is from then on
+looked for everywhere, so are the parts of what looks like nothing else (`KnownValues`).
 """
 
 import hashlib
 import hmac
-import json
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from holdfast.logic.known_values import KnownValues
 from holdfast.logic.redact import Found, Redactor, apart, replace, written_forms
 from holdfast.logic.redact_values import looks_random
+from holdfast.logic.told_values import PLAIN_LEAST, find_told_words, forms, is_telling
 
-LEAST: Final = 8
-"""Characters of a value that is looked for wherever it stands. A shorter one would blot out ordinary words."""
-PLAIN_LEAST: Final = 20
-"""The same for a value that does not look random."""
 DIGITS: Final = 12
 """Of the hash in a mark."""
 _MARK: Final = re.compile(rf"\[ERASED [0-9a-f]{{{DIGITS}}}: [^\[\]]{{1,80}}\]")
@@ -45,18 +40,15 @@ class Eraser:
         self._redactor = Redactor(exact=known)
         for value in known:
             self._add(value, _KNOWN)
-        self.counts: Counter[str] = Counter()
-        """How often each kind was replaced."""
-        self.marks: set[str] = set()
 
     def learn(self, text: str) -> list[Found]:
         """Remember what is found in a text, and give it."""
         found = self.find(text)
         for one in found:
             if one.why != _HALF:
-                for form in _forms(text[one.start : one.end]):
-                    if form not in self._values and _is_telling(form):
-                        self._add(form, one.why)
+                for form in forms(text[one.start : one.end]):
+                    if form not in self._values and is_telling(form):
+                        self._add(form, one.why, parts=len(form) >= PLAIN_LEAST or looks_random(form))
         return found
 
     def known(self, text: str) -> str:
@@ -65,7 +57,7 @@ class Eraser:
 
     def find(self, text: str) -> list[Found]:
         """Every secret in a text, in order; a mark is none."""
-        whole = apart([*self._redactor.find(text), *self._exact(text)])
+        whole = apart([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
         parts = [Found(run.start, run.end, _HALF) for run in self._index.parts(text)]
         found = _named_after(whole, apart([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
@@ -104,16 +96,12 @@ class Eraser:
         return clean
 
     def _mark(self, secret: str, why: str) -> str:
-        kind = kind_of(why)
-        self.counts[kind] += 1
         tag = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:DIGITS]
-        mark = f"[ERASED {tag}: {kind}]"
-        self.marks.add(mark)
-        return mark
+        return f"[ERASED {tag}: {kind_of(why)}]"
 
-    def _add(self, value: str, why: str) -> None:
+    def _add(self, value: str, why: str, *, parts: bool = True) -> None:
         self._values[value] = why
-        self._index.add(value)
+        self._index.add(value, parts=parts)
         for form in written_forms(value):
             self._index.add(form, parts=False)
 
@@ -146,19 +134,3 @@ def _outside(marks: Sequence[tuple[int, int]], found: list[Found]) -> list[Found
         if at == len(marks) or not (marks[at][0] <= one.start and one.end <= marks[at][1]):
             outside.append(one)
     return outside
-
-
-def _is_telling(value: str) -> bool:
-    """Whether a value is so unlike ordinary words that it is a secret wherever it stands."""
-    return (len(value) >= LEAST and looks_random(value)) or len(value) >= PLAIN_LEAST
-
-
-def _forms(value: str) -> Iterator[str]:
-    """A value as it stands, and as it was before it was written as JSON."""
-    yield value
-    try:
-        plain = json.loads(f'"{value}"')
-    except ValueError:
-        return
-    if isinstance(plain, str):
-        yield plain

@@ -75,7 +75,7 @@ class KnownValues:
 
     def parts(self, text: str) -> Iterator[Run]:
         """Where a part of a value stands, so long or so placed that it is hardly anything else."""
-        if not self._windows:
+        if not self._windows or _is_plain_word(text):
             return
         places = self._places(text)
         yield from self._starting(text, places, self._halves, self._half)
@@ -115,6 +115,11 @@ class KnownValues:
             return _DIGIT.search(part) is not None or sum(1 for _ in _SAME_KIND.finditer(part)) >= _CHANGES
         is_word = not (text[run.start - 1 : run.start].isalnum() or text[run.end : run.end + 1].isalnum())
         return is_word and any(at_edge) and _DIGIT.search(part) is not None
+
+
+def _is_plain_word(text: str) -> bool:
+    """Whether a text is one short word in small letters, such as the name of a field: values may begin with it."""
+    return len(text) < SPLIT_LEAST and text.islower() and text.replace("_", "").isalpha()
 
 
 def _runs(starts: Iterable[int]) -> Iterator[Run]:

@@ -49,9 +49,9 @@ def is_telling_suffix(suffix: str) -> bool:
 
 
 PASSWORDS_BACK: Final = read_back(PASSWORDS)
-TOKENS_BACK: Final = rf"{read_back(TOKENS)}|yek[_.-]?(?:{read_back(OF_KEYS)})"
+TOKENS_BACK: Final = rf"{read_back(TOKENS)}|yek[ _.-]?(?:{read_back(OF_KEYS)})"
 """The names in a text that is read from its end."""
-_KEYS: Final = tuple(f"{of}{sign}key" for of in OF_KEYS for sign in ("", "_", ".", "-"))
+_KEYS: Final = tuple(f"{of}{sign}key" for of in OF_KEYS for sign in ("", "_", ".", "-", " "))
 KINDS: Final[Mapping[str, str]] = {
     **dict.fromkeys((*TOKENS, *_KEYS, "_sk"), "token"),
     **dict.fromkeys(PASSWORDS, "password"),

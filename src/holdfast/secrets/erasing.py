@@ -18,7 +18,7 @@ from holdfast.logic.rewriting import Moved, changed_blob, rewritten, without_con
 from holdfast.logic.step import stamp
 from holdfast.ports import Clock, EventStore
 from holdfast.secrets.reading import Cited, content_of
-from holdfast.secrets.scanning import Look
+from holdfast.secrets.scanning import Look, kinds_of
 from holdfast.stores.rewritable import ChangedPast, Rewritable
 from holdfast.stores.trace_erase import change_trace
 from holdfast.stores.trace_files import trace_folder
@@ -27,8 +27,6 @@ from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_secrets import SecretsErased
 from holdfast.vocab.specs import Lease, SessionMeta
 
-_KNOWN_IN_MEDIUM = "a known value"
-
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
     """What was erased of one session."""
@@ -36,7 +34,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     store: str
     count: int = 0
-    """Places at which a mark stands now."""
+    """Secrets that are gone, counted as `scan` counts them."""
     kinds: dict[str, int] = {}
     blobs: int = 0
     contents: int = 0
@@ -84,11 +82,8 @@ class _Rewriting(Struct):
             return
         if "file" in about.roles:
             self.given_up.add(sha)
-        if about.roles == {"media"}:
-            new = changed_blob(content, self.look.eraser.known)
-            self.look.eraser.counts[_KNOWN_IN_MEDIUM] += 1
-        else:
-            new = changed_blob(content, self.look.eraser.text)
+        eraser = self.look.eraser
+        new = changed_blob(content, eraser.known if about.roles == {"media"} else eraser.text)
         if new is not None and about.roles != {"file"}:
             self.moved[sha] = new
 
@@ -105,6 +100,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         look = Look(store, meta.id, eraser)
         if not await look.learn():
             return Erased(session=meta.id, store=store.url)
+        kinds = kinds_of(await look.spots())
         folder = trace_folder(store.url)
         if folder is not None:
             await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, eraser.pieces)
@@ -115,8 +111,8 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         erased = Erased(
             session=meta.id,
             store=store.url,
-            count=sum(eraser.counts.values()),
-            kinds=dict(sorted(eraser.counts.items())),
+            count=sum(kinds.values()),
+            kinds=kinds,
             blobs=len(rewriting.moved),
             contents=len(rewriting.given_up),
         )

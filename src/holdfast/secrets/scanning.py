@@ -44,15 +44,20 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def kinds(self) -> dict[str, int]:
         """What was found, and at how many places."""
-        total: Counter[str] = Counter()
-        for spot in self.spots:
-            total.update(spot.kinds)
-        return dict(sorted(total.items()))
+        return kinds_of(self.spots)
 
     @property
     def count(self) -> int:
         """At how many places something was found."""
         return sum(self.kinds.values())
+
+
+def kinds_of(spots: Iterable[Spot]) -> dict[str, int]:
+    """What was found at some places, and how often."""
+    total: Counter[str] = Counter()
+    for spot in spots:
+        total.update(spot.kinds)
+    return dict(sorted(total.items()))
 
 
 class Look(Struct):

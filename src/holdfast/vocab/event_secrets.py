@@ -7,7 +7,7 @@ class SecretsErased(Event, frozen=True, kw_only=True):
     """Secrets that stood in earlier events and blobs were replaced by marks. The marks say where, this says how many."""
 
     count: int
-    """Places at which a mark stands now."""
+    """Secrets that are gone, counted as `secrets scan` counts them: a mark stands for each, but for those in contents that are given up."""
     kinds: dict[str, int] = {}
     """What they were, and how many of each."""
     blobs: int = 0

@@ -192,8 +192,8 @@ class Words(Reader):
     def _at_home(self, value: str) -> str:
         return f"{self.ground.home}{value[1:]}" if value[:1] == "~" else value
 
-    def _piece(self, char: str) -> str:
-        """Read one quoted or expanded piece."""
+    def _piece(self, char: str, *, sets: bool = False) -> str:
+        """Read one quoted or expanded piece; `sets` is the other grammar's matter: here wildcards of an output are always unknown."""
         following = self.text[self.at + 1 : self.at + 2]
         if char == "'":
             end = self.text.find("'", self.at + 1)
