@@ -63,7 +63,7 @@ class JsonReader:
         if self._is_full():
             return
         place = self.text.place(where if at is None else (*where, str(at)))
-        self.warnings.append(f"{place}: {_short('.'.join(where))!r} {words}.")
+        self.warnings.append(f"{place}: {_short('.'.join(where))!r} {words}{'' if words.endswith('?') else '.'}")
         if self._is_full():
             self.warnings.append(
                 f"{self.text.path}: There is more to be said about this file than {MOST_TOLD} warnings."

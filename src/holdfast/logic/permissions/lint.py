@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.logic.permissions.calls import EDITORS, READERS, is_known, usual_name
+from holdfast.logic.permissions.calls import EDITORS, READERS, is_known, meant_tool, usual_name
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 
@@ -223,7 +223,7 @@ def _names(rule: Rule) -> Iterator[tuple[str, str]]:
         if rule.decision == "allow":
             yield "unknown-tool", "a rule that allows names one tool: this one allows nothing"
     elif not is_known(tool):
-        near = next((name for name in (*_PATHS, "Bash", "WebFetch", "Agent") if name.casefold() == tool.casefold()), "")
+        near = meant_tool(tool)
         yield (
             "unknown-tool",
             f"there is no tool {tool!r}" + (f"; did you mean {near!r}?" if near else " that comes with holdfast"),
