@@ -88,7 +88,7 @@ def _rules(reader: SettingsReader, decision: Decision, texts: tuple[str, ...]) -
         where = (SECTION, decision)
         if rule is not None:
             found.append(rule)
-            if meant := meant_tool(rule.tool):
+            if decision != "allow" and (meant := meant_tool(rule.tool)):
                 words = (
                     f"has {text[:_LONGEST]!r}, which is about no tool that comes with holdfast. Did you mean {meant!r}?"
                 )
