@@ -1,5 +1,6 @@
 """What people are told about rules and denied calls, and approvals that come after a crash."""
 
+import json
 import shlex
 import signal
 
@@ -119,6 +120,45 @@ def test_a_call_that_no_named_rule_would_allow_is_told_so(door: Door) -> None:
     )
 
     assert (ran.code, "No rule is offered for it. Answer with" in ran.err) == (3, True)
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        (text, (f"Bash({text})",))
+        for text in (
+            "[[ -d src ]] && ls",
+            "git ls-files | xargs wc -l",
+            "for i in 1 2; do ls; done",
+            "echo $((1+2))",
+            "ls &",
+            "find -name '*.py' -exec wc -l {} +",
+        )
+    ]
+    + [
+        ("grep -r NEEDLE .", ("Read(.env)",)),
+        ("[[ -f x ]]; cat .env", ("Bash([[ -f x ]]; cat .env)", "Read(.env)")),
+    ],
+)
+def test_the_exact_command_and_files_that_are_found_below_a_folder_are_named_where_that_helps(
+    door: Door, command: str, rules: tuple[str, ...]
+) -> None:
+    write(door.work / ".env", "NEEDLE=1\n")
+    call = {"name": "Bash", "args": {"command": command}}
+    ran = door.run("-p", "hi", "--no-persist", "--model", door.script({"calls": [call]}, DONE))
+    flags = tuple(flag for rule in rules for flag in ("--allow", rule))
+    asked = ("permissions", "check", "Bash", json.dumps(call["args"]))
+
+    assert (ran.code, f"Allow it with {shlex.join(flags)}, or answer with" in ran.err) == (3, True)
+    assert door.run(*asked).json["remedies"] == list(rules)
+    assert door.run(*asked, *flags).json["decision"] == "allow"
+
+
+@pytest.mark.parametrize("command", ["cat <<EOF\na\nEOF", "git -c a=b log *", "[[ -d src ]] && echo " + "x" * 300])
+def test_no_exact_rule_is_named_that_means_more_than_the_command_or_is_long(door: Door, command: str) -> None:
+    found = door.run("permissions", "check", "Bash", json.dumps({"command": command})).json
+
+    assert (found["decision"], found.get("remedies")) == ("ask", None)
 
 
 @pytest.mark.parametrize(
