@@ -215,3 +215,48 @@ def test_lists_of_tools_are_taken_as_people_write_them(door: Door) -> None:
 
     assert (ran.code, ran.out) == (0, "Done.\n")
     assert (door.work / "b.txt").exists()
+
+
+@pytest.fixture
+def granted(door: Door) -> Door:
+    """A person who allowed things for longer than a session: for this project, everywhere, and for another project."""
+    (door.work / ".git").mkdir()
+    book = {str(door.work): ["Bash(npm test *)", "Bash(make)"], "*": ["Read(~/notes)"], "/elsewhere": ["Bash(make)"]}
+    write(door.folder / "data" / "grants.json", json.dumps(book)).chmod(0o600)
+    return door
+
+
+def test_what_was_allowed_for_longer_is_shown_wherever_rules_are(granted: Door) -> None:
+    listed = granted.run("permissions", "grants")
+    linted = granted.run("permissions", "lint").out
+    shown = granted.run("config", "show").out
+    looked = granted.run("doctor").out
+    said = granted.spawn("-p", "/permissions", "--model", granted.script(DONE), "--no-persist").out
+
+    assert [line for line in listed.out.splitlines() if line.startswith("allow")] == [
+        f"allow Bash(npm test *)  ({granted.work})",
+        f"allow Bash(make)  ({granted.work})",
+        "allow Read(~/notes)  (everywhere)",
+    ]
+    assert "Allowed for longer than a session: Bash(npm test *), Bash(make), Read(~/notes)." in linted
+    assert "grants.json: allow 'Bash(make)': allows this very command" in linted
+    assert f"  allow Bash(make)  ({granted.work})" in shown
+    assert granted.run("config", "show", "--json").json["grants"][2] == {"rule": "Read(~/notes)", "where": "everywhere"}
+    assert "3 allowed for longer than a session: Bash(npm test *), Bash(make), Read(~/notes)" in looked
+    assert "Bash(make)  (grant)" in said
+
+
+def test_what_was_allowed_for_longer_is_taken_back_by_a_person_alone(granted: Door) -> None:
+    kept = granted.folder / "data" / "grants.json"
+    before = kept.read_text()
+    program = granted.spawn("permissions", "grants", "--clear", env={"HOLDFAST_CALL": "c1"})
+    wrong = granted.run("permissions", "grants", "--remove", "Bash(make)", "--remove", "Bash(mak)")
+
+    assert (program.code, "Only a person may" in program.err) == (1, True)
+    assert (wrong.code, "'Bash(mak)' was not granted here." in wrong.err) == (1, True)
+    assert kept.read_text() == before
+    gone = granted.run("permissions", "grants", "--remove", "Bash(make)").out
+    assert gone.startswith(f"taken back: allow Bash(make)  ({granted.work})")
+    assert granted.run("permissions", "grants", "--clear").code == 0
+    assert json.loads(kept.read_text()) == {"/elsewhere": ["Bash(make)"]}
+    assert granted.run("permissions", "grants").out == "Nothing was allowed here for longer than a session.\n"

@@ -9,6 +9,7 @@ from typing import Final, Literal, cast
 import msgspec
 
 from holdfast.cli.permission_cases import printed
+from holdfast.cli.permission_grants import granted_here
 from holdfast.cli.telling import complain, harmless
 from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
@@ -20,6 +21,7 @@ from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode
 from holdfast.workspaces import looking
 from holdfast.workspaces.program_folders import program_folders
+from holdfast.workspaces.project import data_dir
 
 _FILES: Final = (
     *(".holdfast/settings.json", ".holdfast/settings.local.json"),
@@ -79,12 +81,19 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
         path for path in (config_dir() / "settings.json", *(here / name for name in _FILES)) if path.is_file()
     ]
     found = [(path, each) for path in wanted for each in _lint(path)]
+    granted = () if files else granted_here(here)
+    texts = [each.rule for each in granted]
+    found += [(data_dir() / "grants.json", each) for each in _looked_over(_Rules(allow=tuple(texts)))]
     wrong = [(path, each) for path, each in found if each.kind != "commands"]
     if as_json:
         print(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
         return 1 if wrong else 0
     for path, each in found:
         print(f"{path}: {each.decision} {each.rule!r}: {each.words}" if each.decision else f"{path}: {each.words}")
+    if granted:
+        print(
+            f"Allowed for longer than a session: {harmless(', '.join(texts))}. To take one back: holdfast permissions grants --remove RULE"
+        )
     if not wanted:
         print("There are no settings files here.")
     elif not wrong:
@@ -99,7 +108,10 @@ def _lint(path: Path) -> list[Complaint]:
         why = re.sub(rf"^{re.escape(str(path))}:(\d+)", r"line \1", str(exc))
         words = f"the file cannot be read, and its denials with it: {why}"
         return [Complaint(decision="", rule="", kind="unreadable", words=words)]
-    said = settings.permissions
+    return _looked_over(settings.permissions)
+
+
+def _looked_over(said: "_Rules") -> list[Complaint]:
     wrong = lint_rules(deny=said.deny, ask=said.ask, allow=said.allow)
     told = {each.rule for each in wrong if each.kind in ("wide", "never-consulted", "unreachable")}
     return [*wrong, *(each for each in command_kinds(said.allow) if each.rule not in told)]
