@@ -260,3 +260,34 @@ def test_what_was_allowed_for_longer_is_taken_back_by_a_person_alone(granted: Do
     assert granted.run("permissions", "grants", "--clear").code == 0
     assert json.loads(kept.read_text()) == {"/elsewhere": ["Bash(make)"]}
     assert granted.run("permissions", "grants").out == "Nothing was allowed here for longer than a session.\n"
+
+
+def test_a_refusal_by_a_hook_ends_with_one_period(door: Door) -> None:
+    command = """echo '{"decision": "block", "reason": "No evil."}'"""
+    hook = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]}
+    write(door.folder / "config" / "settings.json", json.dumps({"hooks": hook})).chmod(0o600)
+    ran = door.spawn("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE))
+
+    assert "No evil.\n" in ran.err
+    assert "No evil.." not in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ls\x00x", "has the invisible character U+0000: call again without it"),
+        ("ls\rrm x", "has the invisible character U+000D: call again without it"),
+        ("ls\u200bx", "has the invisible character U+200B: call again without it"),
+        ("", "a command is missing where one should stand"),
+    ],
+)
+def test_what_cannot_be_run_as_it_is_says_what_to_change(door: Door, command: str, words: str) -> None:
+    found = door.run("permissions", "check", "Bash", json.dumps({"command": command})).json
+
+    assert (found["decision"], words in found["reason"]["detail"]) == ("ask", True)
+
+
+def test_a_check_of_a_mistyped_tool_says_which_was_meant(door: Door) -> None:
+    ran = door.run("permissions", "check", "Bsh", '{"command": "ls"}')
+
+    assert "No tool 'Bsh' comes with holdfast, so nobody knows what it does. Did you mean 'Bash'?" in ran.err

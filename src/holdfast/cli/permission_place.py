@@ -15,6 +15,7 @@ from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
+from holdfast.logic.permissions.calls import meant_tool
 from holdfast.logic.permissions.lint import Complaint, command_kinds, lint_rules
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
@@ -54,6 +55,12 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     for each in lint_rules(deny=wanted.deny, ask=wanted.ask, allow=wanted.allow):
         if each.kind != "wide":
             complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
+    if meant := meant_tool(wanted.tool):
+        complain(
+            harmless(
+                f"No tool {wanted.tool!r} comes with holdfast, so nobody knows what it does. Did you mean {meant!r}?"
+            )
+        )
     folder = os.path.realpath(cwd or ".")
     call = Call(spec_of(wanted.tool), args)
     running = program_folders((folder,), os.environ.get("PATH", ""), folder)
