@@ -178,7 +178,7 @@ def test_a_scope_that_was_named_stays(door: Door) -> None:
 
 async def test_an_implied_scope_follows_each_opening_and_a_named_one_does_not(tmp_path: Path) -> None:
     store, model = f"sqlite://{tmp_path / 'sessions.db'}", scripted(*"abcdefg")
-    scopes = []
+    scopes = list[str]()
     bypass = {"permission_mode": "bypassPermissions"}
     for each in ({}, bypass, {}, bypass, {"fork": True}, {"fs_scope": "full", **bypass}, {}):
         begun = {"session_id": "s1"} if not scopes else {"resume": "s1"}
