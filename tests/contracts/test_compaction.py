@@ -295,7 +295,7 @@ async def test_a_prompt_that_is_too_long_by_itself_is_said_to_be() -> None:
     async with small(model) as session:
         await session.run("hi")
         with pytest.raises(
-            TurnFailed, match="The newest prompt alone.*Compacting cannot help: make the prompt shorter"
+            TurnFailed, match=r"The newest prompt alone.*Compacting cannot help: make the prompt shorter"
         ) as caught:
             await session.run("word " * 6_000)
         assert caught.value.reason == "context_overflow"
