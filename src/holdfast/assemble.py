@@ -102,7 +102,7 @@ class _Block:
             prepared = await prepare(options, store, find)
             stack.push_async_callback(_shielded, store.release, prepared.lease)
             facts = await known_facts(options, prepared.model, prepared.state, find)
-            walled = "" if options.only_tools else await check_walls(options, prepared.state.progress.scope)
+            walled = "" if options.only_tools else await check_walls(options, prepared.scope)
             living = Living()
             stack.push_async_callback(_shielded, living.stop)
             await living.start(options, prepared)
@@ -234,8 +234,7 @@ async def _built(
     stack: AsyncExitStack,
 ) -> _Built:
     options = suited(options, prepared.model)
-    progress, inbox = prepared.state.progress, Inbox()
-    scope = options.fs_scope or progress.scope
+    scope, inbox = prepared.scope, Inbox()
     running = options.survey.running if options.survey is not None else ()
     trusted = options.trust is not False
     ground = ground_of(prepared.state.meta.cwd, scope, options.folders, trusted=trusted, running=running)

@@ -37,7 +37,7 @@ from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.event_tools import ScopeChanged
 from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, SlotWritten, Started
 from holdfast.vocab.ids import base36, check_session_id, event_id
-from holdfast.vocab.specs import Lease, Mode, Owner, SessionContext
+from holdfast.vocab.specs import FsScope, Lease, Mode, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
 
 
@@ -67,11 +67,18 @@ class Prepared(Struct, frozen=True, kw_only=True):
         changes = [draft.event.mode for draft in self.opening if isinstance(draft.event, ModeChanged)]
         return changes[-1] if changes else self.state.progress.mode
 
+    @property
+    def scope(self) -> FsScope:
+        """How far commands and files reach, also when the opening that says so is not written yet."""
+        changes = [draft.event.scope for draft in self.opening if isinstance(draft.event, ScopeChanged)]
+        return changes[-1] if changes else self.state.progress.scope
+
 
 MOST_HOOKS: Final = 32
 """Handlers of one hearing whose left-over programs are looked for."""
 
 
+_WALLS: Final = "The scope 'full' came with it and ended too: commands run in 'sandboxed' again. To name one for good: --scope full."
 _NO_WALLS: Final = "Commands still run without walls, as before; --scope sandboxed puts them up."
 
 
@@ -108,6 +115,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
         parent=options.parent,
         version=VERSION,
         taint=options.taint,
+        scope_implied=options.fs_scope is None and options.context is None,
     )
     started = Mask(options.keys.values(os.environ)).started(started)
     state = State()
@@ -206,8 +214,7 @@ async def _take_over(
     opening += _mode_change(options, state, ended, finishing=finishing)
     if options.name and options.name != state.meta.name:
         opening.append(Draft(event=Renamed(name=options.name), by="user"))
-    if options.fs_scope is not None and options.fs_scope != state.progress.scope:
-        opening.append(Draft(event=ScopeChanged(scope=options.fs_scope), by="user"))
+    opening += _scope_change(options, state, ended)
     if (budget := wanted_budget(options, state)) is not None:
         opening.append(Draft(event=budget, by="user"))
     _, notices = move(state.life, "resume", after=state.progress.seq)
@@ -240,23 +247,39 @@ def _ended_mode(options: Options, state: State) -> Mode | None:
     return options.settings_mode if loose else None
 
 
+def _scope_change(options: Options, state: State, ended: Mode | None) -> tuple[Draft, ...]:
+    """A scope that is named now, or the one that follows the mode of this opening where nobody ever named one."""
+    progress, named = state.progress, options.fs_scope
+    scope = named or (
+        _implied_scope(ended or options.permission_mode or progress.mode) if progress.scope_implied else progress.scope
+    )
+    if scope == progress.scope and (named is None or not progress.scope_implied):
+        return ()
+    return (Draft(event=ScopeChanged(scope=scope, implied=named is None), by="user" if named else "system"),)
+
+
+def _implied_scope(mode: Mode | None) -> FsScope:
+    return "full" if mode == "bypassPermissions" else "sandboxed"
+
+
 def _opening_words(options: Options, state: State, ended: Mode | None, *, finishing: bool) -> str:
     """What whoever opens a session should know: its mode ended, or a copy has no walls although nobody asked for that now."""
-    without = state.progress.scope == "full" and options.fs_scope is None
+    unsaid = state.progress.scope == "full" and options.fs_scope is None
+    walls = "" if not unsaid else _WALLS if state.progress.scope_implied else _NO_WALLS
     if ended:
-        return _mode_words(state, ended, finishing=finishing, without_walls=without)
-    return _NO_WALLS if options.fork and without else ""
+        return _mode_words(state, ended, walls, finishing=finishing)
+    return _NO_WALLS if options.fork and walls == _NO_WALLS else ""
 
 
-def _mode_words(state: State, mode: Mode, *, finishing: bool, without_walls: bool) -> str:
+def _mode_words(state: State, mode: Mode, walls: str, *, finishing: bool) -> str:
     was = state.progress.mode
     kept = (
         f"The open turn keeps the mode {was!r}, in which it began. After it"
         if finishing
         else f"The mode {was!r} ended when the session was left. From now on"
     )
-    walls = f" {_NO_WALLS}" if without_walls and was == "bypassPermissions" else ""
-    return f"{kept} calls are judged in {mode!r}. To loosen it again: --permission-mode {was}.{walls}"
+    after = f" {walls}" if walls and was == "bypassPermissions" else ""
+    return f"{kept} calls are judged in {mode!r}. To loosen it again: --permission-mode {was}.{after}"
 
 
 async def _spent_by_children(state: State, store: EventStore) -> list[Draft]:
@@ -305,7 +328,7 @@ def _situation(options: Options) -> tuple[SessionContext, str]:
     made = SessionContext(
         working_dir=str(cwd),
         git_ref=git_ref(root),
-        fs_scope=options.fs_scope or ("full" if options.permission_mode == "bypassPermissions" else "sandboxed"),
+        fs_scope=options.fs_scope or _implied_scope(options.permission_mode),
         variables=dict(options.variables),
     )
     try:

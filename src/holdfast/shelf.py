@@ -101,6 +101,7 @@ async def fork(
         parent="",
         version=VERSION,
         context=replace(beginning.context, fs_scope=state.progress.scope),
+        scope_implied=state.progress.scope_implied,
         taint=tuple(sorted(state.progress.consent.taint)),
     )
     async with held(store, fork_id, "fork") as lease:

@@ -70,5 +70,5 @@ def test_what_was_granted_holds_in_its_project_or_everywhere_until_it_is_taken_b
     assert [str(rule) for rule in book.rules("/a")] == ["Bash(make)", "Edit(/src/**)", "Bash(ls *)"]
     assert {rule.root for rule in book.rules("/a")} == {"/a"}
     assert [str(rule) for rule in book.rules("/b")] == ["Bash(ls *)"]
-    assert (book.remove("Bash(make)"), book.remove("Bash(make)")) == (1, 0)
+    assert [book.remove("Bash(make)", at) for at in (["/b"], ["/a", EVERYWHERE], ["/a"])] == [0, 1, 0]
     assert [str(rule) for rule in book.rules("/a")] == ["Edit(/src/**)", "Bash(ls *)"]

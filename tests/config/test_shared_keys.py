@@ -206,3 +206,21 @@ def test_the_line_is_that_of_the_key_and_not_of_one_that_looks_like_it(world: Wo
         world.read()
 
     assert str(caught.value).startswith(f"{Path(path)}:{line}: retries:")
+
+
+def test_a_trust_level_in_another_programs_file_is_told_to_be_left_out(world: World) -> None:
+    path = world.write(".claude/settings.json", {"defaultTrustLevel": "Safe"})
+
+    found = world.read(trust=True)
+
+    words = "'defaultTrustLevel' is not read from a file of another program."
+    assert (found.mode, [each.startswith(f"{path}:") and words in each for each in found.warnings]) == (None, [True])
+
+
+@pytest.mark.parametrize(("key", "meant"), [("denied", "deny"), ("allowed", "allow"), ("asks", "ask")])
+def test_a_key_that_is_nearly_a_list_of_rules_is_told_with_the_list(world: World, key: str, meant: str) -> None:
+    world.write(world.config, {"permissions": {key: ["Bash(x)"]}})
+
+    [words] = world.read().warnings
+
+    assert f"'permissions.{key}' is not a setting that this version knows (did you mean {meant!r}?)" in words

@@ -290,6 +290,17 @@ async def test_after_three_that_brought_nothing_the_session_stops_trying_and_say
         assert session._world.state.progress.fill.fruitless == 0
 
 
+async def test_a_prompt_that_is_too_long_by_itself_is_said_to_be() -> None:
+    model = Fake("Hello.", facts=SMALL)
+    async with small(model) as session:
+        await session.run("hi")
+        with pytest.raises(
+            TurnFailed, match=r"The newest prompt alone.*Compacting cannot help: make the prompt shorter"
+        ) as caught:
+            await session.run("word " * 6_000)
+        assert caught.value.reason == "context_overflow"
+
+
 async def test_what_somebody_asked_for_or_stopped_does_not_count_as_fruitless() -> None:
     model = talker("hello", summary=lambda _: Silent())
     async with small(model) as session:

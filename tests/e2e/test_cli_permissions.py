@@ -1,5 +1,6 @@
 """What people are told about rules and denied calls, and approvals that come after a crash."""
 
+import json
 import shlex
 import signal
 
@@ -122,6 +123,45 @@ def test_a_call_that_no_named_rule_would_allow_is_told_so(door: Door) -> None:
 
 
 @pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        (text, (f"Bash({text})",))
+        for text in (
+            "[[ -d src ]] && ls",
+            "git ls-files | xargs wc -l",
+            "for i in 1 2; do ls; done",
+            "echo $((1+2))",
+            "ls &",
+            "find -name '*.py' -exec wc -l {} +",
+        )
+    ]
+    + [
+        ("grep -r NEEDLE .", ("Read(.env)",)),
+        ("[[ -f x ]]; cat .env", ("Bash([[ -f x ]]; cat .env)", "Read(.env)")),
+    ],
+)
+def test_the_exact_command_and_files_that_are_found_below_a_folder_are_named_where_that_helps(
+    door: Door, command: str, rules: tuple[str, ...]
+) -> None:
+    write(door.work / ".env", "NEEDLE=1\n")
+    call = {"name": "Bash", "args": {"command": command}}
+    ran = door.run("-p", "hi", "--no-persist", "--model", door.script({"calls": [call]}, DONE))
+    flags = tuple(flag for rule in rules for flag in ("--allow", rule))
+    asked = ("permissions", "check", "Bash", json.dumps(call["args"]))
+
+    assert (ran.code, f"Allow it with {shlex.join(flags)}, or answer with" in ran.err) == (3, True)
+    assert door.run(*asked).json["remedies"] == list(rules)
+    assert door.run(*asked, *flags).json["decision"] == "allow"
+
+
+@pytest.mark.parametrize("command", ["cat <<EOF\na\nEOF", "git -c a=b log *", "[[ -d src ]] && echo " + "x" * 300])
+def test_no_exact_rule_is_named_that_means_more_than_the_command_or_is_long(door: Door, command: str) -> None:
+    found = door.run("permissions", "check", "Bash", json.dumps({"command": command})).json
+
+    assert (found["decision"], found.get("remedies")) == ("ask", None)
+
+
+@pytest.mark.parametrize(
     ("flags", "words"),
     [
         (
@@ -175,3 +215,79 @@ def test_lists_of_tools_are_taken_as_people_write_them(door: Door) -> None:
 
     assert (ran.code, ran.out) == (0, "Done.\n")
     assert (door.work / "b.txt").exists()
+
+
+@pytest.fixture
+def granted(door: Door) -> Door:
+    """A person who allowed things for longer than a session: for this project, everywhere, and for another project."""
+    (door.work / ".git").mkdir()
+    book = {str(door.work): ["Bash(npm test *)", "Bash(make)"], "*": ["Read(~/notes)"], "/elsewhere": ["Bash(make)"]}
+    write(door.folder / "data" / "grants.json", json.dumps(book)).chmod(0o600)
+    return door
+
+
+def test_what_was_allowed_for_longer_is_shown_wherever_rules_are(granted: Door) -> None:
+    listed = granted.run("permissions", "grants")
+    linted = granted.run("permissions", "lint").out
+    shown = granted.run("config", "show").out
+    looked = granted.run("doctor").out
+    said = granted.spawn("-p", "/permissions", "--model", granted.script(DONE), "--no-persist").out
+
+    assert [line for line in listed.out.splitlines() if line.startswith("allow")] == [
+        f"allow Bash(npm test *)  ({granted.work})",
+        f"allow Bash(make)  ({granted.work})",
+        "allow Read(~/notes)  (everywhere)",
+    ]
+    assert "Allowed for longer than a session: Bash(npm test *), Bash(make), Read(~/notes)." in linted
+    assert "grants.json: allow 'Bash(make)': allows this very command" in linted
+    assert f"  allow Bash(make)  ({granted.work})" in shown
+    assert granted.run("config", "show", "--json").json["grants"][2] == {"rule": "Read(~/notes)", "where": "everywhere"}
+    assert "3 allowed for longer than a session: Bash(npm test *), Bash(make), Read(~/notes)" in looked
+    assert "Bash(make)  (grant)" in said
+
+
+def test_what_was_allowed_for_longer_is_taken_back_by_a_person_alone(granted: Door) -> None:
+    kept = granted.folder / "data" / "grants.json"
+    before = kept.read_text()
+    program = granted.spawn("permissions", "grants", "--clear", env={"HOLDFAST_CALL": "c1"})
+    wrong = granted.run("permissions", "grants", "--remove", "Bash(make)", "--remove", "Bash(mak)")
+
+    assert (program.code, "Only a person may" in program.err) == (1, True)
+    assert (wrong.code, "'Bash(mak)' was not granted here." in wrong.err) == (1, True)
+    assert kept.read_text() == before
+    gone = granted.run("permissions", "grants", "--remove", "Bash(make)").out
+    assert gone.startswith(f"taken back: allow Bash(make)  ({granted.work})")
+    assert granted.run("permissions", "grants", "--clear").code == 0
+    assert json.loads(kept.read_text()) == {"/elsewhere": ["Bash(make)"]}
+    assert granted.run("permissions", "grants").out == "Nothing was allowed here for longer than a session.\n"
+
+
+def test_a_refusal_by_a_hook_ends_with_one_period(door: Door) -> None:
+    command = """echo '{"decision": "block", "reason": "No evil."}'"""
+    hook = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]}
+    write(door.folder / "config" / "settings.json", json.dumps({"hooks": hook})).chmod(0o600)
+    ran = door.spawn("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE))
+
+    assert "No evil.\n" in ran.err
+    assert "No evil.." not in ran.out + ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("ls\x00x", "has the invisible character U+0000: call again without it"),
+        ("ls\rrm x", "has the invisible character U+000D: call again without it"),
+        ("ls\u200bx", "has the invisible character U+200B: call again without it"),
+        ("", "a command is missing where one should stand"),
+    ],
+)
+def test_what_cannot_be_run_as_it_is_says_what_to_change(door: Door, command: str, words: str) -> None:
+    found = door.run("permissions", "check", "Bash", json.dumps({"command": command})).json
+
+    assert (found["decision"], words in found["reason"]["detail"]) == ("ask", True)
+
+
+def test_a_check_of_a_mistyped_tool_says_which_was_meant(door: Door) -> None:
+    ran = door.run("permissions", "check", "Bsh", '{"command": "ls"}')
+
+    assert "No tool 'Bsh' comes with holdfast, so nobody knows what it does. Did you mean 'Bash'?" in ran.err

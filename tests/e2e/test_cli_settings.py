@@ -235,3 +235,23 @@ def test_rb_w10_a_broken_file_that_was_never_good_starts_nothing(door: Door, mon
     assert (ran.code, ran.out) == (1, "")
     assert f"{path}:2: This is not JSON" in ran.err
     assert "nothing is started" in ran.err
+
+
+@pytest.mark.parametrize("asked", [("-p", "x"), ("doctor",)])
+def test_a_rule_whose_tool_is_mistyped_is_told_with_the_file_and_the_line(door: Door, asked: tuple[str, ...]) -> None:
+    path = own(
+        door, {"permissions": {"deny": ["Bsh(cat *)", "Raed(.env)", "own_tool", "Bash(rm *)"], "allow": ["bash(ls)"]}}
+    )
+    ran = door.run(*asked, *(("--model", door.script({"text": "a"})) if asked[0] == "-p" else ()))
+    said = " ".join((ran.out + ran.err).split())
+
+    for rule, decision, meant in (
+        ("Bsh(cat *)", "deny", "Bash"),
+        ("Raed(.env)", "deny", "Read"),
+    ):
+        assert (
+            f"{path}:1: 'permissions.{decision}' has {rule!r}, which is about no tool that comes with holdfast. Did you mean {meant!r}?"
+            in said
+        )
+    assert "own_tool" not in said
+    assert "bash(ls)" not in said

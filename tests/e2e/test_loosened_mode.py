@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast import open_session
+from holdfast.vocab.event_tools import ScopeChanged
+from holdfast.vocab.events import Started
 from tests.contracts.kit import scripted
 from tests.e2e.door import WAIT, Door, Line, finish, read_until, write
 
@@ -152,3 +154,41 @@ def test_a_copy_of_a_session_without_walls_says_so(door: Door, again: tuple[str,
 
     assert copied.complaints.count("Commands still run without walls, as before; --scope sandboxed") == 1
     assert "Commands still run" not in walled.complaints
+
+
+def judged(door: Door, *scope: str) -> tuple[list[str], list[str]]:
+    """What `cat /etc/hostname` comes to in three openings, the first one with permissions bypassed, and the scope of each."""
+    model = door.script(*(reply for _ in range(3) for reply in (runs("cat /etc/hostname"), DONE)))
+    said, scopes = [], ["full"]
+    bypass = ("--model", model, "--session-id", "s1", "--permission-mode", "bypassPermissions", *scope)
+    for flags in (bypass, ("-r", "s1"), ("-r", "s1")):
+        ran = door.spawn(*flags, "-p", "go", "--output-format", "events")
+        scopes += [line["data"]["scope"] for line in ran.lines if line["type"] == "session:scope_changed"]
+        said.append(f"{ran.code} {'came with it and ended too' in ran.complaints}")
+    return said, scopes
+
+
+def test_a_scope_that_only_the_mode_implied_ends_with_it(door: Door) -> None:
+    assert judged(door) == (["0 False", "3 True", "3 False"], ["full", "sandboxed"])
+
+
+def test_a_scope_that_was_named_stays(door: Door) -> None:
+    assert judged(door, "--scope", "full") == (["0 False", "0 False", "0 False"], ["full"])
+
+
+async def test_an_implied_scope_follows_each_opening_and_a_named_one_does_not(tmp_path: Path) -> None:
+    store, model = f"sqlite://{tmp_path / 'sessions.db'}", scripted(*"abcdefg")
+    scopes = list[str]()
+    bypass = {"permission_mode": "bypassPermissions"}
+    for each in ({}, bypass, {}, bypass, {"fork": True}, {"fs_scope": "full", **bypass}, {}):
+        begun = {"session_id": "s1"} if not scopes else {"resume": "s1"}
+        async with open_session(model=model, store=store, cwd=tmp_path, **begun, **each) as session:  # type: ignore[arg-type]  # of each kind
+            await session.run("Go.")
+            log = [record.event for record in await session.events()]
+        named = [
+            event.scope if isinstance(event, ScopeChanged) else event.context.fs_scope
+            for event in log
+            if isinstance(event, ScopeChanged | Started)
+        ]
+        scopes.append(named[-1])
+    assert scopes == ["sandboxed", "full", "sandboxed", "full", "sandboxed", "full", "full"]

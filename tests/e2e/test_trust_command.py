@@ -202,7 +202,8 @@ def test_sec_m3_a_hook_that_cannot_be_followed_waits_for_trust_at_each_run(door:
     why = "the name of a program is known only when it runs"
     assert f"runs what cannot be followed ({why})" in shown
     assert why in listed.err
-    assert f"'$GUARD', {why}. It does not run, and what it stands guard over is refused." in waits.complaints
+    refusing = "(PreToolUse, UserPromptSubmit, UserPromptExpansion, PreModelSwitch), the step is refused"
+    assert f"'$GUARD', {why}. It does not run; where such a hook decides {refusing}" in waits.complaints
     assert "waits for --trust" in waits.out
     assert runs.code == 0
     assert (door.work / "b.txt").exists()

@@ -65,16 +65,20 @@ def show(cwd: Path, settings: str | None, trust: bool, key: str | None, as_json:
     holdfast config show --why permissions.allow
     holdfast config show --why providers.house --json
     """
+    from holdfast.cli.permission_grants import granted_here, objects, told
     from holdfast.config.layers import read_layers
 
     found = read_layers(cwd, given=settings, trust=trust or None)
     if key is not None:
         return _tell_why(found, key, as_json=as_json)
     if as_json:
-        telling.say_json(_object(found))
+        telling.say_json({**_object(found), "grants": objects(granted_here(cwd))})
         return 0
     for line in _lines(found):
         telling.say(line)
+    if grants := granted_here(cwd):
+        telling.say("\nAllowed for longer than a session (holdfast permissions grants):")
+        telling.say("\n".join(f"  {line}" for line in told(grants)))
     for words in filter(None, (*found.warnings, found.notice, _chosen(found)[1])):
         telling.complain(telling.harmless(words))
     return 0

@@ -24,6 +24,7 @@ START_S: Final = 10.0
 
 def check_settings(here: Here) -> Iterator[Finding]:
     """The settings files that count here, what they come to, and what is odd about them."""
+    from holdfast.cli.permission_grants import granted_here, objects
     from holdfast.hooks import configured
 
     found = here.layered
@@ -40,6 +41,13 @@ def check_settings(here: Here) -> Iterator[Finding]:
         f"rules: {said}; hooks: {len(hooks.specs)}{heard}; mode: {found.mode or 'default'}",
         detail={"rules": dict(rules), "hooks": dict(events), "mode": found.mode or "default"},
     )
+    if grants := granted_here(here.cwd):
+        words = (
+            f"{len(grants)} allowed for longer than a session: {', '.join(shown(each.rule) for each in grants[:NAMED])}"
+        )
+        yield Finding(
+            words, todo="To look at them or take them back: holdfast permissions grants", detail=objects(grants)
+        )
     for warning in (*found.warnings, *hooks.warnings):
         yield Finding(shown(warning), "attention")
 

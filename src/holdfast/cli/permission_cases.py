@@ -129,6 +129,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: _Why
     parts: tuple[Part, ...]
     offers: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
     taints: tuple[str, ...] = ()
     needs_person: bool = False
 
@@ -215,6 +216,7 @@ def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSE
         reason=_Why(kind=verdict.reason, detail=verdict.detail),
         parts=verdict.parts,
         offers=verdict.offers,
+        remedies=verdict.remedies,
         taints=verdict.taints,
         needs_person=verdict.needs_person,
     )

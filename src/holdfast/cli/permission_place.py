@@ -9,17 +9,20 @@ from typing import Final, Literal, cast
 import msgspec
 
 from holdfast.cli.permission_cases import printed
+from holdfast.cli.permission_grants import granted_here
 from holdfast.cli.telling import complain, harmless, say
 from holdfast.config.json_text import JsonText
 from holdfast.config.settings import config_dir
 from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
+from holdfast.logic.permissions.calls import meant_tool
 from holdfast.logic.permissions.lint import Complaint, command_kinds, lint_rules
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode
 from holdfast.workspaces import looking
 from holdfast.workspaces.program_folders import program_folders
+from holdfast.workspaces.project import data_dir
 
 _FILES: Final = (
     *(".holdfast/settings.json", ".holdfast/settings.local.json"),
@@ -52,6 +55,12 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     for each in lint_rules(deny=wanted.deny, ask=wanted.ask, allow=wanted.allow):
         if each.kind != "wide":
             complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
+    if meant := meant_tool(wanted.tool):
+        complain(
+            harmless(
+                f"No tool {wanted.tool!r} comes with holdfast, so nobody knows what it does. Did you mean {meant!r}?"
+            )
+        )
     folder = os.path.realpath(cwd or ".")
     call = Call(spec_of(wanted.tool), args)
     running = program_folders((folder,), os.environ.get("PATH", ""), folder)
@@ -79,12 +88,19 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
         path for path in (config_dir() / "settings.json", *(here / name for name in _FILES)) if path.is_file()
     ]
     found = [(path, each) for path in wanted for each in _lint(path)]
+    granted = () if files else granted_here(here)
+    texts = [each.rule for each in granted]
+    found += [(data_dir() / "grants.json", each) for each in _looked_over(_Rules(allow=tuple(texts)))]
     wrong = [(path, each) for path, each in found if each.kind != "commands"]
     if as_json:
         say(msgspec.json.encode([{"file": str(path), **msgspec.to_builtins(each)} for path, each in found]).decode())
         return 1 if wrong else 0
     for path, each in found:
         say(f"{path}: {each.decision} {each.rule!r}: {each.words}" if each.decision else f"{path}: {each.words}")
+    if granted:
+        say(
+            f"Allowed for longer than a session: {harmless(', '.join(texts))}. To take one back: holdfast permissions grants --remove RULE"
+        )
     if not wanted:
         say("There are no settings files here.")
     elif not wrong:
@@ -99,7 +115,10 @@ def _lint(path: Path) -> list[Complaint]:
         why = re.sub(rf"^{re.escape(str(path))}:(\d+)", r"line \1", str(exc))
         words = f"the file cannot be read, and its denials with it: {why}"
         return [Complaint(decision="", rule="", kind="unreadable", words=words)]
-    said = settings.permissions
+    return _looked_over(settings.permissions)
+
+
+def _looked_over(said: "_Rules") -> list[Complaint]:
     wrong = lint_rules(deny=said.deny, ask=said.ask, allow=said.allow)
     told = {each.rule for each in wrong if each.kind in ("wide", "never-consulted", "unreachable")}
     return [*wrong, *(each for each in command_kinds(said.allow) if each.rule not in told)]

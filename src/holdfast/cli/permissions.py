@@ -73,6 +73,28 @@ def check(
 
 
 @command.command()
+@click.option("--remove", multiple=True, metavar="RULE", help="Take a rule back. Repeatable.")
+@click.option("--clear", is_flag=True, help="Take back all that hold here.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@here
+def grants(cwd: Path, remove: tuple[str, ...], clear: bool, as_json: bool) -> int:
+    """Show the rules that were allowed for longer than a session, for this project or everywhere, and take them back.
+
+    \b
+    holdfast permissions grants
+    holdfast permissions grants --remove 'Bash(npm test *)'
+    holdfast permissions grants --clear
+    """
+    from holdfast.cli import permission_grants
+
+    if remove and clear:
+        raise click.UsageError("--clear takes all of them back: say that or --remove.")
+    if remove or clear:
+        return permission_grants.take_back(cwd, None if clear else remove, as_json=as_json)
+    return permission_grants.show(cwd, as_json=as_json)
+
+
+@command.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False))
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @here

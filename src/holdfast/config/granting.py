@@ -25,13 +25,13 @@ class GrantBook:
 
     def rules(self, project: str) -> tuple[Rule, ...]:
         """What is allowed in a project, wherever it was granted. Raise `UserError` when the book cannot be believed."""
-        book = self._read()
-        texts = (*book.get(writable_name(project), ()), *book.get(EVERYWHERE, ()))
-        return tuple(replace(Rule.parse("allow", text), source="person", root=project) for text in dict.fromkeys(texts))
+        texts = [text for rules in self.here(project).values() for text in rules]
+        return tuple(replace(Rule.parse("allow", text), source="grant", root=project) for text in dict.fromkeys(texts))
 
-    def all(self) -> Mapping[str, tuple[str, ...]]:
-        """Every grant by its place."""
-        return self._read()
+    def here(self, project: str) -> Mapping[str, tuple[str, ...]]:
+        """The grants that hold in a project, by their place. Raise `UserError` when the book cannot be believed."""
+        book = self._read()
+        return {place: book[place] for place in (writable_name(project), EVERYWHERE) if place in book}
 
     def add(self, place: str, rules: Sequence[str]) -> None:
         """Remember rules for a project, or for `EVERYWHERE`. Raise `UserError` when that cannot be done."""
@@ -39,10 +39,10 @@ class GrantBook:
             name = place if place == EVERYWHERE else writable_name(place)
             book[name] = tuple(dict.fromkeys((*book.get(name, ()), *rules)))
 
-    def remove(self, rule: str) -> int:
-        """Forget a rule wherever it was granted; say at how many places that was."""
+    def remove(self, rule: str, places: Sequence[str]) -> int:
+        """Forget a rule that was granted for these places; say at how many that was."""
         with self._changing() as book:
-            places = [place for place, rules in book.items() if rule in rules]
+            places = [place for place in map(writable_name, places) if rule in book.get(place, ())]
             for place in places:
                 book[place] = tuple(each for each in book[place] if each != rule)
         return len(places)

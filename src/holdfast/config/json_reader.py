@@ -51,7 +51,7 @@ class JsonReader:
         """Warn of the keys that are not `known`, and say which ones were likely meant."""
         others = [] if "*" in known or self._is_full() else [key for key in said if key not in known]
         for key in others[:MOST_WARNINGS]:
-            near = nearest(key, known)
+            near = nearest(key, known) or nearest(key, known, cutoff=0.6)
             meant = f" (did you mean {near!r}?)" if near else ""
             self.warn((*where, key), f"is not a setting that this version knows{meant}; it is left out")
         if len(others) > MOST_WARNINGS:
@@ -63,7 +63,7 @@ class JsonReader:
         if self._is_full():
             return
         place = self.text.place(where if at is None else (*where, str(at)))
-        self.warnings.append(f"{place}: {_short('.'.join(where))!r} {words}.")
+        self.warnings.append(f"{place}: {_short('.'.join(where))!r} {words}{'' if words.endswith('?') else '.'}")
         if self._is_full():
             self.warnings.append(
                 f"{self.text.path}: There is more to be said about this file than {MOST_TOLD} warnings."

@@ -81,13 +81,13 @@ def is_elsewhere(where: Sequence[str]) -> bool:
     )
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
     """The known word that was most likely meant; empty when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong
 
     if len(word) > _LONGEST:
         return ""
-    return next(iter(get_close_matches(word, [each for each in known if each != "*"], n=1, cutoff=0.7)), "")
+    return next(iter(get_close_matches(word, [each for each in known if each != "*"], n=1, cutoff=cutoff)), "")
 
 
 _LONGEST: Final = 80

@@ -48,6 +48,11 @@ def read_layer(place: Place) -> LayerFile:
     text = JsonText.read(place.path)
     reader = SettingsReader(text, elsewhere=place.family == "claude")
     said = reader.everything()
+    if LEVEL not in said and LEVEL in reader.members(text.content, ()):
+        reader.warn(
+            (LEVEL,),
+            "is not read from a file of another program. Write permissions.defaultMode, or .holdfast/settings.json",
+        )
     permissions = Permissions()
     if SECTION in said:
         permissions = read_permissions(reader, said[SECTION], source=place.source, root=place.root)

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from holdfast.config.json_reader import MOST_WARNINGS
 from holdfast.config.keys import nearest
 from holdfast.config.settings_reader import SettingsReader
+from holdfast.logic.permissions.calls import meant_tool
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import MODES, Mode
@@ -84,10 +85,15 @@ def _rules(reader: SettingsReader, decision: Decision, texts: tuple[str, ...]) -
     odd = 0
     for index, text in enumerate(texts):
         rule, problem = _rule(decision, text)
+        where = (SECTION, decision)
         if rule is not None:
             found.append(rule)
+            if decision != "allow" and (meant := meant_tool(rule.tool)):
+                words = (
+                    f"has {text[:_LONGEST]!r}, which is about no tool that comes with holdfast. Did you mean {meant!r}?"
+                )
+                reader.warn(where, words, at=index)
             continue
-        where = (SECTION, decision)
         if decision != "allow":
             raise UserError(f"{reader.text.place((*where, str(index)))}: {'.'.join(where)}: {problem}")
         odd += 1

@@ -11,6 +11,7 @@ from typing import Final
 from holdfast.config.layer_file import LayerFile
 from holdfast.config.survey import ClaimKind
 from holdfast.config.trust import WorkspaceTrust
+from holdfast.logic.hooks.events import EVENTS
 
 _WORDS: Final[Mapping[ClaimKind, tuple[str, str]]] = {
     "hook": ("hook", "hooks"),
@@ -58,8 +59,14 @@ def held_words(trust: WorkspaceTrust) -> str:
     return (
         "A hook or server of this workspace runs something that cannot be followed, so a recorded trust does not last for it: "
         f"{command[:80]!r}, "
-        f"{why}{others}. It does not run, and what it stands guard over is refused. For this run alone: --trust."
+        f"{why}{others}. It does not run; {_HELD} For this run alone: --trust."
     )
+
+
+_REFUSING: Final = ", ".join(event.name for event in EVENTS.values() if event.on_failure == "block")
+_HELD: Final = (
+    f"where such a hook decides ({_REFUSING}), the step is refused, and elsewhere it goes on without the hook."
+)
 
 
 def left_out_words(trust: WorkspaceTrust) -> str:

@@ -37,6 +37,8 @@ class Source(Struct, frozen=True, kw_only=True):
     place: Callable[[tuple[str, ...]], str]
     """Says where the keys below the servers stand."""
     variables: Mapping[str, str]
+    withheld: frozenset[str] = frozenset()
+    """Variables that are set and hold keys, which files of a workspace and plugins are not given."""
     mcpjson: bool = False
     plugin: str = ""
 
@@ -101,6 +103,12 @@ def shown(name: str) -> str:
     return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in name[: 2 * LONGEST_NAME])
 
 
+_WITHHELD: Final = (
+    "The environment variable {name!r} holds a key, which is withheld from files of a workspace and from plugins on purpose. "
+    "To give it to this server, name the server under mcpServers of your own settings, or in a file that you pass with --mcp-config."
+)
+
+
 class _Filling(Struct, frozen=True):
     """Fills variables in."""
 
@@ -119,9 +127,8 @@ class _Filling(Struct, frozen=True):
                 return known
             if other is not None:
                 return other
-            raise self._wrong(
-                keys, f"The environment variable {name!r} is not set. Set it, or write ${{{name}:-VALUE}}."
-            )
+            why = f"The environment variable {name!r} is not set. Set it, or write ${{{name}:-VALUE}}."
+            raise self._wrong(keys, _WITHHELD.format(name=name) if name in self.source.withheld else why)
 
         filled = _VARIABLE.sub(value, text)
         if "\0" in filled:

@@ -135,7 +135,10 @@ class _Reading:
         for each in self._place.plugins:
             own = {**self._careful, **dict.fromkeys(_ROOTS, str(each.folder))}
             where = _always(str(each.folder))
-            yield Source(scope="plugin", servers=each.servers, place=where, variables=own, plugin=each.plugin)
+            kept = self._withheld(own)
+            yield Source(
+                scope="plugin", servers=each.servers, place=where, variables=own, withheld=kept, plugin=each.plugin
+            )
 
     def _given(self, given: str | Path) -> Iterator[Source]:
         try:
@@ -187,8 +190,12 @@ class _Reading:
             servers=servers,
             place=lambda keys: text.place((*above, *keys)),
             variables=variables,
+            withheld=self._withheld(variables),
             mcpjson=mcpjson,
         )
+
+    def _withheld(self, variables: Mapping[str, str]) -> frozenset[str]:
+        return frozenset(self._place.environment) - frozenset(variables)
 
     # --- entries ---------------------------------------------------------------------------------------------------------------------
 

@@ -123,6 +123,13 @@ def _overflow(p: Progress, model: str, policy: Policy) -> str:
     window, used = policy.facts_of(model).window, p.fill.used(policy.overhead)
     if used <= HARD_LIMIT * window:
         return ""
+    alone = int((policy.overhead + p.fill.prompt) * p.fill.ratio)
+    if alone > HARD_LIMIT * window:
+        return (
+            f"The newest prompt alone, with the instructions and tools, has about {alone:,} tokens and {model} takes {window:,}, so it "
+            "was not sent. Compacting cannot help: make the prompt shorter, put it into a file for the model to read in parts, or go on "
+            "with a model that has a larger window."
+        )
     tried = " Compacting it did not help." if p.fill.fruitless >= BREAKER or p.fill.tried else ""
     return (
         f"The conversation has about {used:,} tokens and {model} takes {window:,}, so it was not sent.{tried} "

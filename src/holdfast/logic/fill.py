@@ -55,6 +55,8 @@ class Fill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ratio: float = 1.0
     """Counted tokens for one estimated token."""
     messages: int = 0
+    prompt: int = 0
+    """Estimated, for the newest input alone."""
     fruitless: int = 0
     """Compactions in a row that brought nothing."""
     tried: bool = False
@@ -97,7 +99,7 @@ def _received(fill: Fill, event: InputReceived) -> Fill:
 def _taken(fill: Fill, event: InputTaken) -> Fill:
     """Several inputs that are taken together are one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in fill.waiting if name in event.inputs)
-    return replace(_added(fill, tokens), waiting=_left(fill, event))
+    return replace(_added(fill, tokens), prompt=tokens, waiting=_left(fill, event))
 
 
 def _left(fill: Fill, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:

@@ -90,6 +90,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     model: str = ""
     mode: Mode = "default"
     scope: FsScope = "sandboxed"
+    scope_implied: bool = False
+    """Nobody named the scope: it follows the mode of each opening."""
     closed: bool = False
     turns: int = 0
     """Turns on the active path."""
@@ -179,7 +181,8 @@ def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
 
 def _started(_: Progress, __: Recorded, event: Started) -> Change:
     scope = event.context.fs_scope
-    return {"session": event.session, "model": event.model, "mode": event.mode, "scope": scope}
+    said = {"session": event.session, "model": event.model, "mode": event.mode}
+    return {**said, "scope": scope, "scope_implied": event.scope_implied}
 
 
 def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
@@ -309,7 +312,7 @@ _FOLDS: Final[
     Started: _started,
     Opened: _opened,
     Closed: lambda p, r, e: {"closed": True},
-    ScopeChanged: lambda p, r, e: {"scope": e.scope},
+    ScopeChanged: lambda p, r, e: {"scope": e.scope, "scope_implied": e.implied},
     ModeChanged: lambda p, r, e: {"mode": e.mode},
     ModelChanged: lambda p, r, e: {"model": e.model},
     InputReceived: _input_received,

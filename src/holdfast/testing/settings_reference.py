@@ -242,7 +242,8 @@ Trust is for the folder and for the content that was shown. It ends when any of 
   aliases, included files and the like, with the files of the project that they name.
 
 A hook whose files cannot be told from its command, such as `npx prettier`, is not covered by what is recorded: it runs under `--trust`
-only, and what it stands guard over is refused otherwise. So is a server such as `uv run serve.py`; one that is fetched by its name (`npx
+only. Otherwise a hook that decides (`PreToolUse`, `UserPromptSubmit`, `UserPromptExpansion`, `PreModelSwitch`) refuses the step, and at
+any other event the step goes on without the hook. So is a server such as `uv run serve.py`; one that is fetched by its name (`npx
 -y NAME`, `uvx NAME`, `docker run NAME`) is covered. `holdfast trust show` names them. Only a person can trust, for good or for one run: a
 program that a session started cannot, however it is started.
 

@@ -155,12 +155,12 @@ def exit_code(result: TurnResult) -> int:
 def denial_in_words(denial: Denial, *, answerable: bool) -> str:
     """A line about a call that was not run, with what to do when nobody could approve it."""
     if not denial.halted:
-        return f"{denial.tool} was not run: {denial.why}."
+        return f"{denial.tool} was not run: {denial.why.rstrip('.')}."
     if answerable:
         return f"{denial.tool} was not run: it needs an approval, and the input ended without an answer."
     if denial.tool == "AskUserQuestion":
         return "AskUserQuestion was not run: nobody was there to answer. Answer with --input-format stream-json."
-    asked = f"{denial.tool} was not run: it needs an approval, and nobody could be asked ({denial.why})."
+    asked = f"{denial.tool} was not run: it needs an approval, and nobody could be asked ({denial.why.rstrip('.')})."
     flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers)
     advice = f"Allow it with {flags}, or answer" if flags else "No rule is offered for it. Answer"
     return f"{asked} {advice} with --input-format stream-json."

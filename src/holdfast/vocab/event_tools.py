@@ -37,6 +37,8 @@ class ScopeChanged(Event, frozen=True, kw_only=True):
     """Commands and files reach farther, or less far, from now on."""
 
     scope: FsScope
+    implied: bool = False
+    """Nobody named it: it follows the mode of the opening, and ends with it."""
 
 
 class TaintMet(Event, frozen=True, kw_only=True):

@@ -14,8 +14,6 @@ from holdfast.vocab.event_tools import CallFacts
 from holdfast.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
 from holdfast.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
 
-# --- the session -----------------------------------------------------------------------------------------------------------------
-
 
 class Started(Event, frozen=True, kw_only=True):
     """The session began: the first event of every log."""
@@ -35,6 +33,8 @@ class Started(Event, frozen=True, kw_only=True):
     version: str = ""
     taint: tuple[Taint, ...] = ()
     """What the session that opened this one had met by then."""
+    scope_implied: bool = False
+    """Nobody named the scope of the context: it follows the mode of each opening."""
 
 
 class Opened(Event, frozen=True, kw_only=True):

@@ -10,8 +10,11 @@ from holdfast.vocab.errors import UserError
 _RULE: Final = re.compile(r"([A-Za-z_*][\w*.-]*)(?:\((.*)\))?", re.DOTALL)
 
 
-RuleSource = Literal["managed", "flag", "person", "project", "local", "plugin", "session", "default"]
-"""Where a rule comes from. Those of `project` and `local` allow nothing in a workspace that is not trusted."""
+RuleSource = Literal["managed", "flag", "person", "project", "local", "plugin", "session", "grant", "default"]
+"""Where a rule comes from; a `grant` is what a person allowed for longer than a session.
+
+Those of `project` and `local` allow nothing in a workspace that is not trusted.
+"""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):

@@ -189,6 +189,21 @@ def test_a_projects_servers_do_not_get_the_keys_of_providers(world: World) -> No
     ]
 
 
+def test_a_key_that_a_projects_file_names_is_said_to_be_withheld(world: World) -> None:
+    mcp_json(world, a={"command": "x", "env": {"K": "${ANTHROPIC_API_KEY}"}})
+
+    [problem] = read(world, trust=True, environment={"ANTHROPIC_API_KEY": "sk-1"}).problems
+
+    assert (
+        "'ANTHROPIC_API_KEY' holds a key, which is withheld from files of a workspace and from plugins on purpose."
+        in problem
+    )
+    assert (
+        "name the server under mcpServers of your own settings, or in a file that you pass with --mcp-config."
+        in problem
+    )
+
+
 @pytest.mark.parametrize(
     ("entry", "line", "words"),
     [

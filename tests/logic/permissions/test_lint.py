@@ -151,3 +151,29 @@ def test_a_rule_about_a_program_that_runs_other_code_is_told_that_this_is_not_lo
 
 def test_a_rule_that_allows_nothing_is_not_called_wide() -> None:
     assert [each.kind for each in lint_rules(allow=["Bash(eval *)"])] == ["never-consulted"]
+
+
+@pytest.mark.parametrize(
+    "rule", ["Bash(find * -exec *)", "Bash(git -c * log)", "Bash(git -c *)", "Bash(find * -delete)"]
+)
+def test_a_pattern_about_commands_that_need_their_exact_text_is_said_to_allow_nothing(rule: str) -> None:
+    assert [each.kind for each in lint_rules(allow=[rule])] == ["never-consulted"]
+
+
+@pytest.mark.parametrize(
+    ("deny", "allow", "covered"),
+    [
+        ("mcp__*", "mcp__notes", True),
+        ("mcp__notes", "mcp__notes__add", True),
+        ("mcp__notes__add", "mcp__notes", False),
+        ("Bash(curl:*)", "Bash(curl *)", True),
+        ("Bash(curl *)", "Bash(curl -s https://a.example/*)", True),
+        ("Bash(curl -s *)", "Bash(curl *)", False),
+        ("Shell", "Bash(make)", True),
+        ("Bash(make)", "Bash", False),
+    ],
+)
+def test_what_a_denial_covers_in_other_words_is_said_to_allow_nothing(deny: str, allow: str, covered: bool) -> None:
+    kinds = [each.kind for each in lint_rules(deny=[deny], allow=[allow]) if each.decision == "allow"]
+
+    assert ("unreachable" in kinds) == covered

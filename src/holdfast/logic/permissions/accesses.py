@@ -91,7 +91,7 @@ def _free(touch: Touch) -> Collection[str]:
 def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
     """Deny, what is critical, plan, ask, what is sensitive, protected or odd, allow, the mode: in this order."""
     if "\x00" in touch.access.path:
-        return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file")
+        return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file: leave it out")
     if denied := _ruled(case.book.deny, case, touch, spot):
         if touch.changes and touch.access.deep:  # as for what it reads below a folder
             detail = f"it puts something at {spot.lexical!r}, which the rule {str(denied)!r} denies"

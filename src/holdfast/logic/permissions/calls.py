@@ -100,6 +100,22 @@ def is_known(name: str) -> bool:
     return usual_name(name) in _KNOWN or name in ("Cd", "*") or name.startswith("mcp__")
 
 
+def meant_tool(name: str) -> str:
+    """The known tool that a name which is none was most likely meant to be; empty when none is near."""
+    from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong
+
+    if is_known(name) or len(name) > _LONGEST_NAME:
+        return ""
+    by_lower = {each.casefold(): each for each in (*_KNOWN, *_BY_ALIAS, "Cd") if abs(len(each) - len(name)) <= _ODD}
+    near = get_close_matches(name.casefold(), by_lower, n=1, cutoff=0.75)
+    return by_lower[near[0]] if near else ""
+
+
+_LONGEST_NAME: Final = 40
+_ODD: Final = 2
+"""Letters that a mistyped name may have too many or too few."""
+
+
 @lru_cache(maxsize=256)
 def spec_of(name: str) -> ToolSpec:
     """The usual declaration of a well-known tool; for any other, that of one that always asks."""

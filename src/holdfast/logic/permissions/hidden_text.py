@@ -24,5 +24,5 @@ def hidden_in(args: dict[str, object]) -> str:
             if found := pattern.search(
                 text.replace("\r\n", "\n")
             ):  # an end of a line as Windows writes it hides nothing
-                return f"{key!r} has the invisible character U+{ord(found[0]):04X}"
+                return f"{key!r} has the invisible character U+{ord(found[0]):04X}: call again without it"
     return ""

@@ -2,11 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
 
-from holdfast.logic.permissions.calls import EDITORS, READERS, is_known, usual_name
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions.book import is_about
+from holdfast.logic.permissions.calls import EDITORS, READERS, is_known, meant_tool, usual_name
+from holdfast.logic.permissions.command_rules import command_pattern
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 
@@ -185,28 +189,37 @@ def kind_of(rule: Rule) -> str:
     return f"allows commands only inside the grammar of what runs unasked{more}"
 
 
-def _look(rule: Rule, text: str, shut: frozenset[tuple[str, str | None]]) -> Iterator[tuple[str, str]]:
+def _look(rule: Rule, text: str, shut: Sequence[Rule]) -> Iterator[tuple[str, str]]:
     yield from _names(rule)
     if rule.pattern is not None:
         yield from _patterns(rule, rule.pattern)
     if rule.decision == "allow":
-        if shut & {(usual_name(rule.tool), rule.pattern), (usual_name(rule.tool), None), ("*", None)}:
-            yield "unreachable", "the same is denied, and a denial always wins: this rule allows nothing"
+        if denied := next((each for each in shut if _covers(each, rule)), None):
+            yield "unreachable", f"{str(denied)!r} is denied, and a denial always wins: this rule allows nothing"
         never = [*_never_met(rule.pattern)] if rule.pattern is not None and usual_name(rule.tool) == "Bash" else []
         yield from never or _wide(rule)
     if text.strip().endswith("()"):
         yield "pattern", "nothing stands between the parentheses, so it holds for every call"
 
 
-def _shut(deny: Sequence[str]) -> frozenset[tuple[str, str | None]]:
-    found = set()
+def _shut(deny: Sequence[str]) -> tuple[Rule, ...]:
+    found = list[Rule]()
     for text in deny:
-        try:
-            rule = Rule.parse("deny", text)
-        except UserError:
-            continue
-        found.add((usual_name(rule.tool), rule.pattern))
-    return frozenset(found)
+        with suppress(UserError):
+            found.append(Rule.parse("deny", text))
+    return tuple(found)
+
+
+def _covers(denied: Rule, rule: Rule) -> bool:
+    """Whether all that a rule allows is denied. A wildcard of it is covered by one of the denial alone."""
+    if not is_about(denied, rule.tool):
+        return False
+    if denied.pattern is None or denied.pattern == rule.pattern:
+        return True
+    if rule.pattern is None or usual_name(rule.tool) != "Bash":
+        return False
+    allowed = rule.pattern.removesuffix(":*") + " *" if rule.pattern.endswith(":*") else rule.pattern
+    return command_pattern(denied.pattern, wide=True).covers_text(allowed)
 
 
 def _names(rule: Rule) -> Iterator[tuple[str, str]]:
@@ -223,7 +236,7 @@ def _names(rule: Rule) -> Iterator[tuple[str, str]]:
         if rule.decision == "allow":
             yield "unknown-tool", "a rule that allows names one tool: this one allows nothing"
     elif not is_known(tool):
-        near = next((name for name in (*_PATHS, "Bash", "WebFetch", "Agent") if name.casefold() == tool.casefold()), "")
+        near = meant_tool(tool)
         yield (
             "unknown-tool",
             f"there is no tool {tool!r}" + (f"; did you mean {near!r}?" if near else " that comes with holdfast"),
@@ -315,10 +328,13 @@ def _never_met(pattern: str) -> Iterator[tuple[str, str]]:
 
 def _outside(text: str) -> str:
     """Why a command is not in the grammar; empty when it is, and when a list of commands shows that no single one is meant."""
+    from holdfast.logic.shell import read_command  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked import Outside, Place, prove  # noqa: PLC0415 - the tables load when they are needed
 
     try:
         steps = prove(text.strip(), Place(cwd="/w", home="/h")).steps
     except Outside as exc:
         return str(exc)
+    if read_command(text.strip(), Ground(cwd="/w", home="/h")).commands[0].exact:
+        return "it may run other programs or write where its arguments say, which only the exact text may allow"
     return "a wildcard is compared with one command at a time, and this is a list" if len(steps) > 1 else ""

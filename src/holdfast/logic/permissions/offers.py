@@ -4,7 +4,7 @@ import re
 from functools import cache
 from typing import Final
 
-from holdfast.logic.acts import Command, Ground
+from holdfast.logic.acts import Command, Ground, Script
 from holdfast.logic.permissions.lists import read_lists
 from holdfast.logic.permissions.paths import Spot, plain, within
 
@@ -32,6 +32,15 @@ def command_offers(command: Command) -> tuple[str, ...]:
 def is_exact_text(text: str) -> bool:
     """Whether a rule with this text means it and nothing else."""
     return 0 < len(text) <= 300 and not set(text) & set("*\n\r") and text == text.strip()
+
+
+def is_whole_command(text: str, script: Script) -> bool:
+    """Whether a rule with the text of a command means it and nothing else.
+
+    A wildcard stands for itself in what no pattern is compared with: several commands, and one that needs the exact text.
+    """
+    alone = len(script.commands) == 1 and not script.commands[0].exact
+    return is_exact_text(text.replace("*", "x")) and ("*" not in text or not (alone or text.endswith("*")))
 
 
 def path_offers(tool: str, spot: Spot, ground: Ground) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.logic.acts import Access, Ground, Script
+from holdfast.logic.acts import Access, Command, Ground, Script
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
 from holdfast.logic.permissions.arguments import MOST_VALUES, Compared, compare
@@ -20,10 +20,11 @@ from holdfast.logic.permissions.calls import Call, file_accesses, form_of, text_
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.grants import fingerprint
 from holdfast.logic.permissions.hidden_text import hidden_in
-from holdfast.logic.permissions.offers import MOST, naming_offer
+from holdfast.logic.permissions.offers import MOST, is_whole_command, naming_offer
 from holdfast.logic.permissions.others import weigh_other
 from holdfast.logic.permissions.places import sensitive
 from holdfast.logic.permissions.scripts import weigh_script
+from holdfast.logic.permissions.searches import read_by, search_of
 from holdfast.logic.permissions.settling import Consents, conclude, settle
 from holdfast.logic.permissions.taints import brought
 from holdfast.logic.permissions.verdict import Finding, Hold, Verdict
@@ -65,13 +66,13 @@ def weigh(
     verdict = conclude(case, settled, taints)
     if verdict.decision != "ask" or verdict.offers:
         return verdict
-    texts = _missing(case, script, settled)
-    book = open_book(
-        (*written, *(Rule.parse("allow", text, source="person") for text in texts)), trusted=ground.trusted
-    )
-    again = _settled(msgspec.structs.replace(case, book=book), script, consents) if texts else settled
-    answered = all(finding.decision == "allow" for finding in again)
-    return msgspec.structs.replace(verdict, remedies=texts) if answered else verdict
+    for texts in _missing(case, script, settled):
+        added = [Rule.parse("allow", text, source="person") for text in texts]
+        book = open_book((*written, *added), trusted=ground.trusted)
+        again = _settled(msgspec.structs.replace(case, book=book), script, consents)
+        if all(finding.decision == "allow" for finding in again):
+            return msgspec.structs.replace(verdict, remedies=texts)
+    return verdict
 
 
 def _settled(case: Case, script: Script | None, consents: Consents) -> list[Finding]:
@@ -85,25 +86,33 @@ def findings_about(case: Case, script: Script | None) -> list[Finding]:
     return [*_named(case), *_looked_into(case, script)]
 
 
-def _missing(case: Case, script: Script | None, settled: Sequence[Finding]) -> tuple[str, ...]:
-    """Rules that could answer all questions about a call if the person wrote them; none when they are too many to look at."""
+def _missing(case: Case, script: Script | None, settled: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+    """Rules that could answer all questions about a call if the person wrote them; none that are too many to look at."""
     asked = [finding for finding in settled if finding.decision == "ask"]
     if any(finding.hold == "hard" for finding in asked):
-        return ()
+        return
     offered = [finding.offers[0] for finding in asked if finding.offers]
-    named = _naming(case, script) if any(finding.reason == "sensitive" for finding in asked) else ()
-    texts = tuple(dict.fromkeys((*offered, *named)))
-    return texts if len(texts) <= MOST else ()
+    named = [*_naming(case, script)] if any(finding.reason == "sensitive" for finding in asked) else []
+    text = text_of(case.call, case.form) or ""
+    exact = [f"Bash({text})"] if script is not None and is_whole_command(text, script) else []
+    files = [each for each in offered if not each.startswith("Bash(")]
+    for texts in ((*offered, *named), (*exact, *files, *named) if exact else ()):
+        if 0 < len(found := tuple(dict.fromkeys(texts))) <= MOST:
+            yield found
 
 
 def _naming(case: Case, script: Script | None) -> Iterator[str]:
     """Rules that name the sensitive files of a call, which no wider rule allows."""
+    touched: Iterable[tuple[Access, Command | None]]
     if script is not None:
-        accesses: Iterable[Access] = (each for command in script.commands for each in command.accesses)
+        touched = ((access, command) for command in script.commands for access in command.accesses)
     else:
-        accesses = file_accesses(case.call, case.form, case.ground) or () if case.form.kind in _OF_FILES else ()
-    for access in accesses:
-        paths = case.ground.globs.get(access.path, ()) if access.glob else filter(None, (access.path,))
+        accesses = file_accesses(case.call, case.form, case.ground) if case.form.kind in _OF_FILES else ()
+        touched = ((access, None) for access in accesses or ())
+    for access, command in touched:
+        paths = [*case.ground.globs.get(access.path, ())] if access.glob else [*filter(None, (access.path,))]
+        if (search := search_of(access, command, case.ground)) is not None:
+            paths += read_by(search, case.ground) or ()
         for spot in map(case.locate, paths):
             if sensitive(spot.all, case.ground):
                 tool = "Edit" if access.kind in ("write", "remove") else "Read"

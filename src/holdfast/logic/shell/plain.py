@@ -79,7 +79,12 @@ class Script(Commands):
             end = self._end()
             if end is not None:
                 if end not in ends or not some or joined in ("&&", "||", "|"):
-                    raise Outside(f"{end or 'its end'!r} stands where a command should be")
+                    what = (
+                        f"{end!r} stands where a command should be"
+                        if end
+                        else "a command is missing where one should stand"
+                    )
+                    raise Outside(what)
                 self.nested -= 1
                 return end
             self._chain(certain=self.nested == 1 and joined == ";")
