@@ -283,7 +283,7 @@ async def _talk(session: Session, turns: int) -> None:
 async def test_a_single_text_that_no_compaction_can_make_fit_is_not_sent() -> None:
     model = Fake(facts=SMALL)
     async with small(model=model) as session:
-        with pytest.raises(TurnFailed, match="Compact it, rewind it, clear it") as caught:
+        with pytest.raises(TurnFailed, match="Compacting cannot help: make the prompt shorter") as caught:
             await session.run("word " * 20_000)
         assert caught.value.reason == "context_overflow"
         assert model.asked == model.summaries == []

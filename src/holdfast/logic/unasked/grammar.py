@@ -42,6 +42,7 @@ _BARE_DOLLAR: Final = re.compile(r"\$(?=[ \t\n|&;<>)]|$)")
 _VARIABLE: Final = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*)|([?#]))")
 _PLAIN_OUTPUT: Final = re.compile(
     r"\$\((?:date|pwd|ls|whoami|hostname|uname|nproc|id|arch|wc|git (?:rev-parse|describe|branch))(?: [A-Za-z0-9_ ./+:%=-]*)?\)"
+    r"|\$\(git log (?:-1|-n 1) --(?:format|pretty)=(?:format:)?%(?:[hHtT]|[ac][tIi])\)"
 )
 """What prints no wildcard behind a slash."""
 _SAFE_VALUE: Final = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
