@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             first=asked.first,
             enough=asked.enough,
             seconds=asked.seconds,
+            progress=lambda counts: print(f"  judged {counts.judged:,}, run {counts.run:,}", flush=True),
         )
         for line in campaign.counts.lines():
             print(line)

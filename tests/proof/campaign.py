@@ -21,6 +21,8 @@ from tests.proof.trace import Event
 from tests.proof.workspace import Workspace
 
 BATCH: Final = 250
+STRETCH: Final = 50_000
+"""Commands between two words about the progress."""
 SECRETS: Final = (
     "work/.env",
     "work/sub/.env.local",
@@ -131,6 +133,7 @@ class Campaign:
         first: int = 0,
         enough: int = 0,
         seconds: float = math.inf,
+        progress: Callable[[Counts], None] = lambda _: None,
     ) -> int:
         """Judge the commands from `first` on, run some of those that are allowed, and give the number of violations.
 
@@ -157,6 +160,8 @@ class Campaign:
                     found(Violation(case, tuple(wrong)))
                     if hits == enough:
                         return hits
+            if self.counts.generated % STRETCH == 0:
+                progress(self.counts)
         return hits
 
     def _worth_it(self, case: Case, said: Said, run: int, count: int) -> bool:
