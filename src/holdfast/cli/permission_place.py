@@ -98,9 +98,8 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
     for path, each in found:
         say(f"{path}: {each.decision} {each.rule!r}: {each.words}" if each.decision else f"{path}: {each.words}")
     if granted:
-        say(
-            f"Allowed for longer than a session: {harmless(', '.join(texts))}. To take one back: holdfast permissions grants --remove RULE"
-        )
+        say(f"Allowed for longer than a session: {harmless(', '.join(texts))}.")
+        say("To take one back: holdfast permissions grants --remove RULE")
     if not wanted:
         say("There are no settings files here.")
     elif not wrong:
