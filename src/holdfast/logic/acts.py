@@ -107,5 +107,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[Command, ...] = ()
     outside: str = ""
     """Why the text is not in the small grammar of `logic/unasked`; then no mode and no rule with a pattern allows it."""
+    handed: tuple[Command, ...] = ()
+    """What may stand in texts that a program may hand to a shell (`PAGER='...' git log`); what denies is looked for there, nothing else."""
     problem: str = ""
     """Why it cannot be read with certainty; then `commands` is what was found all the same, and it is never allowed by itself."""

@@ -97,7 +97,7 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
             detail = f"it puts something at {spot.lexical!r}, which the rule {str(denied)!r} denies"
             return Finding(touch.what, "ask", "rule", detail, "hard")
         if touch.access.perhaps:
-            detail = f"it may read {spot.lexical!r}, which the rule {str(denied)!r} denies"
+            detail = f"it may {'remove' if touch.changes else 'read'} {spot.lexical!r}, which the rule {str(denied)!r} denies"
             return Finding(touch.what, "ask", "rule", detail, "hard")
         return Finding(touch.what, "deny", "rule", f"{spot.lexical!r} is denied by the rule {str(denied)!r}")
     if (

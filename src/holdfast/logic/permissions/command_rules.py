@@ -148,6 +148,13 @@ def forbidden(rule: Rule, script: Script, text: str, *, folds: bool) -> Match:
             found = "maybe" if match == "maybe" else found
         if found == "no" and pattern.program and may_run(command, pattern.program):
             found = "maybe"
+    if found == "no" and any(
+        _about(pattern, layer, folds=folds) != "no"
+        for each in script.handed
+        if _has_program(each)
+        for layer in each.layers
+    ):
+        return "maybe"
     hidden = any(command.steers or command.exact or command.opaque or command.given for command in script.commands)
     unsure = script.problem or hidden
     return "maybe" if unsure and found == "no" and _names(text, pattern.program, folds=folds) else found

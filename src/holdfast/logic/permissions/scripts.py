@@ -1,6 +1,9 @@
 """Shell commands: every one of a script must be allowed, by a rule or because it only reads; every file that it touches too."""
 
+from collections.abc import Iterator
 from typing import Final
+
+from msgspec.structs import replace
 
 from holdfast.logic.acts import Command, Script
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
@@ -23,16 +26,31 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     findings = [*_ruled(case, text, script), *_unread(case, text, script), *weigh_homemade(case, script, text)]
     if script.outside and not script.commands and not any(rule.pattern is None for rule in case.book.allow.shell):
         findings.append(_unproved(None, _short(text), script.outside))
+    findings += _handed(case, script)
     moves = Moves(script, text, case.ground) if len(script.commands) > 1 else None
+    weighed = set[Touch]()
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
         findings.append(_weigh_command(case, command, script, rule, vouch))
         for access in command.accesses:
             touch = Touch(access, command, vouch)
-            findings.append(weigh_touch(case, touch))
+            if touch not in weighed:
+                weighed.add(touch)
+                findings.append(weigh_touch(case, touch))
             if moves is not None and (place := moves.reached(access, number)):
                 findings += _stale(case, touch, place, linked=moves.links)
     return findings
+
+
+def _handed(case: Case, script: Script) -> Iterator[Finding]:
+    """What a text does that a program may hand to a shell: critical removals are denied, what a rule is about is asked for."""
+    for command in script.handed:
+        for access in command.accesses:
+            found = weigh_touch(case, Touch(access, command))
+            if found.decision != "allow" and found.reason == "critical":
+                yield found
+            elif found.decision != "allow" and found.reason == "rule":
+                yield replace(found, decision="ask", hold="hard")
 
 
 def _stale(case: Case, touch: Touch, place: str, *, linked: bool) -> list[Finding]:

@@ -28,7 +28,7 @@ def brought(case: Case, script: Script | None) -> frozenset[Taint]:
     if script is not None:
         if any(command.network for command in script.commands):
             found |= {"untrusted", "outside"}
-        for command in script.commands:
+        for command in dict.fromkeys(script.commands):
             found |= _touched(case, command.accesses, command)
     elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
         accesses = file_accesses(case.call, case.form, case.ground) or ()

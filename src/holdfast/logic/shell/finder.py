@@ -7,13 +7,14 @@ arguments may begin the command, any text among them may be a script.
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import structs
 
 from holdfast.logic.acts import Command, Ground, Layer
 from holdfast.logic.shell.effects import Effect, guess, is_stream
 from holdfast.logic.shell.fields import Field, Site, base_name
+from holdfast.logic.shell.handed import cut, may_be_script, meant_by, printed_by, values_of
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.plain import read_plain
 from holdfast.logic.shell.table import rewriters, rows, words, wraps
@@ -29,6 +30,9 @@ MOST_WORDS: Final = 1_000
 MOST_TEXTS: Final = 40
 """Scripts that are looked through for one text."""
 MOST_INNER: Final = 12
+MOST_POSSIBLE: Final = 100
+MOST_HANDED: Final = 30_000
+"""Characters of all commands together that may begin in texts that a program may hand to a shell; they overlap."""
 MOST_FIRST: Final = 3
 """Words behind a program that runs others, of which each may begin the command: before it stand values of options."""
 _WRITES: Final = (">", ">>", ">|", "&>", "&>>", ">&")
@@ -52,11 +56,15 @@ _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 class Finder:
     """Finds the commands of one text, and of the scripts in it."""
 
-    def __init__(self, ground: Ground) -> None:
-        self.ground = ground
+    def __init__(self, ground: Ground, *, perhaps: bool = False) -> None:
+        self.ground, self.perhaps = ground, perhaps
         self.commands: list[Command] = []
         self.problems: list[str] = []
         self.texts = 0
+        self.handed: list[tuple[str, Site]] = []
+        """Texts that a program may hand to a shell."""
+        self.listens = False
+        """Whether one of the programs hands its input to a shell."""
 
     def text(self, text: str, site: Site, around: tuple[Layer, ...] = ()) -> None:
         """Look through a text."""
@@ -70,6 +78,8 @@ class Finder:
         try:
             found = read_plain(text, self.ground)
         except Outside as outside:
+            if self.perhaps:
+                return  # it is no script
             found = read_tree(text, self.ground.home)
             self.problems.append(str(outside))
             uncertain = True
@@ -82,9 +92,11 @@ class Finder:
             if len(self.commands) > MOST_COMMANDS:
                 self.problems.append("it has too many commands")
                 return
-            self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
+            if seen.fields or seen.redirects or seen.sets:
+                self.command(seen, anywhere if seen.repeated else site, around, seen.steers)
             if seen.fields and seen.fields[0].value in ("cd", "pushd", "popd"):
                 site = site.entered(_target(seen.fields, self.ground.home))
+        self.hand_over(found, anywhere)
         if uncertain:
             names = Field(" ".join(_NAMED.findall(text)))
             self.mentioned([Seen([], [], [names], fed=False)], anywhere)
@@ -92,6 +104,35 @@ class Finder:
             self.printed(found, site, around)
         if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
             self.mentioned(found, anywhere)
+
+    def hand_over(self, found: Sequence[Seen], site: Site) -> None:
+        """Note what commands assign, and what they print where a program hands its input to a shell; and what new names stand for."""
+        texts = [*values_of(found), *meant_by(found)]
+        for seen in found:
+            if self.listens or [field.value for field in seen.fields[:2]] == ["printf", "-v"]:
+                texts += [*printed_by(seen, known=False), *(given.value or given.text for given in seen.given)]
+        self.handed += [(text, site) for text in texts]
+
+    def possible(self) -> Sequence[Command]:
+        """Give the commands that may stand in the texts that a program may hand to a shell."""
+        inner, size = Finder(self.ground, perhaps=True), 0
+        pending, done = sorted(self.handed, key=lambda each: len(each[0])), set[object]()
+        for text, site in pending:  # it grows
+            if text in done or not may_be_script(text):
+                continue
+            done.add(text)
+            inner.text(text, site)
+            for length, fields in cut(text, self.ground.home):
+                size += length
+                if size > MOST_HANDED or len(inner.commands) > MOST_POSSIBLE:
+                    self.problems.append("it has too much text that a program may hand to a shell")
+                    return inner.commands
+                if fields and fields not in done and is_known(base_name(fields[0].value or "sh", self.ground.os)):
+                    done.add(fields)
+                    inner.command(Seen([*fields], [], [], fed=False), site)
+            pending += inner.handed
+            inner.handed.clear()
+        return inner.commands
 
     def mentioned(self, commands: Sequence[Seen], site: Site) -> None:
         """Take in the words of commands as files, where one reads a file whose name is not known: it may be one of them."""
@@ -105,13 +146,9 @@ class Finder:
     def printed(self, commands: Sequence[Seen], site: Site, around: tuple[Layer, ...]) -> None:
         """Look through what commands print, where something runs a text that is not known: it may be that."""
         for seen in commands:
-            head = seen.fields[0].value if seen.fields else None
-            texts = [*seen.given] if head == "cat" else []
-            if head in ("echo", "printf"):
-                texts.append(Field(" ".join(field.value or "" for field in seen.fields[1:])))
             problems = len(self.problems)
-            for text in texts:
-                self.text(text.value or "", site, (*around, _layer(seen.fields)))
+            for text in printed_by(seen, known=True):
+                self.text(text, site, (*around, _layer(seen.fields)))
             del self.problems[problems:]  # most of it is no script; what is opaque asks by itself
 
     def command(self, seen: Seen, site: Site, around: tuple[Layer, ...] = (), steers: tuple[str, ...] = ()) -> None:
@@ -131,6 +168,10 @@ class Finder:
         effect.given = effect.given or ((seen.fed or bool(seen.given)) and any(map(self._takes_commands, layers)))
         effect.accesses += opened.accesses
         effect.network = effect.network or opened.network
+        if hands := self._hands(layers):
+            self.listens = self.listens or seen.fed or seen.repeated
+            given = (*(seen.fields[1:] if hands == "all" else ()), *seen.given)
+            self.handed += [(field.text if field.value is None else field.value, site) for field in given]
         self.commands.append(_command((*around, *layers), effect, steers, given=bool(scripts) or effect.given))
         inside, site = (*around, *layers[:1]), _moved(seen.fields, site)
         for script in scripts:
@@ -178,6 +219,14 @@ class Finder:
             return False  # what they read is no program
         lists = ("text_runners", "wrappers", "interpreters")
         return (row is not None and row.by == "editor") or any(name in words(key) for key in lists)
+
+    def _hands(self, layers: Sequence[Layer]) -> Literal["", "input", "all"]:
+        """Say what a program hands to a shell: its words too, or its input, as `sudo` does when no other program is in view."""
+        names = [base_name(layer.words[0] or "", self.ground.os) for layer in layers if layer.words]
+        last = [name for name in names if is_known(name)][-1:]
+        if any(name in words("hands") for name in names) or words("logins").issuperset(last or [""]):
+            return "all"
+        return "input" if any(name in words("shells") for name in names) else ""
 
     def _inner(self, fields: Sequence[Field]) -> list[list[Field]]:
         """Give the commands that may stand among a program's arguments: from each of the first words on, and each that names a program."""

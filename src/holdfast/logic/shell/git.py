@@ -31,6 +31,22 @@ _RUNNERS: Final = (
     "imap-send",
 )
 """They run programs that their options name."""
+_MOVERS: Final = (
+    "am",
+    "cherry-pick",
+    "commit",
+    "gc",
+    "merge",
+    "prune",
+    "pull",
+    "rebase",
+    "reset",
+    "revert",
+    "stash",
+    "switch",
+    "update-ref",
+)
+"""They change a repository whose files they need not name."""
 SHOWERS: Final = ("archive", "checkout-index", "difftool", "fast-export", "format-patch", "grep")
 """They show or copy what is in files that they need not name."""
 _FILE: Final = re.compile(r"(?:^\.{0,2}/|.\.[A-Za-z]\w*$)|^\.$")
@@ -82,6 +98,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
         for field in _below(name, rest):
             effect.touch("read", field, site)
         effect.deepen()
+    if name in _MOVERS and before.has("-C"):
+        effect.touch("read", HERE, site, rewrites="file")
     _take_commands(name, rest, line, effect)
     if name in _SUBCOMMANDS:
         _SUBCOMMANDS[name](line, effect, site)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.logic.shell.code import read_awk, read_editor, read_interpreter, read_make, read_sed
 from holdfast.logic.shell.copying import read_copy, read_dd, read_patch, read_tar, read_unzip
 from holdfast.logic.shell.effects import HERE, KINDS, Asked, Effect, guess, read_operands
@@ -15,10 +17,8 @@ from holdfast.logic.shell.table import rewriters, rows, talks, words
 from holdfast.logic.unasked import operand_kinds
 
 _FD_RUNS: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
-_OUTPUTS: Final = frozenset(
-    ("-o", "-out", "--out", "--output", "--outfile", "--output-file", "--log-file", "--logfile")
-)
 _FILE_NAME: Final = re.compile(r"[\w.*?@+-]+")
+_PLAIN_NAME: Final = re.compile(r"[\w.@+-]+")
 _MIXES: Final = ("-o", "-or", "!", "-not", "(", ")", ",")
 """They make of the tests of `find` more than all of them together."""
 _INLINE: Final = re.compile(r"(?:^|[=@,])[@<]?([^;=@,]+)")
@@ -83,12 +83,13 @@ def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> No
 
 def _put_out(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> None:
     """Take in what a program without a row seems to write: behind an option that says so, and where `docker cp` copies to."""
+    outputs = words("outputs")
     for before, field in pairwise(fields):
-        if before.value in _OUTPUTS:
+        if before.value in outputs:
             effect.touch("read", field, site, rewrites="file")
     for field in fields:
         option, equals, value = (field.value or "").partition("=")
-        if equals and option in _OUTPUTS:
+        if equals and option in outputs:
             effect.touch("read", Field(value, field.text), site, rewrites="file")
     if (
         name in words("containers")
@@ -154,6 +155,12 @@ def _read_find(asked: Asked, effect: Effect) -> None:
     for folder in folders or [HERE]:
         effect.touch("remove" if removes else "list", folder, asked.site)
     effect.exact = removes
+    named = Effect()
+    for test, pattern in pairwise(fields[at:]) if removes else ():
+        if test.value in ("-name", "-iname") and _PLAIN_NAME.fullmatch(pattern.value or ""):
+            for folder in folders or [HERE]:
+                named.touch("remove", Field(f"{folder.value or '.'}/{pattern.value}", pattern.text), asked.site)
+    effect.accesses += [replace(access, perhaps=True) for access in named.accesses]
     for word, command in _run_by_find(fields[at:]):
         effect.exact = True
         if word.startswith("-f"):

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from holdfast.logic.acts import Access, Command, Ground, Layer, Script
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.finder import Finder
-from holdfast.logic.shell.tree import Seen
+from holdfast.logic.shell.plain import read_plain
+from holdfast.logic.shell.tree import Seen, read_tree
 from holdfast.logic.unasked import Outside, Place, Step, Touch, Word, prove
 
 
@@ -22,22 +23,36 @@ def read_command(text: str, ground: Ground) -> Script:
         proof = prove(text, place)
     except Outside as outside:
         return _look_through(text, ground, str(outside))
-    commands, given = list[Command](), list[Field]()
+    commands, given, whole = list[Command](), list[Field](), Finder(ground)
     problems = list[str]()
     for step in proof.steps:
         given = given if step.fed else []
         finder = Finder(ground)
         commands += _commands_of(step, finder, given)
-        problems += finder.problems
         given += [Field(word.value) for word in step.words if word.value and " " in word.value]
-    return Script(commands=tuple(commands), problem="; ".join(dict.fromkeys(problems)))
+        problems += finder.problems
+        whole.handed += finder.handed
+        whole.listens = whole.listens or finder.listens
+    if whole.listens or ("=" in text and any(step.does == "runs" for step in proof.steps)):
+        whole.hand_over(_read(text, ground), Site(ground, proof.steps[-1].folders))
+    handed = whole.possible()
+    problem = "; ".join(dict.fromkeys([*problems, *whole.problems]))
+    return Script(commands=tuple(commands), handed=tuple(handed), problem=problem)
+
+
+def _read(text: str, ground: Ground) -> Sequence[Seen]:
+    try:
+        return read_plain(text, ground)
+    except Outside:
+        return read_tree(text, ground.home)
 
 
 def _look_through(text: str, ground: Ground, outside: str) -> Script:
     finder = Finder(ground)
     finder.text(text, Site(ground, (ground.cwd,)))
+    handed = finder.possible()
     problems = "; ".join(dict.fromkeys(finder.problems))
-    return Script(commands=tuple(finder.commands), problem=problems, outside=outside)
+    return Script(commands=tuple(finder.commands), handed=tuple(handed), problem=problems, outside=outside)
 
 
 def _commands_of(step: Step, finder: Finder, given: list[Field]) -> Sequence[Command]:

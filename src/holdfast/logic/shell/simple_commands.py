@@ -63,22 +63,23 @@ class Commands(Words):
         for name, word, appended in sets if not given else ():
             self.names.assign(name, number=word.number)
             self.hold(name, [] if appended else word.fields)
-            self.set(name, word.fields)
+            self.set(name, word.fields, _values(name, word))
         steers = [name for name, word, _ in sets if given and not _is_harmless(name, word)]
+        values = tuple(value for name, word, _ in sets for value in _values(name, word))
         read = given and given[0].value in words("readers", "plain")
         if given and given[0].value in ("read", "mapfile", "readarray"):
             steers += [word.text for word in given if word.text.isupper()]
         for fields in spread(given):
             own = [_unnamed(field) for field in fields] if read else fields
-            self.add(Seen(own, seen.redirects, [*seen.given], fed or seen.fed, tuple(steers)))
+            self.add(Seen(own, seen.redirects, [*seen.given], fed or seen.fed, tuple(steers), values=values))
         if not given and seen.redirects:
             self.add(seen)
 
-    def set(self, name: str, fields: Sequence[Field]) -> None:
+    def set(self, name: str, fields: Sequence[Field], values: tuple[Field, ...] = ()) -> None:
         """Note what a variable is set to for programs that follow."""
         known = tuple(Field(f"{name}={field.value}", field.text) for field in fields if field.value is not None)
-        if known:
-            self.add(Seen([], [], [], fed=False, sets=known))
+        if known or values:
+            self.add(Seen([], [], [], fed=False, sets=known, values=values))
 
     def _assigned(self, name: str) -> Held:
         if not self.text.startswith("(", self.at):
@@ -171,6 +172,12 @@ class Commands(Words):
             raise Outside("a substitution goes on behind the lines of its here-document")
         self.at, self.lines = at, lines
         return self.single(value)
+
+
+def _values(name: str, word: Held) -> tuple[Field, ...]:
+    """Give what a variable may be set to, known or as written; the words of an array as one text."""
+    texts = [field.text if field.value is None else field.value for field in word.fields]
+    return tuple(Field(f"{name}={text}") for text in (texts if word.text else [" ".join(texts)]))
 
 
 def _unnamed(field: Field) -> Field:

@@ -39,6 +39,8 @@ class Seen(msgspec.Struct):
     """Variables that are set for it and are not known to be harmless."""
     sets: tuple[Field, ...] = ()
     """What it sets for what follows, when it does nothing else: `NAME=value`. A program may take that for a command (`PAGER`)."""
+    values: tuple[Field, ...] = ()
+    """All that is assigned before it: `NAME=value`."""
     repeated: bool = False
     """Whether it may run more than once, or later than where it stands."""
 
@@ -90,8 +92,17 @@ class _Walk:
                         self._opened(children)
                 case "heredoc_redirect":
                     pass  # what hangs below it belongs to the command that it feeds
-                case "for_statement" | "variable_assignment" if children and children[0].type == "variable_name":
-                    self._hold(children)
+                case "for_statement" | "variable_assignment" if children and children[0].type in (
+                    "variable_name",
+                    "subscript",
+                ):
+                    if children[0].type == "variable_name":
+                        self._hold(children)
+                    values = (
+                        field for child in children[1:] if child.type != "do_group" for field in self._fields(child)
+                    )
+                    fields = [Field(f"{self._source(children[0])}={each.value or each.text}") for each in values]
+                    self.commands.append(Seen([], [], [], fed=False, values=tuple(fields)))
                 case "heredoc_body" | "string" | "concatenation":
                     redirects = ()
                 case _:
