@@ -53,17 +53,17 @@ class Including:
         tool = self._world.tools.get(name)
         if tool is None:
             return Judged(decision="deny", reason=f"this session has no {name}")
-        world, policy, progress = self._world, self._world.policy(), self._world.state.progress
+        world, policy, progress = self._world, self._world.policy(), self._world.progress
         hook = await self._heard(name, args)
         consented = [replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules]
-        allowed = [replace(Rule.parse("allow", text), source=source) for text in grants if progress.mode != "plan"]
+        allowed = [replace(Rule.parse("allow", text), source=source) for text in grants if world.mode != "plan"]
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
         verdict = weigh(
             Call(tool=tool.spec, args=args),
             ground,
             policy.rules,
-            mode=progress.mode,
+            mode=world.mode,
             scope=progress.scope,
             granted=[*consented, *allowed],
             taint=progress.consent.taint,
