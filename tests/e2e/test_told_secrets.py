@@ -152,7 +152,9 @@ def test_a_value_that_one_session_tells_is_erased_in_those_that_belong_to_it(onl
     child = anyio.run(make)
     chosen = ("--session", child) if only else ()
     found = door.run("secrets", "scan", "--store", url, "--json", *chosen).json
-    done = door.run("secrets", "erase", "--store", url, "--yes", "--json", *chosen).json
+    ran = door.run("secrets", "erase", "--store", url, "--yes", "--json", *chosen)
+    done = ran.json
+    assert ("p belongs to it and keeps its secrets" in ran.err) == only
     assert {each["session"]: each["count"] for each in done} == {each["session"]: each["count"] for each in found}
     assert {each["session"] for each in done} == ({child} if only else {"p", child})
     assert "zebraStripe99" not in door.run("sessions", "show", child, "--store", url).out

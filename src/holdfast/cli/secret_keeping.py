@@ -101,6 +101,12 @@ class _Erasing(msgspec.Struct):
         count = sum(len(family.meant) for family in found)
         if not count and session is not None and await is_clean(store):
             return
+        for family in meant if session is not None else ():
+            for other in await family.left_out(store, Eraser(_NO_HASHES, self.known)):
+                complain(
+                    f"{other.id} belongs to it and keeps its secrets; what {session} tells of them cannot be found there any more. "
+                    "To erase both, leave --session out."
+                )
         _ask(count, store.url, yes=self.yes)
         for family in found:
             await self._family(store, family)
