@@ -1,8 +1,12 @@
 """Child sessions: a log of their own and two events in the parent."""
 
+import sys
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from holdfast import open_session, open_store
+from holdfast import UserError, open_session, open_store
 from holdfast.ports import ModelRequest, SessionQuery
 from holdfast.runtime.clock import SystemClock
 from holdfast.tools.spawn import child_tool
@@ -70,3 +74,42 @@ def test_a_child_tool_needs_a_prompt() -> None:
 @pytest.mark.parametrize("args", [{"prompt": ""}, {"prompt": 3}])
 def test_a_child_tool_refuses_what_is_not_a_prompt(args: dict[str, object]) -> None:
     assert child_tool().problem(args) != ""
+
+
+async def child_of(open_parent: Any) -> Started:
+    """The first event of the child that a parent opens."""
+    async with open_parent as session:
+        await session.run("how many?")
+        finished = next(r.event for r in await session.events() if isinstance(r.event, ChildFinished))
+        first = (await session.store.read(finished.child, 0, 1)).records[0].event
+    assert (finished.text, finished.outcome) == ("three", "completed")
+    assert isinstance(first, Started)
+    return first
+
+
+async def test_a_child_runs_where_its_parent_only_misses_walls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")  # nothing can be tried behind a wall
+
+    given: dict[str, Any] = {"model": Family(), "store": None, "tools": [child_tool()], "cwd": tmp_path}
+    assert (await child_of(open_session(**given))).context.fs_scope == "sandboxed"
+    with pytest.raises(UserError, match="cannot be confined here"):
+        async with open_session(**given, fs_scope="sandboxed"):
+            pass
+
+
+async def test_a_scope_that_bypass_implies_is_implied_in_a_child_and_a_named_one_is_not(tmp_path: Path) -> None:
+    bypass = {"permission_mode": "bypassPermissions"}
+    found = []
+    for named in ({}, {"fs_scope": "full"}, {"fs_scope": "sandboxed"}):
+        given: dict[str, Any] = {
+            "model": Family(),
+            "store": None,
+            "tools": [child_tool()],
+            "cwd": tmp_path,
+            **bypass,
+            **named,
+        }
+        first = await child_of(open_session(**given))
+        found.append((first.context.fs_scope, first.scope_implied))
+    assert found == [("full", True), ("full", False), ("sandboxed", False)]

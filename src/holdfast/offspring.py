@@ -15,6 +15,7 @@ from holdfast.listening import RunAgent
 from holdfast.logic.hooks.spec import AgentHook
 from holdfast.logic.parts import LONG
 from holdfast.models import childs_model
+from holdfast.opening import implied_scope
 from holdfast.options import Options
 from holdfast.ports import EventStore, Model
 from holdfast.runtime.texts import whole_text
@@ -24,6 +25,7 @@ from holdfast.vocab.errors import TurnError, TurnPaused
 from holdfast.vocab.event_limits import BudgetSet, ChildPaused
 from holdfast.vocab.events import ChildFinished, ChildStarted, InputReceived
 from holdfast.vocab.messages import Text, TextRef
+from holdfast.vocab.specs import FsScope
 
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
@@ -39,13 +41,13 @@ def agent_runner(options: Options, hands: Hands, world: World, open_with: Open) 
             resume=None,
             fork=False,
             cwd=world.cwd,
-            model=hook.model or world.state.progress.model,
+            model=hook.model or world.progress.model,
             tools=hands.looking(),
             tool_names=None,
             only_tools=True,
             permission_mode="plan",
-            fs_scope=world.state.progress.scope,
-            taint=tuple(sorted(world.state.progress.consent.taint)),
+            fs_scope=world.progress.scope,
+            taint=tuple(sorted(world.progress.consent.taint)),
             parameters={},
             max_rounds=hook.max_turns,
             hooks=(),
@@ -76,11 +78,11 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
             name="",
             cwd=world.cwd,
             model=await childs_model(_model(fork, options, world), started, world),
-            permission_mode=world.state.progress.mode,
+            permission_mode=world.mode,
             rules=world.policy().rules,
             strictest_mode=world.policy().strictest_mode,
             bypass_forbidden=world.policy().bypass_forbidden,
-            fs_scope=world.state.progress.scope,
+            fs_scope=_scope(world),
             tools=[each for each in options.tools or () if not each.spec.child],
             tool_names=fork.names(world.tools.specs()) if fork.narrows else _without_children(options),
             system_prompt=world.instructions,
@@ -89,7 +91,7 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
             machine=None,
             extensions=(),
             owner=None,
-            taint=tuple(sorted(world.state.progress.consent.taint)),
+            taint=tuple(sorted(world.progress.consent.taint)),
             **_share(started, options),
         )
         opened: list[Session] = []
@@ -102,13 +104,19 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
     return open_child
 
 
+def _scope(world: World) -> FsScope | None:
+    """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
+    progress = world.progress
+    return None if progress.scope_implied and progress.scope == implied_scope(world.mode) else progress.scope
+
+
 def _model(fork: ForkPlan, options: Options, world: World) -> str | Model:
     """What answers in a child: what its skill or agent wants, else what answers its parent."""
     if not fork.model:
-        return options.model or world.state.progress.model
+        return options.model or world.progress.model
     from holdfast.extensions.agents import resolve_model  # noqa: PLC0415 - few children name a model
 
-    return resolve_model(fork.model, world.state.progress.model)
+    return resolve_model(fork.model, world.progress.model)
 
 
 async def _asked_before(store: EventStore, started: ChildStarted) -> str | None:

@@ -16,6 +16,7 @@ from holdfast.config.permissions_section import looser
 from holdfast.listening import mark_of
 from holdfast.logic.lifecycle import move
 from holdfast.logic.parts import clean, storable
+from holdfast.logic.progress import with_settings
 from holdfast.logic.report import ResumeReport, report
 from holdfast.logic.state import State
 from holdfast.logic.variables import secret_variable
@@ -64,14 +65,12 @@ class Prepared(Struct, frozen=True, kw_only=True):
     @property
     def mode(self) -> Mode:
         """The mode that calls are judged in, also when the opening that says so is not written yet."""
-        changes = [draft.event.mode for draft in self.opening if isinstance(draft.event, ModeChanged)]
-        return changes[-1] if changes else self.state.progress.mode
+        return with_settings(self.state.progress, self.opening).mode
 
     @property
     def scope(self) -> FsScope:
         """How far commands and files reach, also when the opening that says so is not written yet."""
-        changes = [draft.event.scope for draft in self.opening if isinstance(draft.event, ScopeChanged)]
-        return changes[-1] if changes else self.state.progress.scope
+        return with_settings(self.state.progress, self.opening).scope
 
 
 MOST_HOOKS: Final = 32
@@ -251,14 +250,15 @@ def _scope_change(options: Options, state: State, ended: Mode | None) -> tuple[D
     """A scope that is named now, or the one that follows the mode of this opening where nobody ever named one."""
     progress, named = state.progress, options.fs_scope
     scope = named or (
-        _implied_scope(ended or options.permission_mode or progress.mode) if progress.scope_implied else progress.scope
+        implied_scope(ended or options.permission_mode or progress.mode) if progress.scope_implied else progress.scope
     )
     if scope == progress.scope and (named is None or not progress.scope_implied):
         return ()
     return (Draft(event=ScopeChanged(scope=scope, implied=named is None), by="user" if named else "system"),)
 
 
-def _implied_scope(mode: Mode | None) -> FsScope:
+def implied_scope(mode: Mode | None) -> FsScope:
+    """The scope of an opening in a mode, where nobody names one."""
     return "full" if mode == "bypassPermissions" else "sandboxed"
 
 
@@ -328,7 +328,7 @@ def _situation(options: Options) -> tuple[SessionContext, str]:
     made = SessionContext(
         working_dir=str(cwd),
         git_ref=git_ref(root),
-        fs_scope=options.fs_scope or _implied_scope(options.permission_mode),
+        fs_scope=options.fs_scope or implied_scope(options.permission_mode),
         variables=dict(options.variables),
     )
     try:

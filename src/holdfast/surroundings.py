@@ -83,7 +83,10 @@ class WallsAround:
 
 
 async def check_walls(options: Options, recorded: FsScope) -> str:
-    """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed."""
+    """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed.
+
+    What opens a child was asked already: its scope is nobody's wish for it.
+    """
     scope = options.fs_scope or recorded
     if scope == "full":
         return ""
@@ -92,7 +95,7 @@ async def check_walls(options: Options, recorded: FsScope) -> str:
     report = await anyio.to_thread.run_sync(probe, scope)
     if report.available:
         return ""
-    if options.fs_scope == scope:
+    if options.fs_scope == scope and not options.parent:
         raise UserError(f"Programs cannot be confined here, so the scope {scope!r} cannot be kept: {report.why}")
     return f"Programs are not confined here: {report.why} `holdfast doctor` says more."
 

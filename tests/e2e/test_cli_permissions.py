@@ -262,6 +262,16 @@ def test_what_was_allowed_for_longer_is_taken_back_by_a_person_alone(granted: Do
     assert granted.run("permissions", "grants").out == "Nothing was allowed here for longer than a session.\n"
 
 
+def test_a_grant_is_taken_back_by_what_is_printed(door: Door) -> None:
+    book = {str(door.work): ["Bash(echo a\nls)", "Bash(make)"]}
+    kept = write(door.folder / "data" / "grants.json", json.dumps(book))
+    kept.chmod(0o600)
+    printed = door.run("permissions", "grants", "--json").json[0]["rule"]
+
+    assert door.run("permissions", "grants", "--remove", printed).code == 0
+    assert json.loads(kept.read_text()) == {str(door.work): ["Bash(make)"]}
+
+
 def test_a_refusal_by_a_hook_ends_with_one_period(door: Door) -> None:
     command = """echo '{"decision": "block", "reason": "No evil."}'"""
     hook = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": command}]}]}

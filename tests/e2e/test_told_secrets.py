@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from holdfast import open_session, open_store
@@ -151,8 +152,31 @@ def test_a_value_that_one_session_tells_is_erased_in_those_that_belong_to_it(onl
     child = anyio.run(make)
     chosen = ("--session", child) if only else ()
     found = door.run("secrets", "scan", "--store", url, "--json", *chosen).json
-    done = door.run("secrets", "erase", "--store", url, "--yes", "--json", *chosen).json
+    ran = door.run("secrets", "erase", "--store", url, "--yes", "--json", *chosen)
+    done = ran.json
+    assert ("p belongs to it and keeps its secrets" in ran.err) == only
     assert {each["session"]: each["count"] for each in done} == {each["session"]: each["count"] for each in found}
     assert {each["session"] for each in done} == ({child} if only else {"p", child})
     assert "zebraStripe99" not in door.run("sessions", "show", child, "--store", url).out
     assert only or _left(kept, url) == []
+
+
+async def test_sessions_that_belong_together_are_erased_together(door: Door) -> None:
+    kept = door.folder / "kept"
+    kept.mkdir()
+    url = f"sqlite:///{kept}/s.db"
+    erase = ("secrets", "erase", "--store", url, "--yes")
+    store = await open_store(url)
+    async with open_session(model=_Two(), store=store, session_id="p", cwd=door.work, tools=[child_tool()]) as session:
+        await session.run("How is otterMeadow42?")
+        while_open = await anyio.to_thread.run_sync(door.spawn, *erase)
+        text = repr(await session.events())
+    (child,) = [each.id for each in await store.list(SessionQuery(include_children=True)) if each.id != "p"]
+    await store.close()
+    after = await anyio.to_thread.run_sync(door.spawn, *erase)
+
+    assert (while_open.code, while_open.out) == (1, "Nothing was erased.\n")
+    assert f"p stays as it is, and with it {child}: " in while_open.err
+    assert "otterMeadow42" in text
+    assert after.code == 0
+    assert _left(kept, url) == []

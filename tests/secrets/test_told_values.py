@@ -24,6 +24,9 @@ TOLD: Mapping[str, str] = {
     "password: 48291736": "48291736",
     "My API key: zebraStripe99": "zebraStripe99",
     "the api key is zebraStripe99.": "zebraStripe99",
+    "db:\n  password:\n    zebra-99-stripe\n": "zebra-99-stripe",
+    "password: |\n  zebra-99-stripe\nuser: ada": "zebra-99-stripe",
+    "API key:\r\nzebraStripe99\r\n": "zebraStripe99",
 }
 ORDINARY: Mapping[str, str] = {
     "DB_PASS=swordfish": "swordfish",
@@ -38,6 +41,10 @@ ORDINARY: Mapping[str, str] = {
     "PASSWORD=20261119": "20261119",
     "token = refreshtokenoftheuser": "refreshtokenoftheuser",
     "API_KEY=abc12": "abc12",
+    "password:\n  development1:\n    x": "development1",
+    "token:\n- development1\n": "development1",
+    "Enter your password:\nLogin1 failed": "Login1",
+    "max_tokens:\n  development1\n": "development1",
 }
 AGAIN = ("again {} done", '{{"say": "<{}>"}}', "{}", "x={}.")
 

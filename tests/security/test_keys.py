@@ -11,6 +11,8 @@ import anyio
 import pytest
 
 from holdfast import open_session
+from holdfast.cli.known_values import known_values
+from holdfast.cli.place import Place
 from holdfast.config.known_keys import known_keys
 from holdfast.config.layers import read_layers
 from holdfast.extensions.mcp_files import ServersPlace, read_servers
@@ -70,6 +72,29 @@ async def test_sec_h2_the_key_of_a_store_reaches_no_program(house: Path, tmp_pat
     async with open_session(model=model, store=store, cwd=house, permission_mode="bypassPermissions") as session:
         await session.run("Go.")
         assert "MYKEY" not in str(session.history)
+
+
+@pytest.mark.parametrize("usual", [False, True])
+async def test_the_key_of_a_store_that_is_in_a_file_is_a_known_value(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usual: bool
+) -> None:
+    pytest.importorskip("sqlcipher3.dbapi2")
+    (tmp_path / "key").write_text("zebra stripe of the long valley\n")
+    (tmp_path / "key").chmod(0o600)
+    source, data = f"file:{tmp_path / 'key'}", tmp_path / "data"
+    data.mkdir(mode=0o700)
+    if usual:
+        monkeypatch.setenv("HOLDFAST_STORE_KEY", source)
+    url = f"sqlite://{data / 'sessions.db'}{'' if usual else f'?key={source}'}"
+    model = scripted(call("Read", file_path=str(tmp_path / "key")), "Read.")
+
+    async with open_session(model=model, store=url, cwd=house, permission_mode="bypassPermissions") as session:
+        await session.run("Go.")
+        log = repr(await session.events())
+
+    assert "[REDACTED]" in log
+    assert "zebra" not in log
+    assert "zebra stripe of the long valley" in await known_values(Place(store=None if usual else url))
 
 
 async def test_sec_h2_no_key_of_a_profile_reaches_a_hook(house: Path, tmp_path: Path) -> None:

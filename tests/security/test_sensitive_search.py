@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from holdfast import Answer, Question, Rule
 from holdfast.vocab.events import CallJudged, ToolFinished
 from holdfast.vocab.messages import text_of
+from holdfast.workspaces.looking import private_names
 from tests.contracts.kit import Reply, call, talk
 
 KEY = "SECRETDATA"
@@ -119,6 +121,21 @@ async def test_a_search_does_not_show_a_hard_link_to_a_private_file(repository: 
 
     assert KEY not in texts[0]
     assert texts[0].startswith("(no matches)")
+
+
+async def test_a_private_file_that_is_written_anew_is_private_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    key, leads = tmp_path / ".netrc", private_names()
+    for name in (tmp_path / "one.txt", tmp_path / "two.txt"):
+        if key.exists():
+            key.rename(tmp_path / "old")
+        key.write_text("machine example.com password zebra-stripe-99")
+        name.hardlink_to(key)
+        with anyio.fail_after(10):
+            while leads(str(name)) != str(key):
+                await anyio.sleep(0.05)
 
 
 async def test_sec_h3_templates_and_names_are_free(repository: Path) -> None:

@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+import anyio.to_thread
+
 from holdfast.cli.place import Place
 from holdfast.cli.telling import complain
 from holdfast.config.known_keys import known_keys
@@ -29,7 +31,7 @@ async def redactor_of(place: Place) -> Redactor:
 
 async def _values(place: Place, *, bare: bool) -> tuple[str, ...]:
     layered = await load_layers(Path(place.cwd or "."), bare=bare)
-    keys = known_keys(layered.settings, layered, place.url)
+    keys = await anyio.to_thread.run_sync(known_keys, layered.settings, layered, place.url)
     named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
     values = (*keys.values(os.environ), *(each for each in named if not each.startswith("/")))
     return tuple(dict.fromkeys(each for each in values if len(each) >= LEAST))

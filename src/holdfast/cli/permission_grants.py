@@ -58,22 +58,28 @@ def objects(grants: Sequence[Granted]) -> list[dict[str, str]]:
 
 
 def take_back(cwd: Path, rules: Sequence[str] | None, *, as_json: bool) -> int:
-    """Forget grants that hold here; None means all. Raise `UserError` when one was not granted, and then forget none."""
+    """Forget grants that hold here, by what they say or how they are printed; None means all.
+
+    Raise `UserError` when one was not granted, and then forget none.
+    """
     book, grants = GrantBook(data_dir()), granted_here(cwd)
-    wanted = [each.rule for each in grants] if rules is None else list(rules)
-    for rule in wanted:
-        if rule not in {each.rule for each in grants}:
+    for rule in rules or ():
+        if not any(rule in _names(each) for each in grants):
             raise UserError(f"{rule!r} was not granted here. To see what was: holdfast permissions grants")
-    for rule in dict.fromkeys(wanted):
+    gone = [each for each in grants if rules is None or not _names(each).isdisjoint(rules)]
+    for rule in dict.fromkeys(each.rule for each in gone):
         book.remove(rule, (_project(cwd), EVERYWHERE))
     if as_json:
-        telling.say_json(objects([each for each in grants if each.rule in wanted]))
+        telling.say_json(objects(gone))
         return 0
-    gone = [each for each in grants if each.rule in wanted]
     for line in told(gone):
         telling.say(f"taken back: {line}")
     telling.say("Sessions that are opened from now on ask again." if gone else "Nothing was changed.")
     return 0
+
+
+def _names(grant: Granted) -> set[str]:
+    return {grant.rule, legible(grant.rule)}
 
 
 def _project(cwd: Path) -> str:

@@ -21,7 +21,7 @@ from holdfast.logic.words import counted
 from holdfast.options import default_store_url
 from holdfast.ports import EventStore, SessionQuery
 from holdfast.runtime.clock import SystemClock
-from holdfast.secrets.erasing import Erased, is_clean, scour
+from holdfast.secrets.erasing import Erased, check_erasable, is_clean, scour
 from holdfast.secrets.erasing import erase as erase_session
 from holdfast.secrets.families import Family, families
 from holdfast.secrets.scanning import Findings
@@ -77,7 +77,7 @@ async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as
     if as_json:
         say_json([msgspec.to_builtins(each) for each in erasing.done])
     else:
-        _say_erased(erasing.done)
+        _say_erased(erasing.done, whole=not erasing.failed)
     return COULD_NOT if erasing.failed else DONE
 
 
@@ -101,19 +101,34 @@ class _Erasing(msgspec.Struct):
         count = sum(len(family.meant) for family in found)
         if not count and session is not None and await is_clean(store):
             return
+        for family in meant if session is not None else ():
+            for other in await family.left_out(store, Eraser(_NO_HASHES, self.known)):
+                complain(
+                    f"{other.id} belongs to it and keeps its secrets; what {session} tells of them cannot be found there any more. "
+                    "To erase both, leave --session out."
+                )
         _ask(count, store.url, yes=self.yes)
         for family in found:
             await self._family(store, family)
         await scour(store)
 
     async def _family(self, store: EventStore, family: Family) -> None:
+        """Erase what a family has, or nothing of it: what one of them told is looked for in all, and no one tells it after that."""
         if not family.meant:
             return
+        for meta in family.meant:
+            try:
+                await check_erasable(store, meta)
+            except HoldfastError as exc:
+                self.failed = True
+                others = ", ".join(each.id for each in family.meant if each.id != meta.id)
+                complain(f"{meta.id} stays as it is{f', and with it {others}' if others else ''}: {exc}")
+                return
         eraser = await family.teach(store, Eraser(self.key, self.known))
         for meta in family.meant:
             try:
                 self.done.append(await erase_session(store, meta, eraser, reason=self.reason, clock=SystemClock()))
-            except HoldfastError as exc:
+            except HoldfastError as exc:  # somebody has opened it since
                 self.failed = True
                 complain(f"{meta.id} stays as it is: {exc}")
 
@@ -194,12 +209,12 @@ def _say_findings(found: Sequence[Findings]) -> None:
     say(f"{counted(total, 'secret')} in {with_any} of {counted(len(found), 'session')}.")
 
 
-def _say_erased(done: Sequence[Erased]) -> None:
+def _say_erased(done: Sequence[Erased], *, whole: bool) -> None:
     for each in done:
         words = f"; {counted(each.contents, 'content')} of files kept no longer" if each.contents else ""
         say(f"{each.session}: {counted(each.count, 'secret')} erased ({_kinds(each.kinds)}){words}")
     if not done:
-        say("No session has a secret.")
+        say("No session has a secret." if whole else "Nothing was erased.")
     else:
         total = sum(each.count for each in done)
         say(f"{counted(total, 'secret')} erased in {counted(len(done), 'session')}.")

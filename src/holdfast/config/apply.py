@@ -35,7 +35,8 @@ async def settled(options: Options, store: EventStore) -> Options:
     meta = await store.meta(wanted) if wanted and await shelf.exists(store, wanted) else None
     options = replace(await anyio.to_thread.run_sync(with_files, options, meta), settled=True)
     said = options.settings if isinstance(options.settings, Settings) else None
-    options = replace(options, keys=options.keys.joined((known_keys(said, options.layered, store.url),)))
+    keys = await anyio.to_thread.run_sync(known_keys, said, options.layered, store.url)
+    options = replace(options, keys=options.keys.joined((keys,)))
     if options.find is not None:
         return options
     new = meta is None

@@ -10,6 +10,7 @@ from holdfast.config.layers import Layered
 from holdfast.config.named_keys import variables
 from holdfast.config.secret import Secret
 from holdfast.config.settings import Settings
+from holdfast.stores.urls import key_of
 from holdfast.vocab.keys import Keys
 
 _OF_STORE: Final = re.compile(r"[?&]key=env:([A-Za-z_][A-Za-z0-9_]*)")
@@ -19,10 +20,11 @@ def known_keys(settings: Settings | None, layered: Layered | None = None, store_
     """The keys that `settings`, every file of `layered` that counts, and the store's address name.
 
     A profile that a higher file replaced is still somebody's key. What an untrusted workspace names is not heard: it could name any
-    variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts.
+    variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts. A store's key that
+    is in a file or the keyring is fetched there, which may take a while.
     """
     named = set(_OF_STORE.findall(unquote(store_url)))
-    texts: list[str] = []
+    texts = [key] if (key := key_of(store_url).strip()) else []
     for secret in () if settings is None else _secrets(settings):
         if secret.is_plain:
             texts.append(secret.reveal())

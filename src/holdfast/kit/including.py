@@ -1,7 +1,6 @@
 """What the text of a skill or a command has put in: judged by the policy like any call, then run behind the same walls."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -10,7 +9,6 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.config.json_text import read_regular
 from holdfast.extensions.inclusions import FileInclusion, Inclusion, ShellInclusion
 from holdfast.extensions.invocation import Judged
 from holdfast.logic.hooking import due
@@ -18,6 +16,8 @@ from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.permissions import Call, weigh
 from holdfast.runtime.hearing import heard
 from holdfast.runtime.world import World
+from holdfast.tools.files import Refused, target_of
+from holdfast.tools.places import reach
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event import Draft, Event
 from holdfast.vocab.event_tools import CallFacts, TaintMet
@@ -53,17 +53,17 @@ class Including:
         tool = self._world.tools.get(name)
         if tool is None:
             return Judged(decision="deny", reason=f"this session has no {name}")
-        world, policy, progress = self._world, self._world.policy(), self._world.state.progress
+        world, policy, progress = self._world, self._world.policy(), self._world.progress
         hook = await self._heard(name, args)
         consented = [replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules]
-        allowed = [replace(Rule.parse("allow", text), source=source) for text in grants if progress.mode != "plan"]
+        allowed = [replace(Rule.parse("allow", text), source=source) for text in grants if world.mode != "plan"]
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
         verdict = weigh(
             Call(tool=tool.spec, args=args),
             ground,
             policy.rules,
-            mode=progress.mode,
+            mode=world.mode,
             scope=progress.scope,
             granted=[*consented, *allowed],
             taint=progress.consent.taint,
@@ -103,16 +103,24 @@ class Including:
             )
 
     def _read(self, inclusion: FileInclusion) -> str | None:
-        facts = self._facts.get(inclusion)
-        written = str(Path(self._world.cwd, Path(inclusion.path).expanduser()))
-        real = (facts.links if facts is not None else {}).get(written, written)
+        """Read the very file that was judged: nothing on the way to it may have become a link since."""
         try:
-            content, _ = read_regular(Path(real), LARGEST)
+            target = target_of(self._context(inclusion, None), inclusion.path)
+            with reach(target) as place, open(place.open(), "rb") as file:
+                content = file.read(LARGEST + 1)
         except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
             return None
+        except Refused as exc:
+            raise UserError(str(exc)) from exc
         except OSError as exc:
             raise UserError(f"{inclusion.path!r} cannot be read: {exc.strerror or exc}.") from exc
+        if len(content) > LARGEST:
+            raise UserError(f"{inclusion.path!r} cannot be read: It has more than {LARGEST:,} bytes.")
         return content.decode("utf-8", "replace")
+
+    def _context(self, inclusion: Inclusion, confinement: "Confinement | None") -> "_Context":
+        facts = self._facts.get(inclusion)
+        return _Context(self._world, facts.links if facts is not None else {}, confinement)
 
     async def _run(self, inclusion: ShellInclusion) -> str:
         name, args = inclusion.call
@@ -122,8 +130,7 @@ class Including:
             await self._world.files.keep_trees("", "")
         walls = self._world.raise_walls
         confinement = await anyio.to_thread.run_sync(walls) if walls is not None else None
-        facts = self._facts.get(inclusion)
-        context: ToolContext = _Context(self._world, facts.links if facts is not None else {}, confinement)
+        context: ToolContext = self._context(inclusion, confinement)
         try:
             with anyio.fail_after(SECONDS):
                 output = await tool.run(args, context)

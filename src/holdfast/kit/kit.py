@@ -160,7 +160,7 @@ class Kit:
         runner = self._bound()
         from holdfast.kit.looking import look_again  # noqa: PLC0415 - loaded by now
 
-        progress = runner.world.state.progress
+        progress = runner.world.progress
         before = self.instructions.sha256
         look = partial(look_again, self._around, mode=progress.mode, model=progress.model)
         self._around = await anyio.to_thread.run_sync(look)
@@ -222,7 +222,7 @@ class Kit:
 
     def _is_outdated(self) -> bool:
         """Whether the instructions tell of another mode or model than the session has now."""
-        progress, place = self._bound().world.state.progress, self._around.place
+        progress, place = self._bound().world.progress, self._around.place
         return (place.mode, place.model) != (progress.mode, progress.model)
 
     def _bound(self) -> Runner:

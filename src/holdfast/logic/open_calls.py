@@ -217,10 +217,11 @@ def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
 def _let_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
     """A hook says yes where a person would be asked: the call is judged with it, as with the yes of a hook before the call."""
     other, judged = bool(event.args) and event.args != call.args, call.phase == "judged"
-    may_change = judged and not call.changes
-    if call.hook == "ask" or (
-        other and not may_change
-    ):  # a hook wants a person; a yes to other arguments is none to these
+    if call.hook == "ask":  # another hook wants a person
+        return calls
+    if other and (
+        not judged or call.changes
+    ):  # one round of changes is enough, and a yes to other arguments is none to these
         return calls
     calls = _change(calls, call.id, hook="allow", hook_reason=event.reason)
     if other:

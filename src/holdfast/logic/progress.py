@@ -17,7 +17,7 @@ from holdfast.logic.hooking import Hooking
 from holdfast.logic.open_calls import EndedCall, OpenCall
 from holdfast.logic.purse import Purse
 from holdfast.logic.trying import Trying
-from holdfast.vocab.event import Delivery, Event, Recorded, Stop
+from holdfast.vocab.event import Delivery, Draft, Event, Recorded, Stop
 from holdfast.vocab.event_files import RestoreFinished, RestoreStarted
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from holdfast.vocab.event_tools import HookFinished, ScopeChanged
@@ -153,6 +153,21 @@ def fold(progress: Progress, record: Recorded) -> Progress:
     for field, part in _listeners(kind):
         changes[field] = part(progress, record)
     return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
+
+
+def with_settings(progress: Progress, opening: Iterable[Draft]) -> Progress:
+    """`progress` with the model, mode and scope of an opening, which is written with the first step."""
+    for draft in opening:
+        match draft.event:
+            case ModelChanged(model=model):
+                progress = replace(progress, model=model)
+            case ModeChanged(mode=mode):
+                progress = replace(progress, mode=mode)
+            case ScopeChanged(scope=scope, implied=implied):
+                progress = replace(progress, scope=scope, scope_implied=implied)
+            case _:
+                pass
+    return progress
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import unquote
 
-from holdfast.logic.redact_names import KINDS
+from holdfast.logic.redact_names import KINDS, PASSWORDS
 from holdfast.logic.redact_shapes import Found, holds
-from holdfast.logic.redact_values import has_digit, is_code, looks_random
+from holdfast.logic.redact_values import has_digit, is_code, is_literal, looks_random
 
 LEAST: Final = 8
 """Characters of a value that is looked for wherever it stands. A shorter one would blot out ordinary words."""
@@ -26,12 +26,22 @@ _WHY: Final = "a secret that is named as one"
 
 
 def find_told_words(text: str) -> Iterator[Found]:
-    """Runs of small letters under the name of a secret, too long for an ordinary word: `token = correcthorsebattery`."""
+    """What only its name tells to be secret: a run of letters too long for a word, `token = correcthorsebattery`, and a value below it."""
+    if holds(text, "\n"):
+        yield from _find_below(text)
     for match in _LONG_WORD.finditer(text) if holds(text, "=") or holds(text, ":") else ():
         start, end = match.span("secret")
         before = text[max(0, match.start() - REACH) : match.start()].lower()
         if end - start <= REACH and _NAME.search(before) and not any(stem in match["secret"] for stem in _STEMS):
             yield Found(start, end, _WHY)
+
+
+def _find_below(text: str) -> Iterator[Found]:
+    """Values that stand alone in the line below their names: `password:`, and then `hunter2x`."""
+    for match in _BELOW.finditer(text):
+        name = _NAME.search(text[max(0, match.start() - REACH) : match.start()].lower())
+        if name and is_literal(match["secret"], password=name[0].startswith(PASSWORDS)):
+            yield Found(*match.span("secret"), _WHY)
 
 
 def is_telling(value: str) -> bool:
@@ -87,6 +97,11 @@ _USER: Final = re.compile(r"[\w.%+-]{1,64}")
 _LONG_WORD: Final = re.compile(
     rf"(?:=>|[:=])[ \t]{{0,8}}\\{{0,4}}[\"'`]?(?P<secret>[a-z]{{{WORD_LEAST},}}+)(?=[\s\"'`\\,;)}}\]<&]|\.?(?:\s|\Z))"
 )
+_BELOW: Final = re.compile(
+    r"[:=][ \t]{0,8}(?:[|>][+-]?)?[ \t]{0,8}\r?\n[ \t]{0,64}[\"'`]?"
+    r"(?P<secret>(?!-|[\w.-]{1,64}[:=])[^\s\"'`]{6,400}+)[\"'`]?[ \t]{0,8}(?=\r?\n|\Z)"
+)
+"""A sign at the end of a line, and one word below it that is no name of its own."""
 _NAMED: Final = "|".join(re.escape(name) for name, kind in KINDS.items() if kind in ("password", "token", "variable"))
 _NAME: Final = re.compile(rf"(?:{_NAMED})\\{{0,4}}[\"'`]?[ \t]{{0,8}}\Z")
 _STEMS: Final = ("pass", "pwd", "secret", "token", "credential", "key", "auth")

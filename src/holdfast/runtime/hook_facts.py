@@ -24,7 +24,7 @@ def _common(world: World) -> Facts:
         "session_id": world.session,
         "transcript_path": "",
         "cwd": world.cwd,
-        "permission_mode": state.progress.mode,
+        "permission_mode": world.mode,
     }
     if state.meta.parent:
         facts |= {"agent_id": world.session, "agent_type": world.policy().agent or "general-purpose"}

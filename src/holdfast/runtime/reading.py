@@ -11,7 +11,7 @@ from holdfast.runtime.runner import Runner
 from holdfast.vocab.deltas import LifecycleState
 from holdfast.vocab.event_memory import MemoryNoted
 from holdfast.vocab.event_tools import Todo
-from holdfast.vocab.events import ModeChanged, ModelChanged, Renamed, SlotWritten
+from holdfast.vocab.events import Renamed, SlotWritten
 from holdfast.vocab.messages import SessionMessage, text_of
 from holdfast.vocab.specs import Mode, ModelFacts, Taint, Usage
 
@@ -58,14 +58,12 @@ class Reading:
     @property
     def model(self) -> str:
         """The model that answers, also when the opening that says so is not written yet."""
-        changes = [draft.event.model for draft in self._runner.opening if isinstance(draft.event, ModelChanged)]
-        return changes[-1] if changes else self._world.state.progress.model
+        return self._world.progress.model
 
     @property
     def permission_mode(self) -> Mode:
         """The mode that calls are judged in, also when the opening that says so is not written yet."""
-        changes = [draft.event.mode for draft in self._runner.opening if isinstance(draft.event, ModeChanged)]
-        return changes[-1] if changes else self._world.state.progress.mode
+        return self._world.progress.mode
 
     @property
     def state(self) -> LifecycleState:

@@ -102,6 +102,7 @@ class Runner:
         """What the step under way writes."""
         world.stream = self.stream
         world.policy = lambda: self.policy
+        world.opening = lambda: self.opening
         world.tap = self._tap
 
     async def drive(self) -> None:

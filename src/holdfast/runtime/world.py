@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from holdfast.logic.outgoing import Outgoing
 from holdfast.logic.policy import Policy
+from holdfast.logic.progress import Progress, with_settings
 from holdfast.logic.state import State
 from holdfast.ports import Asker, Clock, Confinement, EventStore, Model, Tap, Tool
 from holdfast.runtime.barrier import Fault
@@ -21,7 +22,7 @@ from holdfast.vocab.event_instructions import NotesShown
 from holdfast.vocab.event_limits import ChildPaused
 from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
 from holdfast.vocab.events import ChildFinished, ChildStarted
-from holdfast.vocab.specs import Taint, ToolSpec, Usage
+from holdfast.vocab.specs import Mode, Taint, ToolSpec, Usage
 
 Tell = Callable[[Usage, int, tuple[Taint, ...]], None]
 """Takes what a child session has used, spent and met in all, when it is left, however that came about."""
@@ -107,6 +108,8 @@ class World(Struct):
     """Where hooks go on that nobody waits for, as long as the session is open."""
     policy: Callable[[], Policy] = Policy
     """What is in force now."""
+    opening: Callable[[], Sequence[Draft]] = tuple
+    """What will be written with the first step."""
     hearing: dict[tuple[str, str], "Hearing"] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
     included: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -124,6 +127,17 @@ class World(Struct):
     """How long a model may stay silent."""
     tool_timeout_s: float | None = 900.0
     """How long a tool may run."""
+
+    @property
+    def progress(self) -> Progress:
+        """Where the session stands, with what its opening says, also before that is written."""
+        return with_settings(self.state.progress, self.opening())
+
+    @property
+    def mode(self) -> Mode:
+        """The mode that is in force now. An open turn that keeps one of its own does not go on before the opening is written."""
+        after = self.policy().mode_after_turn if self.opening() else None
+        return after or self.progress.mode
 
 
 class Outcome(Struct):

@@ -11,7 +11,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.holding import folded, held, nonce_of, whole_log
+from holdfast.holding import folded, held, nonce_of, whole_log, whole_progress
 from holdfast.logic.erasing import Eraser
 from holdfast.logic.parts import cited_blobs, storable
 from holdfast.logic.rewriting import Moved, changed_blob, rewritten, without_contents
@@ -121,6 +121,12 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         blobs = {each.sha256: each.content for each in rewriting.moved.values() if each.sha256 in cited}
         await store.rewrite(lease, ChangedPast(changed=changed, added=added, blobs=blobs, gone=gone))
         return erased
+
+
+async def check_erasable(store: EventStore, meta: SessionMeta) -> None:
+    """Raise what `erase` would raise when somebody has a session open, or not all of it can be read."""
+    async with held(store, meta.id, "secrets erase"):
+        await whole_progress(store, meta.id)
 
 
 async def scour(store: EventStore) -> None:

@@ -1,5 +1,6 @@
 """Where a store is, as one line of text."""
 
+import contextlib
 import os
 import re
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from typing import Final, Literal
 from holdfast.ports import Clock, EventStore
 from holdfast.stores.sqlite_key import FORMS as KEY_FORMS
 from holdfast.stores.sqlite_key import is_source
-from holdfast.vocab.errors import UserError
+from holdfast.vocab.errors import StoreError, UserError
 
 STORE_KEY: Final = "HOLDFAST_STORE_KEY"
 """The variable that holds the key of the usual store, or says where it is."""
@@ -45,6 +46,21 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
 
         return await JsonlStore.open(_path(url, rest), clock=clock, read_only=read_only, create=create)
     raise _unknown(url)
+
+
+def key_of(url: str) -> str:
+    """The key of the store that `url` names, from where it says; empty when it has none, or nobody can have it. May wait for a person."""
+    from holdfast.stores.sqlite_key import fetch_key  # few stores have a key
+
+    kind, _, rest = url.partition(":")
+    if kind not in ("sqlite", "sqlcipher"):
+        return ""
+    with contextlib.suppress(UserError, StoreError):  # whoever opens the store is told
+        before, *after = _OPTIONS.split(rest, maxsplit=1)
+        path = _path(url, before)
+        if source := (_options(url, after[0]) if after else {}).get("key", "") or _usual_key(path):
+            return fetch_key(source, Path(path).expanduser().resolve(), create=False).secret
+    return ""
 
 
 async def _open_sqlite(url: str, *, clock: Clock, read_only: bool, create: bool) -> EventStore:

@@ -46,8 +46,19 @@ def look(paths: Iterable[str]) -> dict[str, str]:
 
 
 def private_names() -> Callable[[str], str]:
-    """Give a function that says which private file an absolute path is a hard link to; else it gives the path."""
-    return _Walk().by_content
+    """Give a function that says which private file an absolute path is a hard link to; else it gives the path.
+
+    What is private is looked up again each second: a file that is written anew is another one.
+    """
+    walk, until = _Walk(), 0.0
+
+    def lead(path: str) -> str:
+        nonlocal walk, until
+        if time.monotonic() > until:
+            walk, until = _Walk(), time.monotonic() + 1.0
+        return walk.by_content(path)
+
+    return lead
 
 
 def match(globs: Iterable[str]) -> dict[str, tuple[str, ...]]:

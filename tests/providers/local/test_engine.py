@@ -33,6 +33,21 @@ def engines() -> Iterator[Engines]:
     engines.close()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="what a process was given is read from /proc")
+def test_it_is_given_no_keys_and_no_secrets(
+    package: Path, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "zebra-stripe-99")
+    monkeypatch.setenv("DB_PASSWORD", "zebra-stripe-99")
+    _, path = model_file(tmp_path)
+
+    engine = engines.get(path, "tiny")
+
+    given = Path(f"/proc/{engine.pid}/environ").read_bytes()
+    assert b"PATH=" in given
+    assert b"zebra" not in given
+
+
 def test_it_starts_on_the_loopback_with_a_key_and_careful_settings(
     package: Path, engines: Engines, tmp_path: Path
 ) -> None:

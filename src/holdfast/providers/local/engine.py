@@ -16,11 +16,13 @@ from typing import IO, Final
 import msgspec
 from msgspec import Struct, field
 
+from holdfast.logic.variables import is_secret_variable
 from holdfast.providers.local.gguf import read_template
 from holdfast.providers.local.pins import ModelPin, megabytes
 from holdfast.providers.local.serve import Ready, Settings
 from holdfast.providers.local.template import fence
 from holdfast.vocab.errors import ProviderError, UserError
+from holdfast.vocab.keys import without_keys
 
 WINDOW: Final = 8192
 THREADS: Final = 8
@@ -75,7 +77,9 @@ class Engine:
         """Start one and wait until it listens. Raise `ProviderError` with its last words when it does not."""
         said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the engine runs
         try:
-            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said)
+            process = subprocess.Popen(
+                command, env=_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said
+            )
         except OSError as exc:
             said.close()
             raise ProviderError("transport", f"The local engine cannot be started: {exc}.") from exc
@@ -161,6 +165,11 @@ class Engines(Struct):
 
 SHARED: Final = Engines()
 """What the sessions of this process share: a model takes gigabytes, so there is one of it."""
+
+
+def _environment() -> dict[str, str]:
+    """The variables of this process without keys and secrets: the engine has no use for them."""
+    return {name: value for name, value in without_keys(os.environ).items() if not is_secret_variable(name)}
 
 
 def _settings(path: Path, name: str) -> Settings:
