@@ -19,7 +19,7 @@ def cases(name: str) -> list[dict[str, Any]]:
 
 def decided(case: dict[str, Any], **others: Any) -> str:
     """What is decided about a case."""
-    given = {key: case[key] for key in ("allow", "deny", "mode", "trusted") if key in case}
+    given = {key: case[key] for key in ("allow", "deny", "mode", "os", "scope", "trusted") if key in case}
     return weighed("Bash", case["command"], **(others | given)).decision
 
 

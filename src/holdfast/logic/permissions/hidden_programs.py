@@ -8,7 +8,7 @@ from holdfast.logic.acts import Command, Layer
 
 _INTERPRETER: Final = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|deno|bun|php|lua|luajit|tclsh|expect|osascript|Rscript|R|ghci|julia|groovy|scala|pwsh"
-    r"|powershell|irb|guile|elixir|erl|jshell|emacs|vim|nvim|ex|vi|gdb|sqlite3|psql|mysql|[gmn]?awk)[\d.]*"
+    r"|powershell|irb|rake|ts-node|tsx|guile|elixir|erl|jshell|emacs|vim|nvim|ex|vi|gdb|sqlite3|psql|mysql|[gmn]?awk)[\d.]*"
 )
 _MESSAGES: Final = frozenset(("-m", "--message", "-am", "--title", "--body", "-t", "-b"))
 """Options whose values are words for people."""

@@ -49,6 +49,9 @@ _OPTION: Final = re.compile(r"^(?:(?:--[a-z-]+|[A-Za-z_]\w*)=|-[A-Za-z](?=.))")
 _NAMED: Final = re.compile(r"(?=[\w@%+.-]*[./~])[\w@%+~./][\w@%+~./-]{1,200}")
 """What may name a file wherever it stands in a text."""
 _ASSIGNED: Final = re.compile(r"[A-Za-z_]\w*=")
+_GLUED: Final = re.compile(r"-[A-Za-z]*?c(.+)", re.DOTALL)
+_SPLIT: Final = re.compile(r"-[A-Za-z0-9]*?S(.+)", re.DOTALL)
+"""A text that is glued to the flag before it: `su -lc'make x'`, `env -iS'make x'`."""
 _INPUT_FLAG: Final = re.compile(r"-[a-z]*s[a-z]*")
 _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 
@@ -251,6 +254,9 @@ class Finder:
         found = [
             Field(_OPTION.sub("", field.value or ""), field.text) for field in rest if _TEXT.search(field.value or "")
         ]
+        glued = _SPLIT if name == "env" else _GLUED
+        if name not in words("joiners"):
+            found += [Field(each[1], field.text) for field in rest if (each := glued.fullmatch(field.value or ""))]
         if name in words("joiners"):  # `parallel` is given what stands behind `:::`
             found.append(
                 Field(" ".join(field.value or "" for field in rest if not (field.value or ":::").startswith(":::")))

@@ -310,7 +310,11 @@ def _awk(words: Sequence[Word], _row: Row, around: Around) -> Effect:
     program, *files = given.operands or (Word("", ""),)
     if any(not re.fullmatch(r"[a-z]+=.*", word.value or "") for word in given.values("-v")):
         raise Unlisted("it sets a variable that may mean something")
-    if program.glob or not is_awk_program(program.value or "") or any("=" in (word.value or "") for word in files):
+    if (
+        program.glob
+        or not is_awk_program(program.value or "")
+        or any(re.search("=|^/inet", word.value or "") for word in files)
+    ):
         raise Unlisted("its program is not one of the known forms")
     return _filtered(files, around)
 
@@ -330,9 +334,13 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     here = all(word.value in (".", around.base) for word in before.values("-C")) and around.folders == (around.base,)
     if sub is None or not here:
         raise Unlisted(f"git {name} may change something, or another repository is meant")
-    if any(re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "") for word in before.operands):
-        raise Unlisted("it has signatures checked by a program")
     given = _given(before.operands[1:], sub)
+    signs = [word for word in words if re.search(r"%[-+ ]?G|%\(\*?signature|signature:", word.value or "")]
+    if signs or any("signature" in (word.value or "") for word in given.values("--sort")):
+        raise Unlisted("it has signatures checked by a program")
+    apart = [word for flag, word in given.flags if flag.name != "--sort" and word in words]
+    if name != "grep" and any(word and (word.value or "")[:1] == "-" for word in apart):
+        raise Unlisted("git, which looks through its words twice, may take the value of a flag for a flag")
     joined = " ".join(word.value or "" for word in given.operands)
     if (
         sub.leads
