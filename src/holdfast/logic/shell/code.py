@@ -7,8 +7,10 @@ from holdfast.logic.shell.effects import Asked, Effect, guess, is_stream, mentio
 from holdfast.logic.shell.fields import Field
 from holdfast.logic.unasked import is_awk_program, is_sed_script
 
+_SED_ADDRESS: Final = r"(?:[0-9~+]+|\$|/(?:\\.|[^/\\\n])*/[IM]*)"
 _SED_RUNS: Final = re.compile(
-    r"(?:^|[\n;{}!0-9$/,])[ \t]*e(?:[\s;}]|$)|[^\w\s][gpiImM0-9]*e[gpiImMw0-9]*\s*(?:[;}\n#]|$)"
+    rf"(?:^|[\n;{{}}!])[ \t]*(?:{_SED_ADDRESS}[ \t]*(?:,[ \t]*{_SED_ADDRESS}[ \t]*)?!?[ \t]*)?e"
+    r"|(?:^|[\n;{}!0-9$/,])[ \t]*e(?:[\s;}]|$)|[^\w\s][gpiImM0-9]*e[gpiImMw0-9]*\s*(?:[;}\n#]|$)"
 )
 """In a sed script, what may be a command or a flag that runs a program."""
 _SED_FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
