@@ -10,10 +10,14 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import Struct
+
+_LOADING: Final = ("LD_", "DYLD_", "GLIBC_", "GCONV_")
+"""How variables begin that say what is loaded into programs."""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -68,6 +72,16 @@ async def run_program(
             if not over:
                 _kill(process.pid)
     return Ran(code=code, out=bytes(out.kept), err=bytes(err.kept), cut=out.cut)
+
+
+def loading(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that say what is loaded into programs. A command of a session may have changed what they name."""
+    return {name: value for name, value in environment.items() if name.startswith(_LOADING)}
+
+
+def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without those, for programs outside the walls."""
+    return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
 
 
 class _Output:
