@@ -74,13 +74,17 @@ async def run_program(
     return Ran(code=code, out=bytes(out.kept), err=bytes(err.kept), cut=out.cut)
 
 
-def loading(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that say what is loaded into programs. A command of a session may have changed what they name."""
-    return {name: value for name, value in environment.items() if name.startswith(_LOADING)}
+def loaded_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """What to start behind walls, and the environment of what raises them.
+
+    The variables that say what is loaded into programs hold behind the walls alone: a command may have changed what they name.
+    """
+    inside = [f"{name}={value}" for name, value in environment.items() if name.startswith(_LOADING)]
+    return ["/usr/bin/env", *inside, *argv] if inside else list(argv), without_loading(environment)
 
 
 def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
-    """`environment` without those, for programs outside the walls."""
+    """`environment` without what says what is loaded into programs, for those outside the walls."""
     return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.ports import ToolContext
-from holdfast.programs import loading, without_loading
+from holdfast.programs import loaded_behind
 from holdfast.tools import processes
 from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, prepare_program, started_at
 from holdfast.vocab.events import ProcessStarted
@@ -47,11 +47,9 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
     problem (see `problem_of`). Raise `OSError` when it cannot be started.
     """
     run = os.urandom(8).hex()
-    own = keys.without(os.environ) | dict(environment)
-    words = _argv(command)
-    if context.confinement is not None and (inside := loading(own)):  # what raises the walls stands outside of them
-        words = ["/usr/bin/env", *(f"{name}={value}" for name, value in inside.items()), *words]
-        own = without_loading(own)
+    words, known = _argv(command), keys.without(os.environ) | dict(environment)
+    if context.confinement is not None:
+        words, known = loaded_behind(words, known)
     argv, before = _confined(words, context)
     process = subprocess.Popen(
         argv,
@@ -59,7 +57,7 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=context.cwd,
-        env=own | {CALL_VARIABLE: context.call, RUN_VARIABLE: run},
+        env=known | {CALL_VARIABLE: context.call, RUN_VARIABLE: run},
         start_new_session=True,
         preexec_fn=before,  # noqa: PLW1509  # prepared before the fork; it only makes system calls
     )
