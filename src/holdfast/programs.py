@@ -10,10 +10,14 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 import anyio
 from anyio.abc import ByteReceiveStream, ByteSendStream
 from msgspec import Struct
+
+_LOADING: Final = ("LD_", "DYLD_", "GLIBC_", "GCONV_")
+"""How variables begin that say what is loaded into programs."""
 
 
 class Ran(Struct, frozen=True, kw_only=True):
@@ -68,6 +72,20 @@ async def run_program(
             if not over:
                 _kill(process.pid)
     return Ran(code=code, out=bytes(out.kept), err=bytes(err.kept), cut=out.cut)
+
+
+def loaded_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """What to start behind walls, and the environment of what raises them.
+
+    The variables that say what is loaded into programs hold behind the walls alone: a command may have changed what they name.
+    """
+    inside = [f"{name}={value}" for name, value in environment.items() if name.startswith(_LOADING)]
+    return ["/usr/bin/env", *inside, *argv] if inside else list(argv), without_loading(environment)
+
+
+def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without what says what is loaded into programs, for those outside the walls."""
+    return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
 
 
 class _Output:

@@ -1,6 +1,9 @@
 """Sessions that another store wrote: they stand in nobody's way, and are not gone on with in another guise."""
 
+import contextlib
+import json
 import shutil
+import sqlite3
 
 import pytest
 
@@ -23,3 +26,17 @@ def test_continue_passes_over_a_newer_session_of_another_store(door: Door) -> No
     ):
         assert refused.code == 1
         assert "was written by the store" in refused.err
+
+
+@pytest.mark.parametrize("time", [2**62, -(2**62), 10**40])
+def test_a_session_of_a_time_that_no_calendar_has_hides_no_other(door: Door, time: int) -> None:
+    model = door.script({"text": "Hi."})
+    for name in ("odd", "other"):
+        door.run("-p", "hi", "--model", model, "--session-id", name)
+    with contextlib.closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as file, file:
+        [(meta,)] = file.execute("SELECT meta FROM sessions WHERE id = 'odd'").fetchall()
+        said = {**json.loads(meta), "created": time, "updated": time}
+        file.execute("UPDATE sessions SET meta = ? WHERE id = 'odd'", (json.dumps(said).encode(),))
+
+    assert {row["id"] for row in door.run("sessions", "list", "--json").json} == {"odd", "other"}
+    assert door.run("sessions", "list").code == door.run("sessions", "show", "odd").code == 0

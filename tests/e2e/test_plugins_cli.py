@@ -282,3 +282,14 @@ def test_help_has_examples_for_the_group(door: Door) -> None:
 
     assert (ran.code, "holdfast plugins marketplace add OWNER/REPO" in ran.out) == (0, True)
     assert "holdfast plugins install pypi:acme-reviewer" in door.run("plugins", "install", "--help").out
+
+
+def test_a_plugins_skill_allows_its_own_commands_nothing(door: Door, tmp_path: Path) -> None:
+    head = "---\nname: tidy\ndescription: Tidies.\nallowed-tools: Bash\n---\n"
+    write(bare(tmp_path / "bare"), {"skills/tidy/SKILL.md": f"{head}Now: !`touch made`\n"})
+    assert door.run("plugins", "install", str(tmp_path / "bare"), "--yes").code == 0
+
+    ran = door.run("-p", "/bare:tidy", "--model", door.script({"text": "Hi."}))
+
+    assert (ran.code, "'!`touch made`' (line 1 of its text) is not to be had" in ran.err) == (4, True)
+    assert not (door.work / "made").exists()

@@ -45,6 +45,29 @@ async def test_what_a_server_was_given_in_secret_does_not_come_back_in_its_resul
     assert output.text == "The key is [REDACTED], and 1 is one."
 
 
+async def test_what_a_server_was_given_comes_back_by_no_other_way(tmp_path: Path) -> None:
+    leak, whole = "The key is sesame-open-123.", list[str]()
+    given = {"env": {"KEY": "sesame-open-123"}}
+    resource = {"contents": [{"uri": "note://a", "text": leak}]}
+    prompt = {"messages": [{"role": "user", "content": {"type": "text", "text": leak}}]}
+    answers = {"resources/read": resource, "prompts/get": prompt}
+    calls = {"echo": said(leak), "no": {"error": {"code": -32000, "message": leak}}}
+    tools = [ECHO, tool("no")]
+    spec = fake(tmp_path, tools=tools, prompts=[{"name": "daily"}], calls=calls, answers=answers, spec=given)
+
+    async def shorten(text: str) -> str:
+        whole.append(text)
+        return text
+
+    async with servers([spec], tmp_path, shorten=shorten) as found:
+        called = await by_name(found)["mcp__fake__echo"].run({"text": "x"}, RecordingContext(tmp_path))
+        refused = await by_name(found)["mcp__fake__no"].run({}, RecordingContext(tmp_path))
+        others = await found.read("fake", "note://a"), await found.prompt("mcp__fake__daily")
+
+    shown = " ".join(each.text for each in (called, refused, *others))
+    assert ("sesame" in f"{shown} {whole}", shown.count("The key is [REDACTED].")) == (False, 4)
+
+
 async def test_without_servers_nothing_is_loaded(tmp_path: Path) -> None:
     program = (
         "import sys, anyio\n"

@@ -317,6 +317,18 @@ async def test_configuration_and_environment_do_not_reach_rg(
     assert not (tmp_path / "ran").exists()
 
 
+async def test_rg_is_not_told_what_to_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rg = tmp_path / "bin" / "rg"
+    rg.parent.mkdir()
+    rg.write_text('#!/bin/sh\necho "a.py:1:$LD_LIBRARY_PATH."\n')
+    rg.chmod(0o755)
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("PATH", f"{rg.parent}:/usr/bin:/bin")
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "lib"))
+
+    assert (await run_ripgrep((), str(tmp_path / "work"))).output == b"a.py:1:.\n"
+
+
 async def test_an_rg_that_the_workspace_brings_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "rg").write_text("#!/bin/sh\ntouch ran\n")
     (tmp_path / "rg").chmod(0o755)

@@ -310,6 +310,20 @@ async def test_a_confined_command_runs_behind_its_walls_and_a_failure_names_them
     assert walls.asked == [str(tmp_path)] * 2
 
 
+async def test_what_is_loaded_into_programs_is_loaded_behind_the_walls_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path / "lib"))
+    walls = Walls("sh", "-c", 'echo "before: $LD_LIBRARY_PATH"; exec "$@"', "sh")
+
+    confined = await run_command.run(
+        {"command": "echo $LD_LIBRARY_PATH"}, RecordingContext(tmp_path, confinement=walls)
+    )
+    free = await _run(tmp_path, "echo $LD_LIBRARY_PATH")
+
+    assert (confined.text, free.text) == (f"before: \n{tmp_path}/lib\n", f"{tmp_path}/lib\n")
+
+
 async def test_the_environment_is_added_and_keys_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     bash = make_bash(environment={"GIT_CONFIG_NOSYSTEM": "1"})

@@ -14,7 +14,9 @@ import pytest
 
 from holdfast.tools.processes import look_at
 from holdfast.tools.shell import run_command
+from holdfast.vocab.specs import FsScope
 from holdfast.workspaces.confine import Scratch, plan
+from holdfast.workspaces.probe import probe
 from tests.tools.context import RecordingContext, cut_short, until
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 
@@ -80,6 +82,28 @@ def test_what_steers_git_and_builds_cannot_be_changed_from_inside_and_what_held_
     assert flow.read_text(encoding="utf-8") == SECRET
     assert os.listdir(yard.root / ".git/info") == ["exclude"]
     assert not (yard.root / ".git/config.worktree").exists()
+
+
+def test_what_raises_the_walls_loads_no_library_that_a_command_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "libcap.so.2").write_bytes(b"")
+    found = probe("sandboxed", fresh=True)
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(tmp_path))
+
+    assert probe("sandboxed", fresh=True) == found
+
+
+@pytest.mark.parametrize("scope", ["sandboxed", "project"])
+def test_no_hook_can_be_made_where_a_repository_has_no_folder_for_them(tmp_path: Path, scope: FsScope) -> None:
+    yard = Yard(tmp_path)
+    shutil.rmtree(yard.root / ".git/hooks")
+    wall = raise_wall("bubblewrap", yard.plan(scope))
+
+    ran = run(wall, ["sh", "-c", "mkdir -p .git/hooks; echo true > .git/hooks/pre-commit"], yard.root)
+    wall.close()
+
+    assert (ran.returncode != 0, (yard.root / ".git/hooks").exists()) == (True, False)
 
 
 def test_a_persons_own_file_that_steers_git_stays(tmp_path: Path) -> None:

@@ -261,6 +261,12 @@ async def test_git_of_our_own_runs_nothing_that_the_repository_names(hostile: Ho
 
 
 @pytest.mark.contract("RV-B17")
+async def test_git_of_our_own_is_not_told_what_to_load(hostile: Hostile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_DEBUG", "libs")  # whoever hears of it says so
+
+    assert (await run_git(("status", "--porcelain"), hostile.root)).err == ""
+
+
 async def test_git_of_our_own_says_what_is_true(hostile: Hostile) -> None:
     status = await run_git(("status", "--porcelain"), hostile.root)
     diff = await run_git(("diff", "-U0", "--", "a.txt"), hostile.root)

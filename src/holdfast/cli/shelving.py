@@ -34,7 +34,7 @@ from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted
 from holdfast.vocab.events import ModelFailed, ModelNoted, ModelReplied
 from holdfast.vocab.ids import provider_of
-from holdfast.vocab.messages import MediaRef, Reasoning, Text, TextRef, ToolCall, ToolResult, iso
+from holdfast.vocab.messages import MediaRef, Reasoning, Text, TextRef, ToolCall, ToolResult, in_calendar, iso
 from holdfast.vocab.specs import Lease, SessionMeta
 from holdfast.workspaces.project import project_root
 
@@ -294,7 +294,7 @@ def _project(place: Place, given: str | None) -> str | None:
 
 
 def _row(meta: SessionMeta, status: Standing) -> tuple[str, str, str, str]:
-    used = datetime.fromtimestamp(meta.updated / 1_000_000).astimezone()
+    used = datetime.fromtimestamp(in_calendar(meta.updated) / 1_000_000).astimezone()
     words = (meta.name or meta.prompt or "(empty)")[:70]
     return meta.id, f"{used:%Y-%m-%d %H:%M}", str(meta.turns), f"{words}  {WORDS[status]}".rstrip()
 

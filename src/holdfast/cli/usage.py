@@ -165,7 +165,9 @@ def _calls(
 
 
 def _day(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1_000_000).astimezone():%Y-%m-%d}"
+    from holdfast.vocab.messages import in_calendar
+
+    return f"{datetime.fromtimestamp(in_calendar(at) / 1_000_000).astimezone():%Y-%m-%d}"
 
 
 def _as_json(found: _Found, groups: "Iterable[By]", start: int) -> dict[str, object]:

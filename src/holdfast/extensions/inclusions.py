@@ -1,10 +1,12 @@
 """What the text of a skill asks to have put in before anybody reads it: the output of commands, and files. Nothing is run here."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 import msgspec
+
+from holdfast.extensions.substitution import Substitution
 
 _SHELL: Final = re.compile(r"(?:^|(?<=[ \t]))!`([^`\n]+)`")
 _FILE: Final = re.compile(r"(?:^|(?<=[\s(\[{<]))@([^\s)\]}>\"'`]+)")
@@ -19,6 +21,8 @@ class ShellInclusion(msgspec.Struct, frozen=True, kw_only=True, tag="shell"):
     line: int
     """In the text of the skill, below its frontmatter."""
     shell: str = ""
+    own: bool = True
+    """Whether it is the text's own command: no argument puts more into it than plain words."""
 
     @property
     def call(self) -> tuple[str, dict[str, object]]:
@@ -49,7 +53,7 @@ Inclusion: TypeAlias = ShellInclusion | FileInclusion
 Piece: TypeAlias = str | ShellInclusion | FileInclusion
 
 
-def pieces(body: str, fill: Callable[[str], str], *, shell: str = "") -> Iterator[Piece]:
+def pieces(body: str, fill: Substitution, *, shell: str = "") -> Iterator[Piece]:
     """The text of a skill in pieces: what is said, and what is to be put in. `fill` replaces the placeholders of each.
 
     They are found before anything is filled in: what an argument contains is never a command or a file.
@@ -60,7 +64,7 @@ def pieces(body: str, fill: Callable[[str], str], *, shell: str = "") -> Iterato
         end = "\n"
         if block is not None:
             if line.strip() == "```":
-                yield ShellInclusion(command=fill("\n".join(block)), line=begun, shell=shell)
+                yield _command("\n".join(block), begun, fill, shell)
                 block = None
                 yield end
             else:
@@ -72,7 +76,7 @@ def pieces(body: str, fill: Callable[[str], str], *, shell: str = "") -> Iterato
             yield end
             fence = _after(fence, line)
     if block is not None:  # nobody said where it ends: then it is only text
-        yield fill("\n".join(("```!", *block)))
+        yield fill.apply("\n".join(("```!", *block)))
 
 
 def _after(fence: str, line: str) -> str:
@@ -86,26 +90,30 @@ def _after(fence: str, line: str) -> str:
     return "" if closes else fence
 
 
-def _in_line(line: str, number: int, fill: Callable[[str], str], shell: str, *, files: bool) -> Iterator[Piece]:
+def _in_line(line: str, number: int, fill: Substitution, shell: str, *, files: bool) -> Iterator[Piece]:
     at = 0
     for found in _SHELL.finditer(line):
         yield from _with_files(line[at : found.start()], number, fill, files=files)
-        yield ShellInclusion(command=fill(found[1]), line=number, shell=shell)
+        yield _command(found[1], number, fill, shell)
         at = found.end()
     yield from _with_files(line[at:], number, fill, files=files)
 
 
-def _with_files(text: str, number: int, fill: Callable[[str], str], *, files: bool) -> Iterator[Piece]:
+def _command(text: str, number: int, fill: Substitution, shell: str) -> ShellInclusion:
+    return ShellInclusion(command=fill.apply(text), line=number, shell=shell, own=not fill.is_twisted(text))
+
+
+def _with_files(text: str, number: int, fill: Substitution, *, files: bool) -> Iterator[Piece]:
     at = 0
     for found in _FILE.finditer(text) if files else ():
         written = found[1].rstrip(_ENDINGS)
-        path = fill(written)
+        path = fill.apply(written)
         if not _is_path(path):
             continue
-        yield fill(text[at : found.start()])
+        yield fill.apply(text[at : found.start()])
         yield FileInclusion(path=path, line=number)
         at = found.start() + 1 + len(written)
-    yield fill(text[at:])
+    yield fill.apply(text[at:])
 
 
 def _is_path(text: str) -> bool:

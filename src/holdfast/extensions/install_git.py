@@ -10,7 +10,7 @@ import anyio
 
 from holdfast.extensions.install_sources import GitSource
 from holdfast.extensions.plugin_tree import Limits
-from holdfast.programs import run_program
+from holdfast.programs import run_program, without_loading
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import without_keys
 from holdfast.workspaces.git import git_environment
@@ -108,7 +108,9 @@ async def _git(
 
 def _environment(folder: Path, protocols: str) -> dict[str, str]:
     own = {
-        name: value for name, value in without_keys(os.environ).items() if not name.startswith("GIT_") or name in _KEPT
+        name: value
+        for name, value in without_loading(without_keys(os.environ)).items()
+        if not name.startswith("GIT_") or name in _KEPT
     }
     return {
         **own,

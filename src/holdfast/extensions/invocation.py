@@ -91,7 +91,7 @@ def compose(skill: Skill, body: str, arguments: str, surroundings: Surroundings)
     """Put the arguments into the text of a skill. Raise `UserError` when one that is not trusted wants to run commands."""
     given = Arguments(text=arguments, names=skill.arguments, variables=_variables(skill, surroundings))
     substitution = Substitution(given)
-    found = tuple(pieces(body.strip("\n"), substitution.apply, shell=skill.shell))
+    found = tuple(pieces(body.strip("\n"), substitution, shell=skill.shell))
     if not skill.trusted:
         found = tuple(_untrusted(skill, found))
     if arguments.strip() and not substitution.used:

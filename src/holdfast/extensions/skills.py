@@ -96,8 +96,8 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def grants(self) -> tuple[str, ...]:
-        """Rules for what may be used without asking while the skill is followed; none of one that is not trusted."""
-        return self.allowed_tools or () if self.trusted else ()
+        """Rules for what its own inclusions may use without asking; none of one that is not trusted, and a plugin allows nothing."""
+        return self.allowed_tools or () if self.trusted and self.source != "plugin" else ()
 
     @property
     def listing(self) -> str:

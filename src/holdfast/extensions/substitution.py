@@ -18,6 +18,8 @@ _PLACEHOLDER: Final = re.compile(
     r"|(?P<name>[^\W\d]\w*)(?!\[)"
     r")"
 )
+_PLAIN: Final = re.compile(r"(?:[\w@%+=:,./][\w@%+=:,./-]*)?")
+"""A word in which a shell reads no sign, and no program an option."""
 
 
 class Arguments(Struct, frozen=True, kw_only=True):
@@ -48,6 +50,12 @@ class Substitution:
     def apply(self, text: str) -> str:
         """`text` with its placeholders replaced."""
         return _PLACEHOLDER.sub(self._replace, text)
+
+    def is_twisted(self, text: str) -> bool:
+        """Whether an argument puts more into `text` than plain words: it could make another command of it."""
+        found = (each for each in _PLACEHOLDER.finditer(text) if not each["variable"] and not each["escape"])
+        given = (self._value(each) or "" for each in found)
+        return not all(_PLAIN.fullmatch(word) for value in given for word in value.split(" "))
 
     def _replace(self, found: re.Match[str]) -> str:
         value = self._value(found)

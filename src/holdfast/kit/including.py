@@ -46,7 +46,8 @@ class Including:
     ) -> Judged:
         """What the policy says, after the hooks that decide about such calls.
 
-        `grants` are the rules of what the text itself may use without asking, but for plan mode; what denies or asks goes before them.
+        `grants` are the rules of what the text itself may use without asking, but for plan mode and for what an argument made of it;
+        what denies or asks goes before them.
         They count as rules of `source`: those of a repository or a plugin open nothing that may hold secrets.
         """
         name, args = inclusion.call
@@ -56,7 +57,9 @@ class Including:
         world, policy, progress = self._world, self._world.policy(), self._world.progress
         hook = await self._heard(name, args)
         consented = [replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules]
-        allowed = [replace(Rule.parse("allow", text), source=source) for text in grants if world.mode != "plan"]
+        own = isinstance(inclusion, FileInclusion) or inclusion.own
+        given = grants if own and world.mode != "plan" else ()
+        allowed = [replace(Rule.parse("allow", text), source=source) for text in given]
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
         verdict = weigh(

@@ -68,6 +68,8 @@ class Connection:
         """Around the reading of lists anew, for which it need not wait either."""
         self._news = anyio.Event()
         self._status = Status(state="starting")
+        self._redactor = Redactor(exact=spec.secrets)
+        """What we gave it does not come back into the log."""
 
     @property
     def _name(self) -> str:
@@ -138,7 +140,7 @@ class Connection:
             nonlocal shown
             shown += 1
             if shown <= MOST_PROGRESS:
-                context.show(_progress_words(progress, total, message))
+                context.show(self._redactor.known(_progress_words(progress, total, message)))
 
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=item, arguments=args))
         return await self._ask(request, call_output, seconds=self.spec.call_s, on_progress=show)
@@ -172,8 +174,11 @@ class Connection:
         except MCPError as exc:
             return self._refused(exc, link, seconds)
         except FAILURES as exc:
-            return nonsense(words_of(exc))
-        return await read(raw, shorten=self._means.shorten, image_type=self._means.image_type)
+            return nonsense(self._redactor.known(words_of(exc)))
+        return await read(raw, shorten=self._shorten, image_type=self._means.image_type)
+
+    async def _shorten(self, text: str) -> str:
+        return await self._means.shorten(self._redactor.known(text))  # before the whole of it is put away
 
     async def _available(self) -> Link | None:
         """The link; wait a while for one that is being made."""
@@ -201,7 +206,7 @@ class Connection:
                 "It may have happened, in part or whole; it was not tried again."
             )
             return _failed("unknown", text)
-        return _failed("refused", f"{self._name} refused: {one_line(exc.message, 2_000)}")
+        return _failed("refused", f"{self._name} refused: {self._redactor.known(one_line(exc.message, 2_000))}")
 
     def _give_up(self, link: Link) -> None:
         link.ended.set()
@@ -243,7 +248,7 @@ class Connection:
 
     def _told(self, *parts: str) -> str:
         """What went wrong, in words that hold no secret of the server's."""
-        return Redactor(exact=self.spec.secrets).text("; ".join(filter(None, parts)))
+        return self._redactor.text("; ".join(filter(None, parts)))
 
     async def _stay(self, link: Link) -> None:
         """Read the lists again when they change, until the link ends or is to be closed."""

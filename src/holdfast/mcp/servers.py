@@ -16,9 +16,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from holdfast.logic.redact import Redactor
 from holdfast.mcp.means import Means, Pins
 from holdfast.mcp.names import server_names
 from holdfast.mcp.offers import Lists, Offer, Prompt, Resource, ToolOffer, read_offer
@@ -260,13 +258,10 @@ class Servers:
         return found.asks, ""
 
     def _runs(self, server: "_Server") -> Run:
-        redactor = Redactor(exact=server.spec.secrets)  # what we gave it does not come back into the log
-
         async def run(offer: ToolOffer, args: dict[str, object], context: ToolContext) -> ToolOutput:
             assert server.connection is not None  # it listed the tool
             server.called = True
-            output = await server.connection.call(offer.item, args, context)
-            return replace(output, text=redactor.known(output.text))
+            return await server.connection.call(offer.item, args, context)
 
         return run
 

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from holdfast.ports import ToolContext
+from holdfast.programs import loaded_behind
 from holdfast.tools import processes
 from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, prepare_program, started_at
 from holdfast.vocab.events import ProcessStarted
@@ -46,14 +47,17 @@ def start(command: str, context: ToolContext, environment: Mapping[str, str], ke
     problem (see `problem_of`). Raise `OSError` when it cannot be started.
     """
     run = os.urandom(8).hex()
-    argv, before = _confined(_argv(command), context)
+    words, known = _argv(command), keys.without(os.environ) | dict(environment)
+    if context.confinement is not None:
+        words, known = loaded_behind(words, known)
+    argv, before = _confined(words, context)
     process = subprocess.Popen(
         argv,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=context.cwd,
-        env=keys.without(os.environ) | dict(environment) | {CALL_VARIABLE: context.call, RUN_VARIABLE: run},
+        env=known | {CALL_VARIABLE: context.call, RUN_VARIABLE: run},
         start_new_session=True,
         preexec_fn=before,  # noqa: PLW1509  # prepared before the fork; it only makes system calls
     )

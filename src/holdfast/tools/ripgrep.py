@@ -17,6 +17,7 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from holdfast.programs import without_loading
 from holdfast.tools.processes import wait_for
 from holdfast.vocab.keys import without_keys
 
@@ -142,7 +143,11 @@ def _inside(path: str, folder: str) -> bool:
 
 
 def _environment(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in without_keys(environment).items() if name != "RIPGREP_CONFIG_PATH"}
+    return {
+        name: value
+        for name, value in without_loading(without_keys(environment)).items()
+        if name != "RIPGREP_CONFIG_PATH"
+    }
 
 
 def _limit_memory(pid: int) -> None:

@@ -6,10 +6,13 @@ a provider adapter sends and receives. `logic/parts.py` turns one into the other
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
+_FIRST: Final = -62_135_424_000_000_000
+_LAST: Final = 253_402_128_000_000_000
+"""A day within what a calendar has, so that every zone has it."""
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -150,9 +153,14 @@ class SessionMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return iso(self.at)
 
 
+def in_calendar(at: int) -> int:
+    """`at` (microseconds since 1970), or the nearest time that a calendar has: a file that somebody else wrote may say anything."""
+    return min(max(at, _FIRST), _LAST)
+
+
 def iso(at: int) -> str:
     """`at` (microseconds since 1970) as ISO 8601 in UTC."""
-    seconds, micros = divmod(at, 1_000_000)
+    seconds, micros = divmod(in_calendar(at), 1_000_000)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{micros:06d}Z"
 
 

@@ -18,6 +18,7 @@ import msgspec
 from holdfast.vocab.deltas import DELTAS, CommandResult, Delta, Lagged, Notice
 from holdfast.vocab.errors import NeedsUpgrade, UserError
 from holdfast.vocab.event import By, Recorded
+from holdfast.vocab.messages import in_calendar
 from holdfast.wire.names import EVENT_NAMED, NAME_OF
 from holdfast.wire.unbroken import unbroken
 
@@ -100,7 +101,9 @@ def parse_line(line: bytes | str) -> tuple[str, Item]:
 
 def iso(at: int) -> str:
     """Microseconds since 1970 as ISO 8601 in UTC: `2026-03-01T12:00:00.000000Z`."""
-    return f"{(_EPOCH + timedelta(microseconds=at)).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    return (
+        f"{(_EPOCH + timedelta(microseconds=in_calendar(at))).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
+    )
 
 
 def micros(text: str) -> int:

@@ -15,7 +15,7 @@ from typing import Final
 import anyio.to_thread
 from msgspec import Struct
 
-from holdfast.programs import run_program
+from holdfast.programs import run_program, without_loading
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.keys import without_keys
 from holdfast.workspaces.project import project_root
@@ -224,8 +224,9 @@ def _with_flags(args: Sequence[str]) -> Iterable[str]:
 
 
 def _own(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what would point git elsewhere or name programs for it."""
-    return {name: value for name, value in without_keys(environment).items() if not name.startswith("GIT_")}
+    """The environment without what would point git elsewhere or name programs and libraries for it."""
+    known = without_loading(without_keys(environment))
+    return {name: value for name, value in known.items() if not name.startswith("GIT_")}
 
 
 def _repository(folder: str) -> Path:

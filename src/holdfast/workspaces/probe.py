@@ -21,6 +21,7 @@ from typing import Final, Literal
 import msgspec
 
 from holdfast.ports import Confinement
+from holdfast.programs import loaded_behind, without_loading
 from holdfast.version import VERSION
 from holdfast.vocab.specs import FsScope
 from holdfast.workspaces import bubblewrap, landlock, seccomp
@@ -209,7 +210,8 @@ def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
 def _resets_signals() -> bool:
     try:
         command = ["/usr/bin/env", "--default-signal=TERM", "true"]
-        return subprocess.run(command, capture_output=True, check=False, timeout=10).returncode == 0
+        own = without_loading(os.environ)
+        return subprocess.run(command, env=own, capture_output=True, check=False, timeout=10).returncode == 0
     except (OSError, subprocess.SubprocessError):
         return False
 
@@ -235,10 +237,12 @@ def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str]
     ports = {name: port for name, (port, _) in listeners.items()}
     where = {"yard": str(yard), "parent": os.getpid(), "name": _ABSTRACT + yard.name, "ports": ports}
     python = [sys.executable, "-I", "-S", "-c", _TRYING, msgspec.json.encode(where).decode()]
-    argv, prepare = wall.command(python, cwd=str(yard / "root"))
+    words, environment = loaded_behind(python, os.environ)
+    argv, prepare = wall.command(words, cwd=str(yard / "root"))
     ran = subprocess.run(
         argv,
         cwd=yard / "root",
+        env=environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,

@@ -22,6 +22,8 @@ _STRICTLY: Final = (".git/config",)
 _OPEN: Final = (".claude/worktrees", ".git/worktrees")
 _OWN: Final = (".holdfast", ".claude")
 """Folders whose settings Holdfast itself obeys: an empty one holds the place, so that none can be made from inside."""
+_HOOKS: Final = ".git/hooks"
+"""A folder that not every repository has. An empty one holds the place likewise."""
 _GITS: Final = (".git/config.worktree", ".git/info/attributes")
 """Files that steer git beside its configuration: where that is sealed, an empty one that nobody may write holds the place."""
 _LEVELS, _FOLDERS, _MOST = 3, 2000, 300
@@ -141,7 +143,8 @@ def _plain(root: str, path: str) -> bool:
 def _hold_places(walls: Walls) -> Iterator[str]:
     """Make the empty folders and files; those that a session left behind which was killed are taken over."""
     for root in walls.roots:
-        for name in _OWN if str(project_root(Path(root))) == root else ():
+        own = _OWN if str(project_root(Path(root))) == root else ()
+        for name in (*own, _HOOKS) if os.path.isdir(os.path.join(root, ".git")) else own:
             path = os.path.join(root, name)
             with contextlib.suppress(OSError):  # nobody can make it, or it is no folder
                 try:

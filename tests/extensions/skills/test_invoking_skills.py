@@ -145,11 +145,29 @@ def test_very_long_arguments_are_cut_at_blanks() -> None:
         ),
         ("mail me@example.com or @someone, `@x.py`, @http://x.y", []),
         ("```python\n@app.route\n```\n@app.py", [FileInclusion(path="app.py", line=4)]),
-        ("@docs/$0 !`cat $0`", [FileInclusion(path="docs/a.md", line=1), ShellInclusion(command="cat a.md", line=1)]),
+        (
+            "@docs/$0 !`cat $0`",
+            [FileInclusion(path="docs/a.md", line=1), ShellInclusion(command="cat a.md", line=1)],
+        ),
+        (
+            "!`cat '${HOLDFAST_SKILL_DIR}/a b'`",
+            [ShellInclusion(command="cat '/k/x/a b'", line=1)],
+        ),
     ],
 )
 def test_inclusions_are_requests(body: str, expected: list[Inclusion]) -> None:
     assert list(compose(skill(), body, "a.md", HERE).inclusions) == expected
+
+
+@pytest.mark.parametrize(
+    "arguments", ["a;id", "a $(id)", "-x", "a -x", "a\nid", "'a b'", "a|id", "~", "*", "a>b", "a\tb", "#"]
+)
+@pytest.mark.parametrize("body", ["!`cat $ARGUMENTS`", "```!\ncat $ARGUMENTS\n```"])
+def test_a_command_is_not_the_texts_own_when_an_argument_puts_more_than_plain_words_into_it(
+    body: str, arguments: str
+) -> None:
+    assert [each.own for each in compose(skill(), body, arguments, HERE).inclusions] == [False]
+    assert [each.own for each in compose(skill(), body, "12 src/a-b.py", HERE).inclusions] == [True]
 
 
 def test_an_inclusion_says_which_call_the_policy_judges() -> None:
