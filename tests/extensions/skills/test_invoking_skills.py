@@ -166,8 +166,12 @@ def test_inclusions_are_requests(body: str, expected: list[Inclusion]) -> None:
 def test_a_command_is_not_the_texts_own_when_an_argument_puts_more_than_plain_words_into_it(
     body: str, arguments: str
 ) -> None:
-    assert [each.own for each in compose(skill(), body, arguments, HERE).inclusions] == [False]
-    assert [each.own for each in compose(skill(), body, "12 src/a-b.py", HERE).inclusions] == [True]
+    (one,) = compose(skill(), body, arguments, HERE).inclusions
+    assert isinstance(one, ShellInclusion)
+    assert not one.own
+    (other,) = compose(skill(), body, "12 src/a-b.py", HERE).inclusions
+    assert isinstance(other, ShellInclusion)
+    assert other.own
 
 
 def test_an_inclusion_says_which_call_the_policy_judges() -> None:
