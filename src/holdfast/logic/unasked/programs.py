@@ -339,8 +339,8 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     if signs or any("signature" in (word.value or "") for word in given.values("--sort")):
         raise Unlisted("it has signatures checked by a program")
     apart = [word for flag, word in given.flags if flag.name != "--sort" and word in words]
-    if name != "grep" and any(word and (word.value or "")[:1] == "-" for word in apart):
-        raise Unlisted("git, which looks through its words twice, may take the value of a flag for a flag")
+    if name != "grep" and any(word and (word.value or "")[:1] == "-" for word in (*apart, *given.operands)):
+        raise Unlisted("git, which looks through its words twice, may take one that is none for a flag")
     joined = " ".join(word.value or "" for word in given.operands)
     if (
         sub.leads
