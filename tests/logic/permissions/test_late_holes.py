@@ -214,3 +214,23 @@ def test_a_wildcard_behind_a_slash_does_not_climb_out(rule: str, command: str) -
 )
 def test_other_wildcards_stand_for_anything(rule: str, command: str) -> None:
     assert weighed("Bash", command, allow=[f"Bash({rule})"]).decision == "allow"
+
+
+# --- a backslash in what git takes for a pattern of names -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allow", [(), ("Bash",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"git log -p -- 'sub/.e\nv'",
+        r"git show HEAD -- 'sub/.e\nv'",
+        r"git diff -- 'key\s'",
+        r"git grep KEY -- 'sub/.e\nv'",
+        r"git grep -e KEY 'key\s'",
+    ],
+)
+def test_a_name_with_a_backslash_is_a_pattern_to_git(command: str, allow: tuple[str, ...]) -> None:
+    files = {"sub/.env": "KEY", "keys/a.txt": "KEY", "a.py": "x"}
+
+    assert weighed("Bash", command, files=files, allow=allow, deny=["Read(keys/**)", "Read(.env)"]).decision == "ask"

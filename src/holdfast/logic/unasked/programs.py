@@ -357,7 +357,7 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
         path = (word.value or "").rpartition(":")[2]
         if path and path != word.value:  # as in `HEAD:src/a.py`
             touches += around.touch("read", Word(word.text, path))
-        if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[]|^:", word.value or ""):
+        if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[\\]|^:", word.value or ""):
             touches += around.touch("read", HERE)  # git expands it itself
     return Effect((*touches, *_git_contents(name, before.operands[1:], given, around)))
 
@@ -375,7 +375,7 @@ def _git_contents(name: str, words: Sequence[Word], given: Given, around: Around
     for word in narrowing(name, words, given) or (HERE,):
         value = word.value or ""
         inner = REVISION_PATH.fullmatch(value)
-        if re.search(r"[*?\[]|^:", value):
+        if re.search(r"[*?\[\\]|^:", value):
             touches += around.touch("read", HERE, deep=True)
         elif inner is None:
             touches += around.touch("read", word, deep=True)
