@@ -234,3 +234,12 @@ def test_a_name_with_a_backslash_is_a_pattern_to_git(command: str, allow: tuple[
     files = {"sub/.env": "KEY", "keys/a.txt": "KEY", "a.py": "x"}
 
     assert weighed("Bash", command, files=files, allow=allow, deny=["Read(keys/**)", "Read(.env)"]).decision == "ask"
+
+
+@pytest.mark.parametrize("flag", ["--stat", "-s", "-q", "--name-only"])
+def test_what_may_be_the_name_of_a_content_is_shown_by_git_with_any_flag(flag: str) -> None:
+    secret, plain = {"sub/.env": "KEY", "a.py": "x"}, {"a.py": "x"}
+
+    assert weighed("Bash", f"git show {flag} 0fa1a79", files=secret).decision == "ask"
+    assert weighed("Bash", f"git show {flag} 0fa1a79", files=plain).decision == "allow"
+    assert weighed("Bash", f"git show {flag} HEAD~1", files=secret).decision == "allow"
