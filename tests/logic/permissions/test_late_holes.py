@@ -214,3 +214,32 @@ def test_a_wildcard_behind_a_slash_does_not_climb_out(rule: str, command: str) -
 )
 def test_other_wildcards_stand_for_anything(rule: str, command: str) -> None:
     assert weighed("Bash", command, allow=[f"Bash({rule})"]).decision == "allow"
+
+
+# --- a backslash in what git takes for a pattern of names -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("allow", [(), ("Bash",)])
+@pytest.mark.parametrize(
+    "command",
+    [
+        r"git log -p -- 'sub/.e\nv'",
+        r"git show HEAD -- 'sub/.e\nv'",
+        r"git diff -- 'key\s'",
+        r"git grep KEY -- 'sub/.e\nv'",
+        r"git grep -e KEY 'key\s'",
+    ],
+)
+def test_a_name_with_a_backslash_is_a_pattern_to_git(command: str, allow: tuple[str, ...]) -> None:
+    files = {"sub/.env": "KEY", "keys/a.txt": "KEY", "a.py": "x"}
+
+    assert weighed("Bash", command, files=files, allow=allow, deny=["Read(keys/**)", "Read(.env)"]).decision == "ask"
+
+
+@pytest.mark.parametrize("flag", ["--stat", "-s", "-q", "--name-only"])
+def test_what_may_be_the_name_of_a_content_is_shown_by_git_with_any_flag(flag: str) -> None:
+    secret, plain = {"sub/.env": "KEY", "a.py": "x"}, {"a.py": "x"}
+
+    assert weighed("Bash", f"git show {flag} 0fa1a79", files=secret).decision == "ask"
+    assert weighed("Bash", f"git show {flag} 0fa1a79", files=plain).decision == "allow"
+    assert weighed("Bash", f"git show {flag} HEAD~1", files=secret).decision == "allow"

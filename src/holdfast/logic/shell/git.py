@@ -15,7 +15,7 @@ from holdfast.logic.unasked.options import Unlisted
 from holdfast.logic.unasked.options import take_apart as given_to
 from holdfast.logic.unasked.table import programs
 
-_PATHSPEC: Final = re.compile(r"[*?\[]|^:[(/!^]")
+_PATHSPEC: Final = re.compile(r"[*?\[\\]|^:[(/!^]")
 _WRITTEN: Final = ("-o", "--output", "--output-directory", "--separate-git-dir")
 _READ: Final = ("-F", "--file", "--template")
 _WRITERS: Final = ("archive", "format-patch", "clone", "init", "bundle", "diagnose", "bugreport")

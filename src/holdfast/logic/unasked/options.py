@@ -1,8 +1,8 @@
 """Read a program's arguments by the flags of its row: a flag that is not listed is not known.
 
 A row lists flags in one line of text: `-n: --lines: -q -f:read --color?`. A name alone is a switch; `:` takes a value, in the same word or
-the next; `?` takes one only in the same word (`--color=auto`, `-U3`). Behind it stands what the value is: `read` and `list` name files, and
-without a word it names none.
+the next; `?` takes one only in the same word (`--color=auto`, `-U3`), and a long name with `=` must have it there: alone, some systems take
+the next word for it. Behind it stands what the value is: `read` and `list` name files, and without a word it names none.
 """
 
 import re
@@ -14,7 +14,7 @@ import msgspec
 
 from holdfast.logic.unasked.grammar import Word
 
-_FLAG: Final = re.compile(r"(-{1,2}[^:?\s]+)(?:([:?])(\w*))?(?=\s|$)")
+_FLAG: Final = re.compile(r"(-{1,2}[^:?=\s]+)(?:([:?=])(\w*))?(?=\s|$)")
 
 
 class Unlisted(Exception):
@@ -84,7 +84,8 @@ def _long(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]) -
     """Read `--name`, `--name=value`. A wildcard in a value that is text is harmless: what it matches begins with the flag, too."""
     name, equals, glued = value.partition("=")
     flag = flags.get(name)
-    if flag is None or (equals and not flag.takes) or (word.glob and (not equals or flag.kind)):
+    fits = flag and (flag.takes if equals else flag.takes != "=")
+    if flag is None or not fits or (word.glob and (not equals or flag.kind)):
         raise Unlisted(f"{name} is not one of its known flags")
     if equals:
         return flag, Word(word.text, glued)

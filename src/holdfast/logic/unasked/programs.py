@@ -339,8 +339,8 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
     if signs or any("signature" in (word.value or "") for word in given.values("--sort")):
         raise Unlisted("it has signatures checked by a program")
     apart = [word for flag, word in given.flags if flag.name != "--sort" and word in words]
-    if name != "grep" and any(word and (word.value or "")[:1] == "-" for word in apart):
-        raise Unlisted("git, which looks through its words twice, may take the value of a flag for a flag")
+    if name != "grep" and any(word and (word.value or "")[:1] == "-" for word in (*apart, *given.operands)):
+        raise Unlisted("git, which looks through its words twice, may take one that is none for a flag")
     joined = " ".join(word.value or "" for word in given.operands)
     if (
         sub.leads
@@ -357,7 +357,7 @@ def _git(words: Sequence[Word], row: Row, around: Around) -> Effect:
         path = (word.value or "").rpartition(":")[2]
         if path and path != word.value:  # as in `HEAD:src/a.py`
             touches += around.touch("read", Word(word.text, path))
-        if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[]|^:", word.value or ""):
+        if sub.operands.endswith("read") and not word.glob and re.search(r"[*?\[\\]|^:", word.value or ""):
             touches += around.touch("read", HERE)  # git expands it itself
     return Effect((*touches, *_git_contents(name, before.operands[1:], given, around)))
 
@@ -375,7 +375,7 @@ def _git_contents(name: str, words: Sequence[Word], given: Given, around: Around
     for word in narrowing(name, words, given) or (HERE,):
         value = word.value or ""
         inner = REVISION_PATH.fullmatch(value)
-        if re.search(r"[*?\[]|^:", value):
+        if re.search(r"[*?\[\\]|^:", value):
             touches += around.touch("read", HERE, deep=True)
         elif inner is None:
             touches += around.touch("read", word, deep=True)
