@@ -71,10 +71,13 @@ def _guess(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> No
         guess(plain[:1], effect, site)
         plain = plain[1:]
     guess([field for field in fields if field not in plain], effect, site)
-    for field in plain if kinds[-1] in KINDS else ():
-        effect.touch("list" if kinds[-1] == "list" else "read", field, site)
+    files = [
+        kind for kind in kinds if kind in KINDS
+    ]  # behind those that the row counts, or a wildcard stands for, any may be one
+    for field in plain if files else ():
+        effect.touch("list" if files[-1] == "list" else "read", field, site)
     fed = any(field.value is None and field.many and not field.text for field in plain)
-    if kinds[-1] == "read" and name not in words("counters") and (fed or len(plain) == 0):
+    if files[-1:] == ["read"] and name not in words("counters") and (fed or len(plain) == 0):
         # `xargs` may give it any name, or none: then some look through the folder that they are in
         effect.touch("read", HERE, site)
         if fed:
