@@ -237,9 +237,9 @@ class Check:
             kind = "folder"
         if any(_fits(each, f"{self.ground.root}/{denied}") for each in (path, real) for denied in self.ground.denied):
             return kind == "folder" or (program == "git" and _KEEPS.search(self.ground.text) is not None)
-        if self.weak:
-            return not self._is_held(path)
         allowance = _allowance(program)
+        if self.weak:  # df opens what it is asked about, and shows nothing of it
+            return allowance.opens or not self._is_held(path)
         if any(re.fullmatch(each, path) for each in allowance.reads_system):
             return True
         shown = "folder" if allowance.opens else kind
