@@ -11,6 +11,7 @@ LAYERS: dict[str, int] = {
     "logic": 2,
     "ports": 3,
     "programs": 3,
+    "files": 3,
     "handles": 3,
     "wire": 3,
     "stores": 4,

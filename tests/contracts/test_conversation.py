@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from holdfast import UserError, open_session, open_store, tool
-from holdfast.export.files import replace_file
+from holdfast.export.files import write_pieces
 from holdfast.export.texts import export, note_export
 from holdfast.export.workflow import from_yaml
 from holdfast.export.yaml_text import to_yaml
@@ -135,7 +135,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
             await session.run("this one fails")
         await session.run("yes: no")
     target = tmp_path / "flow.holdfast.yaml"
-    made, size = await export(store, session.id, "workflow", partial(replace_file, target))
+    made, size = await export(store, session.id, "workflow", partial(write_pieces, target))
     text = target.read_text()
     assert size == len(text.encode())
     assert await note_export(store, session.id, made, clock=clock) == ""

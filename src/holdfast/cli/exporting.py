@@ -62,7 +62,7 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
 
     from holdfast.cli.known_values import redactor_of
     from holdfast.cli.telling import complain, say
-    from holdfast.export.files import replace_file
+    from holdfast.export.files import write_pieces
     from holdfast.export.texts import export, note_export
     from holdfast.headless import find
     from holdfast.runtime.clock import SystemClock
@@ -71,7 +71,7 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
 
     def take(pieces: Iterable[str]) -> None:
         if str(output) != "-":
-            replace_file(output, pieces)
+            write_pieces(output, pieces)
             return
         for piece in pieces:
             sys.stdout.buffer.write((shown(piece) if sys.stdout.isatty() else piece).encode())

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from holdfast.config.json_text import read_regular
-from holdfast.stores.jsonl_files import make_folder, replace_file
+from holdfast.files import make_folder, replace_file
 from holdfast.vocab.errors import UserError
 
 _LARGEST = 8 * 1024 * 1024

@@ -4,8 +4,6 @@ Nothing is written to the session, so one that is running can be looked at too.
 """
 
 import functools
-import os
-import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -15,6 +13,7 @@ import msgspec
 from holdfast.export.diagnostic_lines import Material, lines_of
 from holdfast.export.diagnostic_messages import Fields, History
 from holdfast.export.diagnostic_payloads import Payloads, join
+from holdfast.files import replace_file
 from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.pages import PagedLog, with_log
 from holdfast.ports import EventStore
@@ -118,16 +117,16 @@ class _Writer:
 
 def _write(target: Path, lines: Iterable[bytes]) -> int:
     """Replace `target` when all lines are written, or leave it as it was."""
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     count = 0
+
+    def counted() -> Iterator[bytes]:
+        nonlocal count
+        for line in lines:
+            count += 1
+            yield line + b"\n"
+
     try:
-        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            for line in lines:
-                file.write(line + b"\n")
-                count += 1
-        os.replace(unfinished, target)
+        replace_file(target, counted())
     except OSError as exc:
         raise UserError(f"Cannot write {str(target)!r}: {exc.strerror or exc}.") from exc
-    finally:
-        unfinished.unlink(missing_ok=True)
     return count

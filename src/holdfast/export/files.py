@@ -1,11 +1,11 @@
 """Files that sessions are written to: what their endings mean, and that they are replaced whole or not at all."""
 
 import os
-import secrets
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
+from holdfast.files import replace_file
 from holdfast.vocab.errors import UserError
 
 Format = Literal["workflow", "json", "markdown", "html"]
@@ -30,25 +30,21 @@ def format_of(target: Path) -> Format:
     return kind
 
 
-def replace_file(target: Path, pieces: Iterable[str]) -> None:
+def write_pieces(target: Path, pieces: Iterable[str]) -> None:
     """Put a text in the place of `target` in one step; a link stays and what it leads to is replaced, a device or a pipe is written to.
 
     Raise `UserError` when that cannot be done; the old file stays then.
     """
     place = Path(os.path.realpath(target))
-    in_place = place.exists() and not place.is_file()
-    written = place if in_place else place.with_name(f".{place.name}.{secrets.token_hex(4)}")
-    flags = os.O_WRONLY if in_place else os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    content = (piece.encode() for piece in pieces)
     try:
-        with open(os.open(written, flags, 0o600), "w", encoding="utf-8") as file:
-            file.writelines(pieces)
-        if not in_place:
-            os.replace(written, place)
+        if not place.exists() or place.is_file():
+            replace_file(place, content)
+            return
+        with open(os.open(place, os.O_WRONLY | os.O_CLOEXEC), "wb") as file:
+            file.writelines(content)
     except OSError as exc:
         raise UserError(_refusal(target, place, exc)) from exc
-    finally:
-        if not in_place:
-            written.unlink(missing_ok=True)
 
 
 def _refusal(target: Path, place: Path, exc: OSError) -> str:

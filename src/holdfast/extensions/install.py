@@ -20,7 +20,7 @@ from holdfast.extensions.plugin_manifest import PLACE
 from holdfast.extensions.plugin_names import DIRECT, PluginId, check_version
 from holdfast.extensions.plugin_registry import Installed, InstalledBook, Scope
 from holdfast.extensions.plugin_tree import copy_tree, remove_tree, tree_digest
-from holdfast.stores.jsonl_files import make_folder, sync_folder
+from holdfast.files import make_folder, sync_folder
 from holdfast.vocab.errors import UserError
 
 

@@ -27,8 +27,8 @@ from holdfast.extensions.install_sources import (
 from holdfast.extensions.install_web import Web, check_public
 from holdfast.extensions.plugin_paths import contained
 from holdfast.extensions.plugin_tree import remove_tree
+from holdfast.files import make_folder
 from holdfast.providers.local.download import sha256_of
-from holdfast.stores.jsonl_files import make_folder
 from holdfast.vocab.errors import UserError
 
 _LEFT_BEHIND_S: Final = 86_400

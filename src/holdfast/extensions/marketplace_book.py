@@ -13,7 +13,7 @@ from holdfast.extensions.marketplace import PLACE, Marketplace, read_marketplace
 from holdfast.extensions.marketplace_known import KnownBook, KnownMarketplace
 from holdfast.extensions.plugin_names import DIRECT
 from holdfast.extensions.plugin_tree import Limits, copy_tree, remove_tree
-from holdfast.stores.jsonl_files import make_folder
+from holdfast.files import make_folder
 from holdfast.vocab.errors import UserError
 
 LIMITS: Final = Limits(files=50_000, total=1024**3)

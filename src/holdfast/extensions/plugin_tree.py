@@ -11,7 +11,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.extensions.plugin_paths import is_inside
-from holdfast.stores.jsonl_files import sync_folder
+from holdfast.files import sync_folder
 from holdfast.vocab.errors import UserError
 
 LEFT_OUT: Final = (".git", "__pycache__", ".DS_Store")

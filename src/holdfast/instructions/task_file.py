@@ -4,12 +4,12 @@ import fcntl
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
+from holdfast.files import replace_file
 from holdfast.instructions.markdown import heading, lines
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.messages import iso
@@ -43,7 +43,7 @@ def update_task_file(path: str | Path, status: str, note: str, clock: Now) -> st
         with _held(path) as (content, mode):
             text = content.decode("utf-8")
             changed = updated(text, status, note, iso(clock.now())[:10])
-            _replace(path, changed.encode(), mode)
+            replace_file(path, changed.encode(), mode=mode)  # whoever could read it still can
     except UnicodeDecodeError as exc:
         line = exc.object[: exc.start].count(b"\n") + 1
         raise UserError(f"{path}:{line}: This is not UTF-8 text, so it is not changed.") from exc
@@ -130,17 +130,3 @@ def _held(path: Path) -> Iterator[tuple[bytes, int]]:
             return
         finally:
             os.close(handle)
-
-
-def _replace(path: Path, content: bytes, mode: int) -> None:
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
-    try:
-        with open(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fchmod(file.fileno(), mode)  # it belongs to a repository: whoever could read it still can
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -9,11 +9,12 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from holdfast.handles import FILE, FOLDER, NEW, enter, make_folder
+from holdfast.files import replace_file
+from holdfast.handles import FILE, FOLDER, enter, make_folder
 from holdfast.tools.locks import take
 from holdfast.vocab.errors import UserError
 
@@ -105,7 +106,7 @@ class Changing:
         if len(content) > LARGEST:
             raise UserError(f"{place!r} would have more than {LARGEST:,} bytes. Move old memories out of it first.")
         try:
-            _replace(folder, name, content)
+            replace_file(name, content, folder=folder, partial=f".{name}.tmp")  # what a crash left is replaced
         except OSError as exc:
             raise UserError(f"{place!r} cannot be written: {exc.strerror}.") from exc
 
@@ -145,20 +146,6 @@ def _read(folder: int, name: str, place: str) -> bytes | None:
             return file.read(LARGEST + 1)
         except OSError as exc:
             raise UserError(f"{place!r} cannot be read: {exc.strerror}.") from exc
-
-
-def _replace(folder: int, name: str, content: bytes) -> None:
-    partial = (
-        f".{name}.tmp"  # always the same name: what a crash left is replaced, and under the lock nobody else uses it
-    )
-    with suppress(FileNotFoundError):
-        os.unlink(partial, dir_fd=folder)
-    with open(os.open(partial, NEW, 0o600, dir_fd=folder), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
-    os.fsync(folder)
 
 
 def _lock(folder: int, path: Path) -> None:

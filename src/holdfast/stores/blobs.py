@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+from holdfast.files import make_folder, replace_file, sync_folder
 from holdfast.logic.parts import digest
 from holdfast.stores.disk import read_regular
-from holdfast.stores.jsonl_files import make_folder, replace_file, sync_folder
 from holdfast.vocab.errors import BlobMissing, UserError
 
 _NAME: Final = re.compile(r"[0-9a-f]{64}")

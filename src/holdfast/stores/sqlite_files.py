@@ -5,12 +5,12 @@ import fcntl
 import hashlib
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from holdfast.files import make_folder, replace_file, sync_folder
 from holdfast.stores.disk import explain_os, is_read_only, open_regular, read_regular
 from holdfast.vocab.errors import StoreError, StoreUnavailable
 
@@ -62,14 +62,6 @@ def make_file(path: Path) -> None:
         if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             number = errno.EROFS if is_read_only(path) else errno.EACCES
             raise OSError(number, os.strerror(number), str(path)) from None
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder that only this user may enter, durably; an existing one stays as it is."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(each.parent)
 
 
 @contextmanager
@@ -155,15 +147,12 @@ class BlobFiles:
 
     def _write(self, sha: str, content: bytes) -> None:
         path = self._path(sha)
-        partial = path.with_name(f".{sha}.{secrets.token_hex(4)}")
         try:
             make_folder(path.parent)
-            write_durably(partial, content)
-            partial.rename(path)
-            for folder in (path.parent, self._folder, self._folder.parent):
+            replace_file(path, content)
+            for folder in (self._folder, self._folder.parent):
                 sync_folder(folder)
         except OSError as exc:
-            partial.unlink(missing_ok=True)
             raise explain_os(exc, path) from exc
 
 
@@ -174,15 +163,6 @@ def write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def set_aside(path: Path, session: str, seq: int, lines: list[bytes]) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol, cast
 import anyio.to_thread
 from msgspec import Meta
 
+from holdfast.files import replace_file
 from holdfast.ports import Tool, ToolContext, ToolOutput
 from holdfast.tools.define import tool
 from holdfast.tools.output import BoundedText
@@ -63,10 +64,7 @@ class OutputFolder:
     def _write(self, content: bytes) -> str:
         output_id = hashlib.sha256(content).hexdigest()[:16]
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unfinished = self._folder / f"{output_id}.part"
-        unfinished.touch(mode=0o600)
-        unfinished.write_bytes(content)
-        unfinished.replace(self._folder / output_id)
+        replace_file(self._folder / output_id, content, durable=False)
         return output_id
 
 

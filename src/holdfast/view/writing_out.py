@@ -3,7 +3,7 @@
 from functools import partial
 from pathlib import Path
 
-from holdfast.export.files import Format, format_of, replace_file
+from holdfast.export.files import Format, format_of, write_pieces
 from holdfast.export.texts import export
 from holdfast.session import Session
 from holdfast.vocab.event import Draft
@@ -15,6 +15,6 @@ async def write_out(session: Session, target: Path) -> tuple[Format, int]:
     Raise `UserError` when the ending of the file says nothing, or it cannot be written.
     """
     kind = format_of(target)
-    made, size = await export(session.store, session.id, kind, partial(replace_file, target), session.redactor)
+    made, size = await export(session.store, session.id, kind, partial(write_pieces, target), session.redactor)
     await session.note(Draft(event=made, by="user"))
     return kind, size

@@ -2,10 +2,10 @@
 
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from holdfast.files import replace_file
 from holdfast.workspaces import seccomp
 from holdfast.workspaces.confine import FRESH, Place, Walls, above
 from holdfast.workspaces.landlock import scoped
@@ -140,10 +140,7 @@ class Bubblewrap:
         """The filter as a file: a descriptor would not survive the way to `bwrap`."""
         path = os.path.join(self._walls.scratch.beside, "filter")
         if not os.path.exists(path):
-            made = f"{path}.{os.getpid()}.{threading.get_ident()}"
-            with open(made, "wb") as file:
-                file.write(self._filter)
-            os.replace(made, path)
+            replace_file(path, self._filter, durable=False)
         return path
 
 

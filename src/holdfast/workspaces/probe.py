@@ -20,6 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from holdfast.files import replace_file
 from holdfast.ports import Confinement
 from holdfast.programs import loaded_behind, without_loading
 from holdfast.version import VERSION
@@ -130,11 +131,8 @@ def _in_process(scope: FsScope, circumstances: str, fresh: bool) -> ProbeReport:
 
 def _keep(path: Path, content: bytes) -> None:
     """Write the answer for the next process. A folder that is not there or not ours is no reason to fail."""
-    made = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
-        with open(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
-            file.write(content)
-        os.replace(made, path)
+        replace_file(path, content, durable=False)
 
 
 def _circumstances() -> str:

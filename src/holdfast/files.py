@@ -1,0 +1,67 @@
+"""Files written whole or not at all: by default durable, and readable by their user only."""
+
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def replace_file(
+    path: str | Path,
+    content: bytes | Iterable[bytes],
+    *,
+    folder: int | None = None,
+    mode: int = 0o600,
+    durable: bool = True,
+    partial: str = "",
+) -> None:
+    """Put `content` at `path` in one step, over whatever is there. When that fails, the old file stays and nothing is left behind.
+
+    A link at `path` is replaced and not followed. `path` is below the open `folder`, where one is given. `partial` is the
+    name under which the new file grows: who holds a lock gives always the same, so that what a crash left goes with the next call.
+    """
+    parent = os.path.dirname(path)
+    unfinished = os.path.join(parent, partial or f".{secrets.token_hex(8)}.tmp")
+    if partial:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished, dir_fd=folder)
+    handle = os.open(unfinished, _NEW, 0o600, dir_fd=folder)
+    try:
+        with open(handle, "wb") as file:
+            file.writelines((content,) if isinstance(content, bytes) else content)
+            os.fchmod(handle, mode)
+            if durable:
+                file.flush()
+                os.fsync(handle)
+        os.replace(unfinished, path, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished, dir_fd=folder)
+        raise
+    if durable:
+        _sync(parent or ".", folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only this user may enter, durably; an existing one stays as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(each.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    _sync(folder)
+
+
+def _sync(folder: str | Path, below: int | None = None) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=below)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,86 @@
+"""A file is there whole or not at all, whoever replaces it."""
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.export.files import write_pieces
+from holdfast.files import replace_file
+from holdfast.handles import walk_to
+from holdfast.tools.page import OutputFolder
+
+LONGEST = "n" * 250 + ".html"
+
+
+def test_a_new_file_is_for_its_user_only(tmp_path: Path) -> None:
+    replace_file(tmp_path / "a", b"new")
+
+    assert (tmp_path / "a").read_bytes() == b"new"
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o600
+
+
+def test_a_mode_is_given_whatever_the_umask_says(tmp_path: Path) -> None:
+    replace_file(tmp_path / "a", b"new", mode=0o664, durable=False)
+
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o664
+
+
+def test_what_breaks_off_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"half"
+        raise KeyboardInterrupt
+
+    (tmp_path / "a").write_bytes(b"old")
+
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(tmp_path / "a", broken())
+
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"a": b"old"}
+
+
+def test_a_folder_in_the_place_of_the_file_leaves_nothing_behind(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+
+    with pytest.raises(OSError, match="a"):
+        replace_file(tmp_path / "a", b"new")
+
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_link_is_replaced_and_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "outside").write_bytes(b"old")
+    (tmp_path / "a").symlink_to("outside")
+
+    replace_file(tmp_path / "a", b"new")
+
+    assert (tmp_path / "outside").read_bytes() == b"old"
+    assert not (tmp_path / "a").is_symlink()
+
+
+def test_a_name_below_an_open_folder_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / ".a.tmp").write_bytes(b"half of what a crash left")
+
+    with walk_to(str(tmp_path), ()) as folder:
+        replace_file("a", (b"n", b"ew"), folder=folder, partial=".a.tmp")
+
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"a": b"new"}
+
+
+def test_an_export_may_have_the_longest_name_there_is(tmp_path: Path) -> None:
+    write_pieces(tmp_path / LONGEST, ["new"])
+
+    assert os.listdir(tmp_path) == [LONGEST]
+
+
+async def test_an_output_is_kept_whatever_somebody_else_is_writing_beside_it(tmp_path: Path) -> None:
+    pages = OutputFolder(tmp_path)
+    kept = await pages.keep(b"output")
+    (tmp_path / kept).unlink()
+    (tmp_path / f"{kept}.part").symlink_to(tmp_path / "elsewhere")
+
+    assert await pages.keep(b"output") == kept
+    assert await pages.fetch(kept) == b"output"
+    assert not (tmp_path / "elsewhere").exists()
