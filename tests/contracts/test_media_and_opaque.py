@@ -10,8 +10,7 @@ from holdfast import TurnFailed, open_session, open_store, tool
 from holdfast.logic.parts import digest
 from holdfast.logic.state import restore
 from holdfast.ports import ModelReply, ModelRequest, ToolOutput
-from holdfast.providers.anthropic import AnthropicFormat
-from holdfast.providers.openai_responses import ResponsesFormat
+from holdfast.providers import anthropic, openai_responses
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.clock import ObedientClock
 from holdfast.vocab.events import InputReceived, ModelReplied, ToolFinished
@@ -124,8 +123,8 @@ async def test_what_only_the_provider_can_read_is_in_no_part_of_a_message_and_in
 
 def bodies(request: ModelRequest) -> tuple[bytes, bytes]:
     """The request as the provider that wrote the opaque state gets it, and as another does."""
-    own = AnthropicFormat().encoder("anthropic", SEES).encode(request).body
-    other = ResponsesFormat().encoder("openai", SEES).encode(request).body
+    own = anthropic.FORMAT.encoder("anthropic", SEES).encode(request).body
+    other = openai_responses.FORMAT.encoder("openai", SEES).encode(request).body
     return own, other
 
 

@@ -12,8 +12,9 @@ from holdfast.config.settings import Profile, Settings, load_settings
 from holdfast.logic.redact import Redactor
 from holdfast.ports import Clock, Closable, Model, ModelReply, ModelRequest, Tap
 from holdfast.providers.address import is_loopback, parse_name
+from holdfast.providers.around import ModelAround
 from holdfast.providers.catalog import facts_of
-from holdfast.providers.format import Decoder, Encoder, Format, HttpRequest
+from holdfast.providers.format import Encoder, Format, HttpRequest
 from holdfast.providers.registry import PROVIDERS, load_format
 from holdfast.providers.resolve import find_model
 from holdfast.providers.scripted import PLAYED
@@ -102,11 +103,10 @@ class Finder:
                     f"The header {header!r} of the profile {called!r} has characters that no header can have."
                 )
         format = load_format(provider.format)
-        added = bool(headers or profile.options)
         found = HttpModel(
             name,
             model=model,
-            format=_WithMore(format, headers, profile.options) if added else format,
+            format=_with_more(format, headers, profile.options),
             base_url=profile.base_url or provider.base_url,
             key=key,
             facts=self.facts(name),
@@ -155,28 +155,10 @@ def no_model() -> str:
 _WITH_KEY: Final = ("anthropic", "openai", "google")
 
 
-class _WithMore:
+def _with_more(format: Format, headers: Mapping[str, str], options: Mapping[str, object]) -> Format:
     """A wire format with the headers and options that a profile adds."""
-
-    def __init__(self, format: Format, headers: Mapping[str, str], options: Mapping[str, object]) -> None:
-        self._format, self._headers, self._options = format, headers, options
-
-    @property
-    def name(self) -> str:
-        return self._format.name
-
-    def encoder(self, provider: str, facts: ModelFacts) -> Encoder:
-        plain = self._format.encoder(provider, facts)
-        return _WithOptions(plain, self._options) if self._options else plain
-
-    def decoder(self) -> Decoder:
-        return self._format.decoder()
-
-    def headers(self, key: str) -> dict[str, str]:
-        return {**self._format.headers(key), **self._headers}
-
-    def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        return self._format.failure(status, headers, body)
+    encoder = (lambda *who: _WithOptions(format.encoder(*who), options)) if options else format.encoder
+    return replace(format, encoder=encoder, more={**format.more, **headers})
 
 
 class _WithOptions:
@@ -191,31 +173,20 @@ class _WithOptions:
         return self._encoder.encode(replace(request, parameters={**request.parameters, "extra": extra}))
 
 
-class _Discreet:
+class _Discreet(ModelAround):
     """A model whose traces and errors do not have the values of a profile's headers."""
 
-    def __init__(self, model: Model, secrets: tuple[str, ...]) -> None:
-        self._model = model
+    def __init__(self, inner: Model, secrets: tuple[str, ...]) -> None:
+        super().__init__(inner)
         self._secrets = tuple(secret for secret in secrets if secret)
         self._redactor = Redactor(exact=secrets)
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def format(self) -> str:
-        return self._model.format
-
-    @property
-    def facts(self) -> ModelFacts:
-        return self._model.facts
 
     async def ask(self, request: ModelRequest) -> AsyncIterator[Delta | ModelReply]:
         tap = None if request.tap is None else self._quiet(request.tap)
         try:
-            async for item in self._model.ask(replace(request, tap=tap)):
-                yield item
+            async with self._asked(replace(request, tap=tap)) as stream:
+                async for item in stream:
+                    yield item
         except ProviderError as exc:
             problem = ProviderError(exc.kind, self._redactor.text(str(exc)), retry_after_s=exc.retry_after_s)
         else:
@@ -223,8 +194,8 @@ class _Discreet:
         raise problem  # outside the handler, which would keep the words as they were
 
     async def aclose(self) -> None:
-        if isinstance(self._model, Closable):
-            await self._model.aclose()
+        if isinstance(self._inner, Closable):
+            await self._inner.aclose()
 
     def _quiet(self, tap: Tap) -> Tap:
         def quiet(kind: str, content: Mapping[str, object]) -> None:

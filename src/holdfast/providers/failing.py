@@ -13,6 +13,7 @@ _BY_STATUS: Final[Mapping[int, ErrorKind]] = {
     401: "auth",
     403: "auth",
     408: "timeout",
+    409: "transport",
     413: "context_overflow",
     429: "rate_limit",
     498: "overloaded",

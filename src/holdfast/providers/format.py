@@ -1,12 +1,13 @@
 """What a wire format is: how a request is written and how an answer is read. Bytes in, bytes out, no network."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
 
 from holdfast.ports import ModelReply, ModelRequest
+from holdfast.providers.failure import failure
 from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ProviderError
@@ -69,21 +70,27 @@ class Decoder(Protocol):
         """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
 
 
-class Format(Protocol):
+class Format(msgspec.Struct, frozen=True, kw_only=True):
     """One provider's way of writing things down."""
 
-    @property
-    def name(self) -> str:
-        """anthropic, openai-responses, openai-chat or google."""
-
-    def encoder(self, provider: str, facts: ModelFacts) -> Encoder:
-        """A writer for one conversation with a model; `provider` is whose opaque state may be sent."""
-
-    def decoder(self) -> Decoder:
-        """A reader for one answer."""
+    name: str
+    """anthropic, openai-responses, openai-chat or google."""
+    encoder: Callable[[str, ModelFacts], Encoder]
+    """Makes a writer for one conversation with a model; its first argument is whose opaque state may be sent."""
+    decoder: Callable[[], Decoder]
+    """Makes a reader for one answer."""
+    key: str
+    """The variable that the key is read from."""
+    key_header: tuple[str, str] = ("authorization", "Bearer ")
+    """The header that carries the key, and what stands before it."""
+    more: Mapping[str, str] = {}
+    """Whatever other headers every request needs."""
 
     def headers(self, key: str) -> dict[str, str]:
-        """The headers that carry the key, and whatever else every request needs."""
+        """Return the headers of every request. Without a key none is sent: a local server may need none."""
+        name, before = self.key_header
+        return {"content-type": "application/json", **({name: before + key} if key else {}), **self.more}
 
     def failure(self, status: int, headers: Mapping[str, str], body: bytes) -> ProviderError:
-        """What an answer that is not a success means."""
+        """Say what an answer that is not a success means."""
+        return failure(self.key, status, headers, body)

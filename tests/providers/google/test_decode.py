@@ -100,7 +100,7 @@ def test_a_whole_body_is_an_object_or_an_array_of_chunks(body: object) -> None:
     [
         (b"", "transport"),
         (b'{"candidates": [', "transport"),
-        (b"<html>busy</html>", "unknown"),
+        (b"<html>busy</html>", "transport"),
         (b'{"name": "batches/1"}', "unknown"),
         (b"[]", "unknown"),
         (b"7", "unknown"),

@@ -373,7 +373,11 @@ def test_a_failure_may_say_how_long_to_wait() -> None:
         (b'{"object":"list"}', "unknown", "no output"),
         (b"[]", "unknown", "not JSON"),
         (b"", "unknown", "not JSON"),
-        (b'{"error":{"code":"invalid_api_key","message":"No."}}', "auth", "OPENAI_API_KEY"),
+        (
+            b'{"error":{"code":"invalid_api_key","message":"No."}}',
+            "auth",
+            "broke off with invalid_api_key: No. Check the key",
+        ),
         (b'{"status":"failed","output":[],"error":{"code":"server_error","message":"Oops."}}', "transport", "Oops."),
         (b'{"status":"in_progress","output":[]}', "transport", "still 'in_progress'"),
     ],

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from holdfast.ports import ModelRequest
+from holdfast.providers.format import Encoder
 from holdfast.providers.openai_responses import FORMAT
-from holdfast.providers.openai_responses.encode import ResponsesEncoder
 from holdfast.vocab.messages import (
     InFlightPart,
     InlineMedia,
@@ -36,7 +36,7 @@ def body(*messages: Message, abilities: tuple[Ability, ...] = (), known: bool = 
     return written(FORMAT.encoder("openai", facts), *messages, **more)
 
 
-def written(encoder: ResponsesEncoder, *messages: Message, **more: Any) -> dict[str, Any]:
+def written(encoder: Encoder, *messages: Message, **more: Any) -> dict[str, Any]:
     """The body that `encoder` writes."""
     posted = encoder.encode(ModelRequest(model="gpt-x", messages=messages, **more))
     assert posted.path == "/responses"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from holdfast.ports import ModelReply
+from holdfast.providers.format import Decoder
 from holdfast.providers.openai_responses import FORMAT
-from holdfast.providers.openai_responses.decode import ResponsesDecoder
 from holdfast.providers.sse import SseParser
 from holdfast.vocab.deltas import TextDelta
 from holdfast.vocab.errors import ProviderError
@@ -91,7 +91,7 @@ def test_failures_have_their_kind() -> None:
     assert kinds == {(400, "bad_request"), (401, "auth")}
     for _, content in streams():
         if _events(content)[-1]["type"] == "response.failed":
-            with pytest.raises(ProviderError, match="quota is used up") as caught:
+            with pytest.raises(ProviderError, match="quota or credit of this account is used up") as caught:
                 read(content)
             assert caught.value.kind == "rate_limit"
 
@@ -111,7 +111,7 @@ def _pieces(content: bytes, end: int) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def _is_cut(decoder: ResponsesDecoder) -> bool:
+def _is_cut(decoder: Decoder) -> bool:
     try:
         decoder.reply()
     except ProviderError as exc:

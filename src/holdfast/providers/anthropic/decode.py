@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from holdfast.ports import ModelReply
-from holdfast.providers.anthropic.errors import read_error_event
-from holdfast.providers.anthropic.loose import Fields, number_at, object_at, objects_at, read_object, shown, text_at
 from holdfast.providers.anthropic.reply import Answer, Block, finish
+from holdfast.providers.failure import broken_off, complaint_in
 from holdfast.providers.format import Decoder
+from holdfast.providers.loose import Fields, beginning, count_in, fields_in, objects_in, read_sound, text_in
 from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError
@@ -27,31 +27,33 @@ class AnthropicDecoder:
         """Take one event of a stream."""
         if self._finished or event.data.strip() in (b"", _DONE):
             return ()
-        fields = read_object(event.data, "An event of the answer")
-        match text_at(fields, "type") or event.name:
+        fields = _read(event.data, "An event of the answer")
+        match text_in(fields, "type") or event.name:
             case "message_start":
-                return self._begin(object_at(fields, "message"))
+                return self._begin(fields_in(fields, "message"))
             case "content_block_start":
-                return self._open(number_at(fields, "index"), object_at(fields, "content_block"))
+                return self._open(count_in(fields, "index"), fields_in(fields, "content_block"))
             case "content_block_delta":
-                return self._grow(number_at(fields, "index"), object_at(fields, "delta"))
+                return self._grow(count_in(fields, "index"), fields_in(fields, "delta"))
             case "message_delta":
-                self._answer.conclude(object_at(fields, "delta"), object_at(fields, "usage"))
+                self._answer.conclude(fields_in(fields, "delta"), fields_in(fields, "usage"))
             case "message_stop":
                 self._finished = True
             case "error":
-                raise read_error_event(fields)
+                raise broken_off(complaint_in(fields, named=True))
             case _:
                 pass  # ping, the end of a block, and what is yet to be invented
         return ()
 
     def body(self, content: bytes) -> Sequence[Delta]:
         """Take a whole answer."""
-        fields = read_object(content, "The answer")
+        fields = _read(content, "The answer")
         if fields.get("type") == "error" or ("error" in fields and "content" not in fields):
-            raise read_error_event(fields)
+            raise broken_off(complaint_in(fields, named=True))
         if not isinstance(fields.get("content"), list):
-            raise ProviderError("unknown", f"The answer is not a message: it has no content. It is {shown(content)}.")
+            raise ProviderError(
+                "unknown", f"The answer is not a message: it has no content. It is {beginning(content)}."
+            )
         deltas = self._begin(fields)
         self._finished = True
         return deltas
@@ -67,13 +69,13 @@ class AnthropicDecoder:
 
     def _begin(self, message: Mapping[str, object]) -> Sequence[Delta]:
         """Start the answer, or start it anew: a proxy that asked again splices the second answer after half of the first."""
-        if self._answer.id and text_at(message, "id") == self._answer.id:
+        if self._answer.id and text_in(message, "id") == self._answer.id:
             return ()
         notes = ["the provider began the answer anew; what came before is left out"] if self._answer.blocks else []
-        self._answer = Answer(id=text_at(message, "id"), model=text_at(message, "model"), notes=notes)
-        self._answer.conclude(message, object_at(message, "usage"))
+        self._answer = Answer(id=text_in(message, "id"), model=text_in(message, "model"), notes=notes)
+        self._answer.conclude(message, fields_in(message, "usage"))
         deltas: list[Delta] = []
-        for index, block in enumerate(objects_at(message, "content")):
+        for index, block in enumerate(objects_in(message, "content")):
             deltas += self._open(index, block)
         return deltas
 
@@ -82,12 +84,12 @@ class AnthropicDecoder:
         self._answer.blocks[index] = block
         match block.kind:
             case "text":
-                text = text_at(start, "text")
+                text = text_in(start, "text")
                 return (TextDelta(text=text),) if text else ()
             case "thinking":
-                text = text_at(start, "thinking")
+                text = text_in(start, "thinking")
                 return (ReasoningDelta(text=text),) if text else ()
-            case "tool_use" if object_at(start, "input"):
+            case "tool_use" if fields_in(start, "input"):
                 return (ToolArgsDelta(index=self._nth_call(index), name=block.name, text=block.args),)
             case _:
                 return ()
@@ -100,13 +102,13 @@ class AnthropicDecoder:
             )
         match delta.get("type"):
             case "text_delta":
-                text = block.add("text", text_at(delta, "text"))
+                text = block.add("text", text_in(delta, "text"))
                 return (TextDelta(text=text),) if text else ()
             case "thinking_delta":
-                text = block.add("thinking", text_at(delta, "thinking"))
+                text = block.add("thinking", text_in(delta, "thinking"))
                 return (ReasoningDelta(text=text),) if text else ()
             case "input_json_delta":
-                text = block.add("input", text_at(delta, "partial_json"))
+                text = block.add("input", text_in(delta, "partial_json"))
                 shown_args = text and block.kind == "tool_use"
                 return (ToolArgsDelta(index=self._nth_call(index), name=block.name, text=text),) if shown_args else ()
             case "citations_delta":
@@ -120,6 +122,13 @@ class AnthropicDecoder:
     def _nth_call(self, index: int) -> int:
         blocks = self._answer.blocks
         return sum(1 for at, block in blocks.items() if at < index and block.kind == "tool_use")
+
+
+def _read(content: bytes, called: str) -> Fields:
+    value = read_sound(content, called)
+    if not isinstance(value, dict):
+        raise ProviderError("transport", f"{called} is not a JSON object: {beginning(content)}.")
+    return value
 
 
 if TYPE_CHECKING:

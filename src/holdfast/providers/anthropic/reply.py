@@ -7,13 +7,10 @@ import msgspec
 from msgspec import Struct, field
 
 from holdfast.ports import ModelReply
-from holdfast.providers.anthropic.loose import Fields, number_at, object_at, text_at
+from holdfast.providers.loose import Fields, count_in, fields_in, object_text, text_in
 from holdfast.vocab.event import Stop
 from holdfast.vocab.messages import InFlightPart, Reasoning, ServerBlock, Text, ToolCall
 from holdfast.vocab.specs import Usage
-
-MALFORMED: Final = "malformed_arguments"
-"""The API takes only objects as arguments; under this key stands the text of those that were none."""
 
 _STOPS: Final[Mapping[str, Stop]] = {
     "end_turn": "end",
@@ -41,12 +38,12 @@ class Block(Struct, kw_only=True):
     @property
     def kind(self) -> str:
         """The provider's name for this kind of block."""
-        return text_at(self.start, "type")
+        return text_in(self.start, "type")
 
     @property
     def name(self) -> str:
         """The tool's, where there is one."""
-        return text_at(self.start, "name")
+        return text_in(self.start, "name")
 
     @property
     def args(self) -> str:
@@ -62,7 +59,7 @@ class Block(Struct, kw_only=True):
 
     def text(self, key: str) -> str:
         """The whole text under `key`."""
-        return text_at(self.start, key) + "".join(self.added.get(key, ()))
+        return text_in(self.start, key) + "".join(self.added.get(key, ()))
 
     def native(self) -> Fields:
         """The block as it must be sent back."""
@@ -71,7 +68,7 @@ class Block(Struct, kw_only=True):
             if key != "input" and (block.get(key) is None or isinstance(block[key], str)):
                 block[key] = self.text(key)
         if "input" in block or "input" in self.added:
-            block["input"] = arguments(self.args or "{}")
+            block["input"] = arguments(self.args)
         if self.citations:
             block["citations"] = [*_listed(block.get("citations")), *self.citations]
         elif block.get("citations") is None:
@@ -92,19 +89,14 @@ class Answer(Struct, kw_only=True):
 
     def conclude(self, delta: Mapping[str, object], usage: Mapping[str, object]) -> None:
         """Take what is said of the whole answer. Counts are totals: the newest holds, but a 0 says nothing."""
-        self.stop_reason = text_at(delta, "stop_reason") or self.stop_reason
-        self.stop_details = object_at(delta, "stop_details") or self.stop_details
+        self.stop_reason = text_in(delta, "stop_reason") or self.stop_reason
+        self.stop_details = fields_in(delta, "stop_details") or self.stop_details
         self.usage.update({key: value for key, value in usage.items() if value or key not in self.usage})
 
 
 def arguments(text: str) -> msgspec.Raw:
     """The arguments of a call as a JSON object, spelled as they were sent."""
-    content = text.encode("utf-8", "replace")
-    try:
-        msgspec.json.decode(content, type=dict)
-    except (msgspec.DecodeError, RecursionError):
-        content = msgspec.json.encode({MALFORMED: content.decode()})
-    return msgspec.Raw(content)
+    return msgspec.Raw(object_text(text).encode())
 
 
 def finish(answer: Answer) -> ModelReply:
@@ -127,7 +119,7 @@ def _tell_apart(blocks: Sequence[Block]) -> Iterator[str]:
     for block in blocks:
         if block.kind != "tool_use":
             continue
-        given = wanted = text_at(block.start, "id")
+        given = wanted = text_in(block.start, "id")
         count = 1
         while wanted in seen:
             count += 1
@@ -149,7 +141,7 @@ def _stop(answer: Answer, blocks: Sequence[Block], notes: list[str]) -> Stop:
     reason = answer.stop_reason
     stop = _STOPS.get(reason, "other")
     if reason == "refusal":
-        why = text_at(answer.stop_details, "explanation") or text_at(answer.stop_details, "category")
+        why = text_in(answer.stop_details, "explanation") or text_in(answer.stop_details, "category")
         notes.append(f"the model refused{f': {why}' if why else ''}"[:_MAX_CONTENT])
     elif reason == "pause_turn":
         notes.append("the provider paused in the middle of its own tools; ask again to let it go on")
@@ -164,13 +156,13 @@ def _stop(answer: Answer, blocks: Sequence[Block], notes: list[str]) -> Stop:
 def _usage(usage: Mapping[str, object]) -> Usage | None:
     if not any(isinstance(usage.get(key), int) for key in _COUNTS):
         return None
-    fresh, written, read, output = (number_at(usage, key) for key in _COUNTS)
+    fresh, written, read, output = (count_in(usage, key) for key in _COUNTS)
     return Usage(
         input=fresh + written + read,
         output=output,
         cache_read=read,
         cache_write=written,
-        reasoning=number_at(object_at(usage, "output_tokens_details"), "thinking_tokens"),
+        reasoning=count_in(fields_in(usage, "output_tokens_details"), "thinking_tokens"),
     )
 
 
@@ -178,7 +170,7 @@ def _usage(usage: Mapping[str, object]) -> Usage | None:
 
 
 def _parts(blocks: Sequence[Block], *, cut: bool) -> Iterator[InFlightPart]:
-    names = {text_at(block.start, "id"): block.name for block in blocks}
+    names = {text_in(block.start, "id"): block.name for block in blocks}
     for block in blocks:
         match block.kind:
             case "text":
@@ -192,14 +184,14 @@ def _parts(blocks: Sequence[Block], *, cut: bool) -> Iterator[InFlightPart]:
             case "tool_use":
                 unfinished = cut and block is blocks[-1]  # no arguments yet is not the same as none
                 args = block.args or ("" if unfinished else "{}")
-                yield ToolCall(id="", name=block.name, args=args, provider_id=text_at(block.start, "id"))
+                yield ToolCall(id="", name=block.name, args=args, provider_id=text_in(block.start, "id"))
             case _:
                 yield _server_block(block, names)
 
 
 def _server_block(block: Block, names: Mapping[str, str]) -> ServerBlock:
     native = block.native()
-    name = block.name or names.get(text_at(native, "tool_use_id"), "")
+    name = block.name or names.get(text_in(native, "tool_use_id"), "")
     said = (_gist(msgspec.json.decode(block.args)) if _is_json(block.args) else "") or block.args
     return ServerBlock(kind=block.kind or "unknown", name=name, content=(said or _gist(native))[:_MAX_CONTENT])
 
@@ -257,7 +249,7 @@ def _is_plain(block: Mapping[str, object]) -> bool:
         case "text":
             return not block.get("citations") and set(block) <= {"type", "text", "citations"}
         case "tool_use":
-            direct = object_at(block, "caller").get("type", "direct") == "direct"
+            direct = fields_in(block, "caller").get("type", "direct") == "direct"
             return direct and set(block) <= {"type", "id", "name", "input", "caller"}
         case _:
             return False

@@ -1,3 +1,15 @@
 """Gemini's way of writing things down: `generateContent` and `streamGenerateContent`."""
 
-from holdfast.providers.google.format import FORMAT as FORMAT
+from typing import Final
+
+from holdfast.providers.format import Format
+from holdfast.providers.google.decode import GoogleDecoder
+from holdfast.providers.google.encode import GoogleEncoder
+
+FORMAT: Final = Format(
+    name="google",
+    encoder=GoogleEncoder,
+    decoder=GoogleDecoder,
+    key="GEMINI_API_KEY",
+    key_header=("x-goog-api-key", ""),  # outside the address, where no log of addresses shows it
+)

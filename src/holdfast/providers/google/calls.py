@@ -4,18 +4,18 @@ import re
 from itertools import pairwise
 from typing import Any, Final
 
+from holdfast.providers.loose import Fields
+
 _STEP: Final = re.compile(r"""\.([^.\[\]]+)|\[([0-9]+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _LONGEST_LIST: Final = 100_000
 """An index beyond it is taken for nonsense, not for a reason to make a list that long."""
 _VALUES: Final = ("stringValue", "numberValue", "boolValue")
 
-Native = dict[str, object]
-
 
 class OpenCall:
     """A call that is still being written into `part`, a part of the reply."""
 
-    def __init__(self, part: Native, call: Native) -> None:
+    def __init__(self, part: Fields, call: Fields) -> None:
         self.part = part
         self.call = call
         if call.get("args") is None:
@@ -23,7 +23,7 @@ class OpenCall:
         self._continued = ""
         """The place whose text goes on in the next piece."""
 
-    def add(self, call: Native) -> bool:
+    def add(self, call: Fields) -> bool:
         """Take one more piece. Say whether all of it could be placed."""
         ours, theirs, pieces = self.call["args"], call.get("args"), call.get("partialArgs")
         if isinstance(ours, dict) and isinstance(theirs, dict):
@@ -31,7 +31,7 @@ class OpenCall:
         placed = [self._place(each) for each in pieces if isinstance(each, dict)] if isinstance(pieces, list) else []
         return all(placed)
 
-    def _place(self, piece: Native) -> bool:
+    def _place(self, piece: Fields) -> bool:
         path = piece.get("jsonPath")
         if not isinstance(path, str):
             return False

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.ports import ModelReply
+from holdfast.providers.failure import broken_off, complaint_in
 from holdfast.providers.format import Decoder
-from holdfast.providers.google.calls import Native, OpenCall
-from holdfast.providers.google.errors import make_failure
+from holdfast.providers.google.calls import OpenCall
 from holdfast.providers.google.reply import (
-    as_object,
-    as_objects,
     kind_of,
     make_grounding,
     make_opaque,
@@ -20,6 +18,7 @@ from holdfast.providers.google.reply import (
     part_calls,
     stop_for,
 )
+from holdfast.providers.loose import Fields, beginning, fields_in, objects_in, read_sound, text_in
 from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError
@@ -36,15 +35,15 @@ class GoogleDecoder:
     """
 
     def __init__(self) -> None:
-        self._native: list[Native] = []
+        self._native: list[Fields] = []
         """The parts as they came, pieces of one text and of one call put together."""
         self._open: OpenCall | None = None
         self._calls = 0
         self._finish = ""
         self._finish_message = ""
-        self._usage: Native | None = None
+        self._usage: Fields | None = None
         self._model = ""
-        self._grounding: list[Native] = []
+        self._grounding: list[Fields] = []
         self._notes: list[str] = []
         self._known = False
         self._strange = b""
@@ -54,20 +53,11 @@ class GoogleDecoder:
         """Take one chunk; return what can be shown of it."""
         if event.data.strip() == b"[DONE]":
             return ()
-        try:
-            content: object = msgspec.json.decode(event.data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            raise ProviderError("transport", f"An event of the answer is not JSON: {_quote(event.data)}.") from exc
-        return self._take(content, event.data)
+        return self._take(read_sound(event.data, "An event of the answer"), event.data)
 
     def body(self, content: bytes) -> Sequence[Delta]:
         """Take a whole answer that was not streamed."""
-        try:
-            decoded: object = msgspec.json.decode(content)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-            kind: Final = "transport" if content.lstrip()[:1] in (b"", b"{", b"[") else "unknown"
-            raise ProviderError(kind, f"The answer is not JSON, or was cut: {_quote(content)}.") from exc
-        deltas = self._take(decoded, content)
+        deltas = self._take(read_sound(content, "The answer"), content)
         if not self._known:
             raise _not_an_answer(content)
         return deltas
@@ -99,7 +89,7 @@ class GoogleDecoder:
         deltas: list[Delta] = []
         for chunk in content if isinstance(content, list) else (content,):
             if isinstance(chunk, dict) and "error" in chunk:
-                raise make_failure(chunk["error"])
+                raise broken_off(complaint_in(chunk, named=True))
             if isinstance(chunk, dict) and not _MARKS.isdisjoint(chunk):
                 self._known = True
                 self._chunk(chunk, deltas)
@@ -107,13 +97,12 @@ class GoogleDecoder:
                 self._strange = self._strange or raw[:1000]
         return deltas
 
-    def _chunk(self, chunk: Native, deltas: list[Delta]) -> None:
-        candidates = as_objects(chunk.get("candidates"))
+    def _chunk(self, chunk: Fields, deltas: list[Delta]) -> None:
+        candidates = objects_in(chunk, "candidates")
         if not candidates:
-            _refuse_blocked(as_object(chunk.get("promptFeedback")))
-        model = chunk.get("modelVersion")
-        self._model = model if isinstance(model, str) else self._model
-        usage = as_object(chunk.get("usageMetadata"))
+            _refuse_blocked(fields_in(chunk, "promptFeedback"))
+        self._model = text_in(chunk, "modelVersion") or self._model
+        usage = fields_in(chunk, "usageMetadata")
         if make_usage(usage) is not None:
             self._usage = usage
         for candidate in candidates:
@@ -122,20 +111,19 @@ class GoogleDecoder:
             else:
                 self._note("the provider sent more than one candidate: only the first one counts")
 
-    def _candidate(self, candidate: Native, deltas: list[Delta]) -> None:
-        for part in as_objects(as_object(candidate.get("content")).get("parts")):
+    def _candidate(self, candidate: Fields, deltas: list[Delta]) -> None:
+        for part in objects_in(fields_in(candidate, "content"), "parts"):
             if "functionCall" in part:
                 self._call(part, deltas)
             else:
                 self._part(part, deltas)
-        if any(as_object(candidate.get(name)) for name in ("groundingMetadata", "urlContextMetadata")):
+        if any(fields_in(candidate, name) for name in ("groundingMetadata", "urlContextMetadata")):
             self._grounding.append(candidate)
-        finish = candidate.get("finishReason")
-        if isinstance(finish, str) and finish and finish != "FINISH_REASON_UNSPECIFIED":
-            message = candidate.get("finishMessage")
-            self._finish, self._finish_message = finish, message if isinstance(message, str) else ""
+        finish = text_in(candidate, "finishReason")
+        if finish and finish != "FINISH_REASON_UNSPECIFIED":
+            self._finish, self._finish_message = finish, text_in(candidate, "finishMessage")
 
-    def _part(self, part: Native, deltas: list[Delta]) -> None:
+    def _part(self, part: Fields, deltas: list[Delta]) -> None:
         if not kind_of(part):
             part = {"text": "", **part}  # a signature alone: the provider refuses a part that is nothing
         text = part.get("text")
@@ -152,13 +140,13 @@ class GoogleDecoder:
         elif text or "thoughtSignature" in part:
             self._native.append(part)
 
-    def _call(self, part: Native, deltas: list[Delta]) -> None:
-        call = as_object(part["functionCall"])
+    def _call(self, part: Fields, deltas: list[Delta]) -> None:
+        call = fields_in(part, "functionCall")
         if "name" in call or (self._open is None and "args" in call):
             self._close(deltas)
             part = {**part, "functionCall": {name: call[name] for name in ("id", "name", "args") if name in call}}
             self._native.append(part)
-            self._open = OpenCall(part, as_object(part["functionCall"]))
+            self._open = OpenCall(part, fields_in(part, "functionCall"))
             self._calls += 1
         if self._open is None:
             return
@@ -171,8 +159,8 @@ class GoogleDecoder:
 
     def _close(self, deltas: list[Delta]) -> None:
         if self._open is not None:
-            name, args = self._open.call.get("name"), msgspec.json.encode(self._open.call["args"]).decode()
-            deltas.append(ToolArgsDelta(index=self._calls - 1, name=name if isinstance(name, str) else "", text=args))
+            name, args = text_in(self._open.call, "name"), msgspec.json.encode(self._open.call["args"]).decode()
+            deltas.append(ToolArgsDelta(index=self._calls - 1, name=name, text=args))
         self._open = None
 
     def _cut(self) -> int:
@@ -186,20 +174,16 @@ class GoogleDecoder:
             self._notes.append(note)
 
 
-def _refuse_blocked(feedback: Native) -> None:
+def _refuse_blocked(feedback: Fields) -> None:
     reason = feedback.get("blockReason")
     if reason:
-        words = feedback.get("blockReasonMessage")
-        detail = f": {words[:500]}" if isinstance(words, str) and words else ""
+        words = text_in(feedback, "blockReasonMessage")
+        detail = f": {words[:500]}" if words else ""
         raise ProviderError("content_filter", f"The provider blocked the prompt for {reason!r}{detail}.")
 
 
 def _not_an_answer(content: bytes) -> ProviderError:
-    return ProviderError("unknown", f"This is not an answer of the model: {_quote(content)}.")
-
-
-def _quote(content: bytes) -> str:
-    return repr(content[:1000].decode("utf-8", "replace")[:200])
+    return ProviderError("unknown", f"This is not an answer of the model: {beginning(content)}.")
 
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.ports import ModelRequest
 from holdfast.providers.format import Encoder, HttpRequest, stand_in, tool_name
 from holdfast.providers.google.settings import declare_tools, generation_config, merge_extra, tool_config
+from holdfast.providers.loose import object_text
 from holdfast.providers.prefix import Prefix
 from holdfast.vocab.messages import InlineMedia, MediaLink, MediaRef, Message, Text, TextRef, ToolCall, ToolResult
 from holdfast.vocab.specs import ModelFacts, ToolSpec
@@ -147,19 +148,11 @@ def _wire_id(id: str) -> str:
 
 
 def _call(call: ToolCall, wire: str, signature: str) -> bytes:
-    part: dict[str, object] = {"functionCall": {"id": wire, "name": tool_name(call.name), "args": _args(call.args)}}
+    args = msgspec.Raw(object_text(call.args).encode())
+    part: dict[str, object] = {"functionCall": {"id": wire, "name": tool_name(call.name), "args": args}}
     if signature:
         part["thoughtSignature"] = signature
     return msgspec.json.encode(part)
-
-
-def _args(text: str) -> object:
-    """The arguments as an object, which is all that the provider takes."""
-    try:
-        content: object = msgspec.json.decode(text) if text.strip() else {}
-    except (msgspec.DecodeError, RecursionError):
-        content = None
-    return content if isinstance(content, dict) else {"malformed_arguments": text}
 
 
 def _spoken(part: object) -> Iterator[bytes]:

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.providers.google.calls import Native
+from holdfast.providers.loose import Fields, fields_in, objects_in, text_in, unused
 from holdfast.vocab.event import Stop
 from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Reasoning, ServerBlock, Text, ToolCall
 from holdfast.vocab.specs import Usage
@@ -47,30 +47,20 @@ _COUNTS: Final = (
 _LONGEST: Final = 500
 
 
-def as_object(value: object) -> Native:
-    """`value` if it is an object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_objects(value: object) -> list[Native]:
-    """The objects of the array `value`."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def kind_of(part: Native) -> str:
+def kind_of(part: Fields) -> str:
     """The provider's name for what `part` is; empty when it is nothing."""
     return next((name for name in part if name not in _AROUND), "")
 
 
-def part_calls(native: Sequence[Native]) -> tuple[list[Native], tuple[str, ...]]:
+def part_calls(native: Sequence[Fields]) -> tuple[list[Fields], tuple[str, ...]]:
     """Make the ids of calls differ; say which ones had to be changed."""
-    parted: list[Native] = []
+    parted: list[Fields] = []
     notes: list[str] = []
     seen: set[str] = set()
     for part in native:
-        call = as_object(part.get("functionCall"))
-        id = _string(call, "id")
-        fresh = _unlike(id, seen)
+        call = fields_in(part, "functionCall")
+        id = text_in(call, "id")
+        fresh = unused(id, seen)
         seen |= {fresh} if id else set()
         if fresh != id:
             notes.append(f"the call id {id!r} came twice: the later one is called {fresh!r}")
@@ -78,7 +68,7 @@ def part_calls(native: Sequence[Native]) -> tuple[list[Native], tuple[str, ...]]
     return parted, tuple(notes)
 
 
-def make_parts(native: Sequence[Native], cut: int = -1) -> tuple[tuple[InFlightPart, ...], tuple[str, ...]]:
+def make_parts(native: Sequence[Fields], cut: int = -1) -> tuple[tuple[InFlightPart, ...], tuple[str, ...]]:
     """Our parts for those of the provider, and what was odd about them. Neighbouring pieces of text are one text.
 
     `cut` is the index of a call whose arguments never came to their end.
@@ -104,23 +94,23 @@ def make_parts(native: Sequence[Native], cut: int = -1) -> tuple[tuple[InFlightP
     return tuple(parts), tuple(dict.fromkeys(notes))
 
 
-def make_opaque(native: Sequence[Native]) -> bytes:
+def make_opaque(native: Sequence[Fields]) -> bytes:
     """The parts as they must be sent back; empty when our own parts say all of it."""
     plain = all(kind_of(part) in _SAID and "thoughtSignature" not in part for part in native)
     return b"" if plain else msgspec.json.encode(native)
 
 
-def make_grounding(candidates: Sequence[Native]) -> Iterator[ServerBlock]:
+def make_grounding(candidates: Sequence[Fields]) -> Iterator[ServerBlock]:
     """What the provider searched for and read by itself. It says so beside the parts and does not want it back."""
     queries: dict[str, None] = {}
     addresses: dict[str, None] = {}
     grounded = False
     for candidate in candidates:
-        grounding = as_object(candidate.get("groundingMetadata"))
+        grounding = fields_in(candidate, "groundingMetadata")
         grounded = grounded or bool(grounding)
         asked = grounding.get("webSearchQueries")
         queries |= dict.fromkeys(q for q in (asked if isinstance(asked, list) else ()) if isinstance(q, str))
-        for read in as_objects(as_object(candidate.get("urlContextMetadata")).get("urlMetadata")):
+        for read in objects_in(fields_in(candidate, "urlContextMetadata"), "urlMetadata"):
             addresses[str(read.get("retrievedUrl", ""))] = None
     if grounded:
         yield ServerBlock(kind="groundingMetadata", name="googleSearch", content="; ".join(queries)[:_LONGEST])
@@ -128,7 +118,7 @@ def make_grounding(candidates: Sequence[Native]) -> Iterator[ServerBlock]:
         yield ServerBlock(kind="urlContextMetadata", name="urlContext", content="; ".join(addresses)[:_LONGEST])
 
 
-def make_usage(counts: Native | None) -> Usage | None:
+def make_usage(counts: Fields | None) -> Usage | None:
     """The tokens of the call; None when no number is given. The prompt's count has the cached ones in it already."""
     found = [counts.get(name) if counts else None for name in _COUNTS]
     if not any(isinstance(count, int) for count in found):
@@ -148,7 +138,7 @@ def stop_for(finish: str, message: str, parts: Sequence[InFlightPart]) -> tuple[
     return stop, (f"the provider ended the answer with {finish!r}{detail}",)
 
 
-def _make_part(kind: str, part: Native) -> InFlightPart | None:
+def _make_part(kind: str, part: Fields) -> InFlightPart | None:
     value = part.get(kind)
     thought = part.get("thought") is True
     match kind:
@@ -157,51 +147,38 @@ def _make_part(kind: str, part: Native) -> InFlightPart | None:
         case "text" if isinstance(value, str):
             return None if not value else Reasoning(text=value) if thought else Text(text=value)
         case "functionCall":
-            return _make_call(as_object(value))
+            return _make_call(fields_in(part, kind))
         case "inlineData" if not thought:
-            return _make_media(as_object(value))
+            return _make_media(fields_in(part, kind))
         case "fileData" if not thought:
-            link = as_object(value)
-            return MediaLink(url=_string(link, "fileUri"), media_type=_string(link, "mimeType"))
+            link = fields_in(part, kind)
+            return MediaLink(url=text_in(link, "fileUri"), media_type=text_in(link, "mimeType"))
         case _:
-            return _make_block(kind, value)
+            return _make_block(kind, part)
 
 
-def _make_call(call: Native) -> ToolCall:
+def _make_call(call: Fields) -> ToolCall:
     args = msgspec.json.encode(call.get("args") or {}).decode()
-    return ToolCall(id="", name=_string(call, "name"), args=args, provider_id=_string(call, "id"))
+    return ToolCall(id="", name=text_in(call, "name"), args=args, provider_id=text_in(call, "id"))
 
 
-def _make_media(media: Native) -> InFlightPart:
-    media_type = _string(media, "mimeType")
-    coded = _string(media, "data").replace("+", "-").replace("/", "_")
+def _make_media(media: Fields) -> InFlightPart:
+    media_type = text_in(media, "mimeType")
+    coded = text_in(media, "data").replace("+", "-").replace("/", "_")
     try:
         content = urlsafe_b64decode(coded + "=" * (-len(coded) % 4))
     except (binascii.Error, ValueError):
         return ServerBlock(kind="inlineData", content=f"{media_type} that cannot be read")
-    return InlineMedia(media_type=media_type, content=content, name=_string(media, "displayName"))
+    return InlineMedia(media_type=media_type, content=content, name=text_in(media, "displayName"))
 
 
-def _make_block(kind: str, value: object) -> ServerBlock:
-    fields = as_object(value)
-    name = _SERVER_TOOLS.get(kind) or _string(fields, "toolType") or _string(fields, "name")
+def _make_block(kind: str, part: Fields) -> ServerBlock:
+    fields = fields_in(part, kind)
+    name = _SERVER_TOOLS.get(kind) or text_in(fields, "toolType") or text_in(fields, "name")
     if kind in _WORDS:
-        content = _string(fields, _WORDS[kind])
+        content = text_in(fields, _WORDS[kind])
     elif kind in ("inlineData", "fileData"):
-        content = _string(fields, "mimeType")
+        content = text_in(fields, "mimeType")
     else:
-        content = msgspec.json.encode(value).decode()
+        content = msgspec.json.encode(part[kind]).decode()
     return ServerBlock(kind=kind, name=name, content=content[:_LONGEST])
-
-
-def _string(fields: Native, name: str) -> str:
-    value = fields.get(name)
-    return value if isinstance(value, str) else ""
-
-
-def _unlike(id: str, seen: set[str]) -> str:
-    fresh, number = id, 1
-    while id and fresh in seen:
-        number += 1
-        fresh = f"{id}-{number}"
-    return fresh

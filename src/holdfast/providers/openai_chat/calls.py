@@ -7,7 +7,7 @@ name with every piece, or give every call the index 0.
 import msgspec
 from msgspec import Struct, field
 
-from holdfast.providers.openai_chat.words import json_text, mended, shown
+from holdfast.providers.loose import json_text, mended, shown, unused
 from holdfast.vocab.deltas import ToolArgsDelta
 from holdfast.vocab.messages import ToolCall
 
@@ -86,15 +86,6 @@ class Calls:
                 return call
         self._calls.append(OpenCall(index=index))
         return self._calls[-1]
-
-
-def unused(id: str, used: set[str]) -> str:
-    """`id`, or `id` with the first number that makes it differ from all that were used."""
-    name, number = id, 1
-    while id and name in used:
-        number += 1
-        name = f"{id}-{number}"
-    return name
 
 
 _OURS = frozenset(("id", "index", "type", "function"))

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from holdfast.ports import ModelReply
+from holdfast.providers.failure import broken_off, complaint_in
 from holdfast.providers.format import Decoder
+from holdfast.providers.loose import beginning, read_json
 from holdfast.providers.openai_chat.calls import Calls
-from holdfast.providers.openai_chat.errors import complaint_in, raise_said
 from holdfast.providers.openai_chat.prose import Prose
 from holdfast.providers.openai_chat.usage import read_usage, usage_in
-from holdfast.providers.openai_chat.words import beginning, read_json
 from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.errors import ErrorKind, ProviderError
@@ -48,9 +48,10 @@ class ChatDecoder:
             chunk = read_json(content)
         except ValueError as exc:
             raise ProviderError(
-                "transport", f"A chunk of the stream is not JSON ({exc}): {beginning(content)!r}."
+                "transport", f"A chunk of the stream is not JSON ({exc}): {beginning(content)}."
             ) from exc
-        raise_said(complaint_in(chunk, named=event.name == "error"))
+        if (complaint := complaint_in(chunk, named=event.name == "error")) is not None:
+            raise broken_off(complaint)
         return self._chunk(chunk) if isinstance(chunk, dict) else ()
 
     def body(self, content: bytes) -> Sequence[Delta]:
@@ -58,10 +59,11 @@ class ChatDecoder:
         try:
             said = read_json(content)
         except ValueError as exc:
-            raise ProviderError("transport", f"The answer is not JSON ({exc}): {beginning(content)!r}.") from exc
-        raise_said(complaint_in(said))
+            raise ProviderError("transport", f"The answer is not JSON ({exc}): {beginning(content)}.") from exc
+        if (complaint := complaint_in(said)) is not None:
+            raise broken_off(complaint)
         if not isinstance(said, dict) or not said.get("choices"):
-            raise ProviderError("unknown", f"The answer is not a chat completion: {beginning(content)!r}.")
+            raise ProviderError("unknown", f"The answer is not a chat completion: {beginning(content)}.")
         deltas = self._chunk(said)
         self._finish = self._finish or "unsaid"
         self._whole = True

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from holdfast.providers.format import tool_name
+from holdfast.providers.loose import object_text
 from holdfast.providers.openai_chat.dialect import Dialect
 from holdfast.providers.openai_chat.media import IMAGES, content_of, content_part, text_of
 from holdfast.vocab.messages import InFlightPart, InlineMedia, Message, TextRef, ToolCall, ToolResult
@@ -96,18 +97,6 @@ class MessageWriter:
 
 
 _PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def object_text(args: str) -> str:
-    """Arguments as the text of an object, which servers read back; what the model wrote otherwise is quoted in one."""
-    if not args.strip():
-        return "{}"
-    try:
-        if isinstance(msgspec.json.decode(args), dict):
-            return args
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    return msgspec.json.encode({"malformed_arguments": args}).decode()
 
 
 def _native(opaque: bytes) -> dict[str, object]:

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from holdfast.providers.openai_chat.words import json_text, mended, mended_value, shown
+from holdfast.providers.loose import json_text, mended, mended_value, shown
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Reasoning, ServerBlock, Text
 

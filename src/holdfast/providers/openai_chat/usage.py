@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
+from holdfast.providers.loose import count_in, fields_in
 from holdfast.vocab.specs import Usage
 
 
 def usage_in(chunk: Mapping[str, object]) -> Mapping[str, object] | None:
     """The counts that a chunk or a body carries, if it carries any."""
-    for holder in (chunk, _inner(chunk, "x_groq")):
-        counts = _inner(holder, "usage")
+    for holder in (chunk, fields_in(chunk, "x_groq")):
+        counts = fields_in(holder, "usage")
         if any(isinstance(count, int) for count in counts.values()):
             return counts
     return None
@@ -19,8 +20,8 @@ def read_usage(counts: Mapping[str, object]) -> Usage:
 
     A server that counts one of them apart gives itself away: only with it do its numbers make its total.
     """
-    prompt, completion = _number(counts, "prompt_tokens"), _number(counts, "completion_tokens")
-    sent, made = _inner(counts, "prompt_tokens_details"), _inner(counts, "completion_tokens_details")
+    prompt, completion = count_in(counts, "prompt_tokens"), count_in(counts, "completion_tokens")
+    sent, made = fields_in(counts, "prompt_tokens_details"), fields_in(counts, "completion_tokens_details")
     read = _first(
         (sent, "cached_tokens"),
         (counts, "prompt_cache_hit_tokens"),
@@ -29,7 +30,7 @@ def read_usage(counts: Mapping[str, object]) -> Usage:
     )
     written = _first((sent, "cache_write_tokens"), (counts, "cache_creation_input_tokens"))
     reasoning = _first((made, "reasoning_tokens"), (counts, "reasoning_tokens"))
-    apart = _number(counts, "total_tokens") - prompt - completion
+    apart = count_in(counts, "total_tokens") - prompt - completion
     aside = apart > 0 and apart in (reasoning, reasoning + read + written)
     cached_aside = apart > 0 and apart in (read + written, reasoning + read + written)
     return Usage(
@@ -41,15 +42,5 @@ def read_usage(counts: Mapping[str, object]) -> Usage:
     )
 
 
-def _inner(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = holder.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def _number(holder: Mapping[str, object], key: str) -> int:
-    value = holder.get(key)
-    return value if isinstance(value, int) else 0
-
-
 def _first(*places: tuple[Mapping[str, object], str]) -> int:
-    return next((number for holder, key in places if (number := _number(holder, key))), 0)
+    return next((number for holder, key in places if (number := count_in(holder, key))), 0)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from holdfast.ports import ModelReply
-from holdfast.providers.openai_responses.native import CALLS, opaque_of, with_own_ids
-from holdfast.providers.openai_responses.payload import Fields, count_in, fields_in, objects_in, text_in, written
+from holdfast.providers.loose import Fields, count_in, fields_in, objects_in, text_in
+from holdfast.providers.openai_responses.native import CALLS, opaque_of, with_own_ids, written
 from holdfast.vocab.event import Stop
 from holdfast.vocab.messages import InFlightPart, InlineMedia, Reasoning, ServerBlock, Text, ToolCall
 from holdfast.vocab.specs import Usage
@@ -83,8 +83,7 @@ def parts_of(item: Fields) -> Iterator[InFlightPart]:
     elif kind == "reasoning":
         yield from _thought(item)
     elif kind in CALLS:
-        sent = item.get(CALLS[kind])
-        args = "" if sent is None else written(sent)
+        args = written(item.get(CALLS[kind]))
         yield ToolCall(id="", name=text_in(item, "name"), args=args, provider_id=text_in(item, "call_id"))
     elif kind == "image_generation_call" and (image := _image(item)) is not None:
         yield image

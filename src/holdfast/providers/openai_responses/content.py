@@ -6,7 +6,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from holdfast.providers.format import stand_in
-from holdfast.providers.openai_responses.payload import Fields
+from holdfast.providers.loose import Fields
 from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text, TextRef, ToolResult
 
 _IMAGES: Final = frozenset(("image/png", "image/jpeg", "image/jpg", "image/webp", "image/gif"))

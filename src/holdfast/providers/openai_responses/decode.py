@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct, field
 
 from holdfast.logic.parts import clean
 from holdfast.ports import ModelReply
+from holdfast.providers.failure import broken_off, complaint_in
 from holdfast.providers.format import Decoder
+from holdfast.providers.loose import Fields, beginning, fields_in, mended_value, objects_in, read_json, text_in
 from holdfast.providers.openai_responses.answer import PARAGRAPH, make_reply, parts_of
-from holdfast.providers.openai_responses.errors import told_failure
 from holdfast.providers.openai_responses.native import CALLS
-from holdfast.providers.openai_responses.payload import Fields, fields_in, mended, objects_in, read_json, text_in
 from holdfast.providers.sse import SseEvent
 from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from holdfast.vocab.errors import ProviderError
@@ -81,7 +82,7 @@ class ResponsesDecoder:
 
     def event(self, event: SseEvent) -> Sequence[Delta]:
         """Take one event of a stream; return what can be shown of it."""
-        content = read_json(event.data)
+        content = _read(event.data)
         if not isinstance(content, dict):
             if event.data != b"[DONE]":
                 self._odd = self._odd or event.data[:200]
@@ -92,21 +93,21 @@ class ResponsesDecoder:
         if self._response is not None:
             return ()
         if kind in _FAILED or (not kind and content.get("error")):
-            raise told_failure(content)
+            raise _failed(content)
         shown = self._end(kind, content) if kind in _LAST else tuple(self._step(kind, content))
         self._shown = self._shown or bool(shown)
         return shown
 
     def body(self, content: bytes) -> Sequence[Delta]:
         """Take a whole answer that was not streamed."""
-        response = read_json(content)
+        response = _read(content)
         if not isinstance(response, dict):
-            raise ProviderError("unknown", f"The answer is not JSON: {_beginning(content)}.")
+            raise ProviderError("unknown", f"The answer is not JSON: {beginning(content)}.")
         status = text_in(response, "status")
         if response.get("error") or status in ("failed", "cancelled"):
-            raise told_failure(response)
+            raise _failed(response)
         if not isinstance(response.get("output"), list):
-            raise ProviderError("unknown", f"The answer has no output: {_beginning(content)}.")
+            raise ProviderError("unknown", f"The answer has no output: {beginning(content)}.")
         if status in _UNFINISHED:
             raise ProviderError("transport", f"The answer is still {status!r}. Do not ask for it in the background.")
         self._response = response
@@ -118,9 +119,9 @@ class ResponsesDecoder:
     def reply(self) -> ModelReply:
         """The finished reply. Raise `ProviderError` of kind `transport` unless the provider's terminal event has come."""
         if self._response is None:
-            odd = f" It held {_beginning(self._odd)}, which is not an event." if self._odd else ""
+            odd = f" It held {beginning(self._odd)}, which is not an event." if self._odd else ""
             raise ProviderError("transport", f"The answer ended without its final event: it was cut.{odd}")
-        notes = (f"a line that is not an event was passed over: {_beginning(self._odd)}",) if self._odd else ()
+        notes = (f"a line that is not an event was passed over: {beginning(self._odd)}",) if self._odd else ()
         return make_reply(self._response, self._output(), notes)
 
     def _begin(self) -> None:
@@ -134,7 +135,8 @@ class ResponsesDecoder:
 
     def _output(self) -> list[Fields]:
         sent = objects_in(self._response or {}, "output")
-        return mended(sent or [slot.filled() for slot in self._slots.values()])
+        items = sent or [slot.filled() for slot in self._slots.values()]
+        return msgspec.convert(mended_value(items), list[Fields])
 
     def _step(self, kind: str, content: Fields) -> Iterator[Delta]:
         stem, _, suffix = kind.rpartition(".")
@@ -198,8 +200,17 @@ def _deltas(items: Sequence[Fields], first: int = 0) -> Iterator[Delta]:
                 first += 1
 
 
-def _beginning(content: bytes) -> str:
-    return repr(content[:200].decode("utf-8", "replace"))
+def _read(content: bytes) -> object:
+    try:
+        return read_json(content)
+    except ValueError:
+        return None
+
+
+def _failed(content: Fields) -> ProviderError:
+    response = fields_in(content, "response")
+    said = response if response.get("error") or not content.get("error") else content
+    return broken_off(complaint_in(said or content, named=True))
 
 
 if TYPE_CHECKING:

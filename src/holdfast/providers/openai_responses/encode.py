@@ -8,10 +8,10 @@ import msgspec
 
 from holdfast.ports import ModelRequest
 from holdfast.providers.format import Encoder, HttpRequest, tool_name
+from holdfast.providers.loose import Fields, object_text
 from holdfast.providers.openai_responses.content import input_content, output_content, result_output
 from holdfast.providers.openai_responses.native import custom_calls, without_reasoning
 from holdfast.providers.openai_responses.parameters import settings_of
-from holdfast.providers.openai_responses.payload import Fields, arguments
 from holdfast.providers.prefix import Prefix
 from holdfast.vocab.messages import (
     InFlightPart,
@@ -89,7 +89,7 @@ class ResponsesEncoder:
     def _call(self, call: ToolCall) -> Fields:
         wire_id = self._wire_ids[call.id] = _fit(call.id or call.provider_id)
         self._custom.discard(call.id)
-        name, args = tool_name(call.name), arguments(call.args)
+        name, args = tool_name(call.name), object_text(call.args)
         return {"type": "function_call", "call_id": wire_id, "name": name, "arguments": args}
 
     def _result(self, result: ToolResult) -> Fields:

@@ -1,11 +1,11 @@
 """The reply in its provider's own words: what must be sent back so that the model can go on from its own reasoning."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
-from holdfast.providers.openai_responses.payload import Fields, arguments, objects_in, text_in, written
+from holdfast.providers.loose import Fields, object_text, objects_in, text_in, unused
 
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """The items that are calls of our tools, and where each keeps what the model wrote."""
@@ -17,6 +17,13 @@ _PLAIN: Final = {
     "function_call": frozenset(("id", "type", "status", "call_id", "name", "arguments")),
 }
 """The fields of items that a message's parts say as well."""
+
+
+def written(value: object) -> str:
+    """Return `value` as compact JSON; a text is taken as it is, and nothing as an empty one."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
 def opaque_of(items: Sequence[Fields]) -> bytes:
@@ -53,7 +60,7 @@ def with_own_ids(items: Sequence[Fields]) -> tuple[list[Fields], tuple[str, ...]
             changed.append(item)
             continue
         sent = text_in(item, "call_id")
-        own = next(name for name in _names(sent or f"call_{len(taken)}") if name not in taken)
+        own = unused(sent or f"call_{len(taken)}", taken)
         taken.add(own)
         if own != sent:
             notes.append(
@@ -61,14 +68,6 @@ def with_own_ids(items: Sequence[Fields]) -> tuple[list[Fields], tuple[str, ...]
             )
         changed.append(item if own == sent else {**item, "call_id": own})
     return changed, tuple(notes)
-
-
-def _names(first: str) -> Iterator[str]:
-    yield first
-    number = 2
-    while True:
-        yield f"{first}-{number}"
-        number += 1
 
 
 def _sendable(items: Sequence[Fields]) -> list[Fields]:
@@ -98,7 +97,7 @@ def _with_sound_arguments(item: Fields) -> Fields:
     if item.get("type") != "function_call":
         return item
     sent = item.get("arguments")
-    sound = arguments("" if sent is None else written(sent))
+    sound = object_text(written(sent))
     return item if sound == sent else {**item, "arguments": sound}
 
 

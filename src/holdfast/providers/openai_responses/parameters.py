@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from holdfast.ports import ModelRequest
-from holdfast.providers.openai_responses.payload import Fields
+from holdfast.providers.loose import Fields
 from holdfast.vocab.specs import ModelFacts, ToolSpec
 
 _STRICT_WORDS: Final = frozenset(
