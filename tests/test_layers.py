@@ -14,6 +14,7 @@ LAYERS: dict[str, int] = {
     "files": 3,
     "handles": 3,
     "wire": 3,
+    "yaml12": 3,
     "stores": 4,
     "providers": 4,
     "tools": 4,

@@ -12,7 +12,6 @@ import pytest
 from holdfast import UserError, open_session, open_store, tool
 from holdfast.export.files import write_pieces
 from holdfast.export.texts import export, note_export
-from holdfast.export.workflow import from_yaml
 from holdfast.export.yaml_text import to_yaml
 from holdfast.logic.state import state_of
 from holdfast.logic.transcript import transcript_of
@@ -28,6 +27,7 @@ from holdfast.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, T
 from holdfast.vocab.specs import ModelFacts, Selection, SessionContext
 from holdfast.wire.names import NAME_OF
 from holdfast.wire.stream import line
+from holdfast.yaml12 import read_yaml
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
 from tests.kit.repository import Listener
 from tests.runtime.test_moments import Slow
@@ -139,7 +139,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
     text = target.read_text()
     assert size == len(text.encode())
     assert await note_export(store, session.id, made, clock=clock) == ""
-    document = from_yaml(text)
+    document = read_yaml(text)
     assert isinstance(document, dict)
     assert document["id"] == "sky-colour"
     agent = {"type": "agent", "agent_ref": "holdfast"}

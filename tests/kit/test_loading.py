@@ -11,17 +11,17 @@ import sys
 from holdfast import open_session
 def loaded(*names):
     return sorted(each for each in sys.modules if each.startswith(names))
-print(loaded("holdfast.memory", "holdfast.kit.looking", "holdfast.extensions.scanning", "holdfast.extensions.plugin_l"))
+print(loaded("holdfast.memory", "holdfast.kit.looking", "holdfast.extensions.scanning", "holdfast.extensions.plugin_l", "yaml"))
 import anyio
 async def main():
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:
         print([each.name for each in session.kit.found.skills])
 anyio.run(main)
-print(loaded("holdfast.extensions.plugin_l", "holdfast.extensions.install", "ruamel", "mcp.", "httpx", "jsonschema"))
+print(loaded("holdfast.extensions.plugin_l", "holdfast.extensions.install", "mcp.", "httpx", "jsonschema"))
 """
 
 
-def test_opening_a_session_loads_neither_plugins_nor_servers_nor_yaml_when_there_are_none(tmp_path: Path) -> None:
+def test_opening_a_session_loads_neither_plugins_nor_servers_when_there_are_none(tmp_path: Path) -> None:
     skill = tmp_path / "work/.claude/skills/tidy/SKILL.md"
     skill.parent.mkdir(parents=True)
     skill.write_text(

@@ -292,8 +292,8 @@ def test_a_script_with_a_mistake_names_the_file_and_the_reply(tmp_path: Path, re
 @pytest.mark.parametrize(
     ("name", "content", "complaint"),
     [
-        ("s.yaml", "- text: [", "is not YAML: .*line 1"),
-        ("s.yaml", "- text: a\n  text: b\n", "is not YAML: .*duplicate key"),
+        ("s.yaml", "- text: [", "is not YAML: line 1: "),
+        ("s.yaml", "- text: a\n  text: b\n", "is not YAML: line 2: .*stands twice"),
         ("s.yaml", b"- text: \xff", "is not YAML"),
         ("s.json", "[{", "is not JSON"),
         ("s.json", b'["\xff"]', "is not JSON"),

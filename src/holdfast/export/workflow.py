@@ -2,8 +2,6 @@
 
 from collections.abc import Iterator
 
-from ruamel.yaml import YAML
-
 from holdfast.export.yaml_text import to_yaml, yaml_lines
 from holdfast.logic.conversation import ConversationFold
 from holdfast.logic.outline import project
@@ -13,6 +11,7 @@ from holdfast.pages import PagedLog
 from holdfast.vocab.errors import Bug
 from holdfast.vocab.events import Started
 from holdfast.vocab.specs import SessionMeta
+from holdfast.yaml12 import read_yaml
 
 
 def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
@@ -28,17 +27,12 @@ def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:
     return yaml_lines(_checked(document, log.session))
 
 
-def from_yaml(text: str) -> object:
-    """The document of a YAML text."""
-    return YAML(typ="safe", pure=True).load(text)
-
-
 def _checked(value: object, session: str) -> object:
     """`value`, of which every item of a long list is checked when it is written, and the rest at once."""
     if isinstance(value, Iterator):
         return (_checked(item, session) for item in value)
     if isinstance(value, dict) and any(isinstance(part, dict | Iterator) for part in value.values()):
         return {key: _checked(part, session) for key, part in value.items()}
-    if from_yaml(to_yaml(value)) != value:
+    if read_yaml(to_yaml(value)) != value:
         raise Bug(f"The export of {session!r} does not read back as it was written.")
     return value

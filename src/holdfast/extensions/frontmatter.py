@@ -8,7 +8,6 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.extensions.plain_yaml import read_plain
 from holdfast.extensions.problems import Problem, Unusable
 from holdfast.extensions.yaml_values import BadYaml, Read, Value, read_yaml
 
@@ -74,16 +73,16 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
 
 
 class Patience:
-    """How much of the slow reader's work the files of one owner may cost, so that a hostile folder cannot hold up a start."""
+    """How much reading the files of one owner may cost, so that a hostile folder cannot hold up a start."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters
 
     def spend(self, characters: int, file: str) -> None:
-        """Count what is about to be read slowly. Raise `Unusable` when it is too much."""
+        """Count what is about to be read. Raise `Unusable` when it is too much."""
         self._left -= characters
         if self._left < 0:
-            raise Unusable(file, 1, "Too many files before this one have intricate YAML. Make the frontmatter plainer.")
+            raise Unusable(file, 1, "The files before this one have too much frontmatter. Move text below it.")
 
 
 def read_frontmatter(
@@ -133,9 +132,6 @@ def _text(content: bytes, file: str) -> str:
 
 
 def _read(yaml: str, file: str, strict: bool, patience: Patience | None) -> tuple[Read, tuple[Problem, ...]]:
-    quick = None if strict else read_plain(yaml)
-    if quick is not None:
-        return quick, ()
     if patience is not None:
         patience.spend(len(yaml), file)
     try:

@@ -29,8 +29,8 @@ MOST_ENTRIES: Final = 3_000
 DEEPEST: Final = 64
 """Folders of a path that are remembered one by one."""
 MOST_BYTES: Final = 32 * 1024 * 1024
-SLOW_CHARACTERS: Final = 128 * 1024
-"""Characters of frontmatters that the slow reader is asked about, for one owner."""
+MOST_CHARACTERS: Final = 1024 * 1024
+"""Characters of frontmatters that are read for one owner: about a second's work when they are made to take long."""
 
 Stamp = tuple[int, int, int] | None
 """When a file or folder changed last, its size and its number; None when it is not there."""
@@ -110,7 +110,7 @@ class _Allowance:
     def __init__(self) -> None:
         self.entries = MOST_ENTRIES
         self.bytes = MOST_BYTES
-        self.patience = Patience(SLOW_CHARACTERS)
+        self.patience = Patience(MOST_CHARACTERS)
 
 
 class _Look:

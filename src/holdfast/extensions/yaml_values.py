@@ -1,4 +1,4 @@
-"""What the top of a Markdown file can say, and how YAML beyond the plain cases is read.
+"""What the top of a Markdown file can say, and how its YAML is read.
 
 Every scalar stays text: what a key means decides what its text means. YAML's own guesses (`no` is false, `1.10` is 1.1) are made only where
 somebody asks for them, with `typed`.
@@ -39,19 +39,13 @@ def read_yaml(text: str, *, flow: bool = True) -> Read:
 
     Without `flow`, lists and mappings in brackets are refused too.
     """
-    _check_brackets(text)
-    from ruamel.yaml import YAML  # noqa: PLC0415 - 50 ms, and few files need it
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415 - likewise
+    from holdfast.yaml12 import BrokenYaml, parse_yaml  # noqa: PLC0415 - 30 ms, for those who have YAML
 
+    _check_brackets(text)
     try:
-        return _Tree(flow=flow).build(YAML(typ="safe", pure=True).parse(text))
-    except YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None) or getattr(exc, "context_mark", None)
-        line = mark.line + 1 if mark is not None else _line_at(text, getattr(exc, "position", 0))
-        words = getattr(exc, "problem", None) or getattr(exc, "reason", None) or "it cannot be read"
-        raise BadYaml(line, f"This is not YAML: {words}.") from None
-    except (ValueError, OverflowError) as exc:  # an escape that is no character
-        raise BadYaml(1, f"This is not YAML: {exc}.") from None
+        return _Tree(flow=flow).build(parse_yaml(text))
+    except BrokenYaml as exc:
+        raise BadYaml(exc.line, f"This is not YAML: {exc}.") from None
 
 
 def typed(value: Value) -> object:
@@ -91,7 +85,7 @@ class _Tree:
 
     def build(self, events: Iterator[object]) -> Read:
         for event in events:
-            name, line = type(event).__name__, event.start_mark.line + 1  # type: ignore[attr-defined]  # of ruamel.yaml
+            name, line = type(event).__name__, event.start_mark.line + 1  # type: ignore[attr-defined]  # of the YAML library
             if name in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent"):
                 continue
             if name == "DocumentStartEvent":
@@ -120,7 +114,7 @@ class _Tree:
             self._keys.pop()
             self._open.pop()
         elif name == "ScalarEvent":
-            text: str = event.value  # type: ignore[attr-defined]  # of ruamel.yaml
+            text: str = event.value  # type: ignore[attr-defined]  # of the YAML library
             if not text.isascii() and _HALF.search(text):
                 raise BadYaml(line, "There is half a character (a lone surrogate) in this text.")
             plain = not event.style  # type: ignore[attr-defined]  # as above
@@ -157,7 +151,7 @@ class _Tree:
 
 
 def _check_brackets(text: str) -> None:
-    """Refuse rows of open brackets before the parser sees them: it takes seconds for what is then refused as too deep."""
+    """Refuse rows of open brackets before the parser sees them: the one in Python takes seconds for what is then refused as too deep."""
     depth = 0
     for found in _BRACKETS.finditer(text):
         depth = depth + 1 if found[0] in "[{" else max(0, depth - 1)
@@ -167,7 +161,3 @@ def _check_brackets(text: str) -> None:
 
 _BRACKETS: Final = re.compile(r"[\[\]{}]")
 _HALF: Final = re.compile("[\ud800-\udfff]")
-
-
-def _line_at(text: str, position: object) -> int:
-    return text.count("\n", 0, position) + 1 if isinstance(position, int) else 1

@@ -97,11 +97,11 @@ def _from_json(content: bytes, source: str) -> object:
 
 
 def _from_yaml(content: bytes, source: str) -> object:
-    from ruamel.yaml import YAML  # noqa: PLC0415  # loaded only by those who have a YAML script
-    from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+    from holdfast.yaml12 import BrokenYaml, read_yaml  # noqa: PLC0415  # loaded only by those who have a YAML script
 
     try:
-        raw: object = YAML(typ="safe", pure=True).load(content.decode())
-    except (YAMLError, UnicodeDecodeError) as exc:
-        raise UserError(f"The script {source!r} is not YAML: {' '.join(str(exc).split())}.") from exc
-    return raw
+        return read_yaml(content.decode())
+    except BrokenYaml as exc:
+        raise UserError(f"The script {source!r} is not YAML: line {exc.line}: {exc}.") from exc
+    except UnicodeDecodeError as exc:
+        raise UserError(f"The script {source!r} is not YAML: it is not UTF-8 text ({exc}).") from exc

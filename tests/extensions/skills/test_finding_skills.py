@@ -148,7 +148,7 @@ def test_what_is_wrong_with_one_file_hides_no_other(ground: Ground) -> None:
         *("bare", "huge", "binary", "folder", "pipe", "loop"),
     }
     assert bad["no-words"].line == 3
-    assert bad["broken"].line == 4
+    assert bad["broken"].line == 3
     assert "has no description" in bad["no-words"].message
 
 
@@ -206,15 +206,15 @@ def test_a_folder_that_is_too_full_hides_nobody_elses(ground: Ground) -> None:
     assert any("more than 3,000" in problem.message for problem in found.problems)
 
 
-def test_intricate_yaml_costs_its_owner_only_so_much(ground: Ground) -> None:
-    for number in range(10):
-        skill(ground.project / ".claude" / "skills", f"x{number:02}", license=f'"\\x41{"a" * 15_000}"')
+def test_frontmatter_costs_its_owner_only_so_much(ground: Ground) -> None:
+    for number in range(80):
+        skill(ground.project / ".claude" / "skills", f"x{number:03}", license=f'"\\x41{"a" * 15_000}"')
     skill(ground.home / ".claude" / "skills", "mine", metadata="{a: b}")
 
     found = ground.scan()
 
     assert "mine" in {each.name for each in found.skills}
-    assert any("intricate" in problem.message for problem in found.problems)
+    assert any("too much frontmatter" in problem.message for problem in found.problems)
 
 
 def test_a_plugins_skills_have_its_name_before_theirs_and_stay_in_its_folder(ground: Ground) -> None:
