@@ -6,12 +6,52 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
 
 from holdfast.config.json_text import read_regular
+from holdfast.config.person import require_person
 from holdfast.files import make_folder, replace_file
 from holdfast.vocab.errors import UserError
 
 _LARGEST = 8 * 1024 * 1024
+Shape = TypeVar("Shape")
+
+
+class Book(Generic[Shape]):
+    """A small file of JSON that we keep for a person: believed only when nobody else could write it, changed by one process at a time."""
+
+    def __init__(self, path: Path, shape: type[Shape], again: str, *, person: str = "") -> None:
+        """`shape()` is what stands in a file that is not there. `again` says what to do after a damaged one was removed.
+
+        With `person`, only a person may do what it says: no program of a session changes the file.
+        """
+        self.path = path
+        self._shape = shape
+        self._again = again
+        self._person = person
+
+    def read(self) -> Shape:
+        """Return what stands in it. Raise `UserError` when that cannot be believed."""
+        content = read_private(self.path)
+        try:
+            return self._shape() if content is None else msgspec.json.decode(content, type=self._shape)
+        except (msgspec.DecodeError, RecursionError, UserError) as exc:
+            raise UserError(f"{str(self.path)!r} is damaged ({exc}). Remove it, and {self._again} again.") from exc
+
+    @contextmanager
+    def changing(self) -> Iterator[Shape]:
+        """Give what stands in it, to be changed and then written, while nobody else does that."""
+        if self._person:
+            require_person(self._person)
+        try:
+            with alone(self.path):
+                found = self.read()
+                yield found
+                write_private(self.path, msgspec.json.format(msgspec.json.encode(found), indent=2))
+        except OSError as exc:
+            raise UserError(f"{str(self.path)!r} cannot be written: {exc.strerror}.") from exc
 
 
 def read_private(path: Path) -> bytes | None:

@@ -4,8 +4,7 @@ A workspace that brings nothing along that would run or loosen anything is as go
 says so, and again when anything that it would run has changed.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
@@ -13,8 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.config.contents import ABSENT
-from holdfast.config.person import require_person
-from holdfast.config.private_file import alone, read_private, writable_name, write_private
+from holdfast.config.private_file import Book, writable_name
 from holdfast.config.survey import OWN, Survey
 from holdfast.vocab.errors import UserError
 
@@ -64,12 +62,14 @@ class TrustBook:
     """The workspaces that the person trusts, in one file of the data folder."""
 
     def __init__(self, data: Path) -> None:
-        self._path = data / "trust.json"
+        self._book = Book(
+            data / "trust.json", _Book, "trust your workspaces", person="change which workspaces are trusted"
+        )
 
     @property
     def path(self) -> Path:
         """Where the record is."""
-        return self._path
+        return self._book.path
 
     def look_up(self, survey: Survey, *, bare: bool = False) -> WorkspaceTrust:
         """How far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
@@ -77,7 +77,7 @@ class TrustBook:
             return WorkspaceTrust(state="untrusted", survey=survey)
         if not survey.claims:
             return WorkspaceTrust(state="trusted", survey=survey)
-        entry = self._read().get(writable_name(survey.root))
+        entry = self._book.read().workspaces.get(writable_name(survey.root))
         if entry is None:
             return WorkspaceTrust(state="untrusted", survey=survey)
         changed = changes(entry.seen, survey.seen, bare=bare)
@@ -90,8 +90,8 @@ class TrustBook:
             raise UserError(
                 f"{survey.root!r} cannot be trusted: {survey.problem}. Move what is too much out of the way."
             )
-        with self._changing() as entries:
-            root = writable_name(survey.root)
+        with self._book.changing() as book:
+            root, entries = writable_name(survey.root), book.workspaces
             before = entries[root].seen if root in entries else {}
             scripts = {name: digest for name, digest in before.items() if name.startswith((_SCRIPT, OWN))}
             entries[root] = _Entry(digest=survey.digest, at=at, seen={**scripts, **survey.seen})
@@ -99,10 +99,10 @@ class TrustBook:
 
     def revoke(self, root: str) -> bool:
         """Trust the workspace at `root` no longer; say whether it was."""
-        if writable_name(root) not in self._read():
+        if writable_name(root) not in self._book.read().workspaces:
             return False
-        with self._changing() as entries:
-            return entries.pop(writable_name(root), None) is not None
+        with self._book.changing() as book:
+            return book.workspaces.pop(writable_name(root), None) is not None
 
     def renew(self, trust: WorkspaceTrust, now: Survey, *, only: str, at: int) -> None:
         """Go on trusting a workspace after we ourselves changed its file `only`, at the person's word. Anything else stays changed."""
@@ -111,27 +111,6 @@ class TrustBook:
         name = f"settings:{only}"
         if all(each == name for each in changes(trust.survey.seen, now.seen, bare=False)):
             self.record(now, at)
-
-    def _read(self) -> dict[str, "_Entry"]:
-        content = read_private(self._path)
-        try:
-            return {} if content is None else msgspec.json.decode(content, type=_Book).workspaces
-        except msgspec.DecodeError as exc:
-            raise UserError(
-                f"{str(self._path)!r} is damaged ({exc}). Remove it, and trust your workspaces again."
-            ) from exc
-
-    @contextmanager
-    def _changing(self) -> Iterator[dict[str, "_Entry"]]:
-        """The entries, to be changed and then written, while nobody else does that."""
-        require_person("change which workspaces are trusted")
-        try:
-            with alone(self._path):
-                entries = self._read()
-                yield entries
-                write_private(self._path, msgspec.json.encode(_Book(workspaces=entries)))
-        except OSError as exc:
-            raise UserError(f"{str(self._path)!r} cannot be written: {exc.strerror}.") from exc
 
 
 def changes(before: Mapping[str, str], now: Mapping[str, str], *, bare: bool) -> tuple[str, ...]:

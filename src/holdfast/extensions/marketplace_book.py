@@ -70,7 +70,7 @@ class MarketplaceBook(KnownBook):
         return found, commit, folder
 
     def _keep(self, name: str, known: KnownMarketplace, folder: Path, default: bool) -> None:
-        with self.changing() as book:
+        with self._book.changing() as book:
             if not isinstance(known.source, FolderSource):
                 swap_in(folder, self.place(name, known))
             book.marketplaces[name] = known

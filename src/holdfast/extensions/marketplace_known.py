@@ -1,14 +1,12 @@
 """Which marketplaces a person knows: `known_marketplaces.json`, read without fetching anything."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from holdfast.config.person import require_person
-from holdfast.config.private_file import alone, read_private, write_private
+from holdfast.config.private_file import Book
 from holdfast.extensions.install_sources import FolderSource, GitSource, Source
 from holdfast.extensions.marketplace import Marketplace, read_marketplace
 from holdfast.extensions.plugin_names import check_name
@@ -39,7 +37,13 @@ class KnownMarketplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 class _Book(msgspec.Struct, kw_only=True):
     version: int = 1
     default: str = DEFAULT
-    marketplaces: dict[str, KnownMarketplace] = {}
+    marketplaces: dict[str, KnownMarketplace] = msgspec.field(
+        default_factory=lambda: {DEFAULT: KnownMarketplace(source=DEFAULT_SOURCE)}
+    )
+
+    def __post_init__(self) -> None:
+        for name in self.marketplaces:
+            check_name(name, "marketplace")
 
 
 class KnownBook:
@@ -47,16 +51,17 @@ class KnownBook:
 
     def __init__(self, data: Path) -> None:
         self.folder = data / "plugins"
-        self._path = self.folder / "known_marketplaces.json"
+        path, action = self.folder / "known_marketplaces.json", "change which marketplaces are known"
+        self._book = Book(path, _Book, "add your marketplaces", person=action)
 
     def known(self) -> dict[str, KnownMarketplace]:
         """Every marketplace, by its name. Raise `UserError` when the book cannot be believed."""
-        return self._read().marketplaces
+        return self._book.read().marketplaces
 
     @property
     def default(self) -> str:
         """The marketplace that is meant when none is named; empty when it was removed."""
-        book = self._read()
+        book = self._book.read()
         return book.default if book.default in book.marketplaces else ""
 
     def read(self, name: str) -> Marketplace:
@@ -89,7 +94,7 @@ class KnownBook:
 
     def remove(self, name: str) -> bool:
         """Forget a marketplace and what was fetched of it; say whether it was known. Its plugins are not loaded any more."""
-        with self.changing() as book:
+        with self._book.changing() as book:
             known = book.marketplaces.pop(name, None)
         if known is not None and not isinstance(known.source, FolderSource):
             remove_tree(self.folder / "marketplaces" / check_name(name, "marketplace"))
@@ -100,32 +105,6 @@ class KnownBook:
         if isinstance(known.source, FolderSource):
             return Path(known.source.path)
         return self.folder / "marketplaces" / check_name(name, "marketplace")
-
-    def _read(self) -> _Book:
-        content = read_private(self._path)
-        if content is None:
-            return _Book(marketplaces={DEFAULT: KnownMarketplace(source=DEFAULT_SOURCE)})
-        try:
-            found = msgspec.json.decode(content, type=_Book)
-            for name in found.marketplaces:
-                check_name(name, "marketplace")
-        except (msgspec.DecodeError, UserError) as exc:
-            raise UserError(
-                f"{str(self._path)!r} is damaged ({exc}). Remove it, and add your marketplaces again."
-            ) from exc
-        return found
-
-    @contextmanager
-    def changing(self) -> Iterator["_Book"]:
-        """The book, to be changed and then written, while nobody else does that."""
-        require_person("change which marketplaces are known")
-        try:
-            with alone(self._path):
-                book = self._read()
-                yield book
-                write_private(self._path, msgspec.json.format(msgspec.json.encode(book), indent=2))
-        except OSError as exc:
-            raise UserError(f"{str(self._path)!r} cannot be written: {exc.strerror}.") from exc
 
 
 def known_with(book: KnownBook, extra: Mapping[str, Source]) -> dict[str, KnownMarketplace]:

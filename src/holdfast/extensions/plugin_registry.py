@@ -1,15 +1,13 @@
 """The book of what is installed: `installed_plugins.json`, with the version and the hash that each plugin is pinned to."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.config.person import require_person
-from holdfast.config.private_file import alone, read_private, write_private
+from holdfast.config.private_file import Book
 from holdfast.extensions.install_sources import Source
 from holdfast.extensions.plugin_names import PluginId, check_name, check_version
 from holdfast.vocab.errors import UserError
@@ -35,7 +33,13 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class _Book(msgspec.Struct, kw_only=True):
     version: int = 1
-    plugins: dict[str, list[Installed]] = {}
+    plugins: dict[str, tuple[Installed, ...]] = {}
+
+    def __post_init__(self) -> None:
+        for name, records in self.plugins.items():
+            PluginId.parse(name)
+            for record in records:
+                check_version(record.version, name)
 
 
 class InstalledBook:
@@ -43,23 +47,12 @@ class InstalledBook:
 
     def __init__(self, data: Path) -> None:
         self.folder = data / "plugins"
-        self._path = self.folder / "installed_plugins.json"
+        path, action = self.folder / "installed_plugins.json", "change which plugins are installed"
+        self._book = Book(path, _Book, "install your plugins", person=action)
 
     def read(self) -> dict[PluginId, tuple[Installed, ...]]:
         """Everything that is installed. Raise `UserError` when the book cannot be believed."""
-        content = read_private(self._path)
-        if content is None:
-            return {}
-        try:
-            found = msgspec.json.decode(content, type=_Book).plugins
-            for name, records in found.items():
-                for record in records:
-                    check_version(record.version, name)
-            return {PluginId.parse(name): tuple(records) for name, records in found.items()}
-        except (msgspec.DecodeError, UserError) as exc:
-            raise UserError(
-                f"{str(self._path)!r} is damaged ({exc}). Remove it, and install your plugins again."
-            ) from exc
+        return {PluginId.parse(name): records for name, records in self._book.read().plugins.items()}
 
     def place(self, plugin: PluginId, version: str) -> Path:
         """Where the files of a plugin are, or will be."""
@@ -73,36 +66,21 @@ class InstalledBook:
 
         Others that have the same version share its files, so they are pinned to them too.
         """
-        with self._changing() as plugins:
-            others = [each for each in plugins.get(str(plugin), ()) if not _same_place(each, record)]
+        with self._book.changing() as book:
+            others = [each for each in book.plugins.get(str(plugin), ()) if not _same_place(each, record)]
             kept = [replace(each, sha256=record.sha256) if each.version == record.version else each for each in others]
-            plugins[str(plugin)] = [*kept, record]
+            book.plugins[str(plugin)] = (*kept, record)
 
     def remove(self, plugin: PluginId, scope: Scope, project: str) -> tuple[Installed, ...]:
         """Forget a plugin of one scope; return what was forgotten."""
-        with self._changing() as plugins:
-            records = plugins.get(str(plugin), [])
+        with self._book.changing() as book:
+            records = book.plugins.pop(str(plugin), ())
             gone = tuple(
                 each for each in records if each.scope == scope and (scope == "person" or each.project == project)
             )
-            left = [each for each in records if each not in gone]
-            if left:
-                plugins[str(plugin)] = left
-            else:
-                plugins.pop(str(plugin), None)
+            if left := tuple(each for each in records if each not in gone):
+                book.plugins[str(plugin)] = left
         return gone
-
-    @contextmanager
-    def _changing(self) -> Iterator[dict[str, list[Installed]]]:
-        require_person("change which plugins are installed")
-        try:
-            with alone(self._path):
-                plugins = {str(name): list(records) for name, records in self.read().items()}
-                yield plugins
-                content = msgspec.json.encode(_Book(plugins=plugins))
-                write_private(self._path, msgspec.json.format(content, indent=2))
-        except OSError as exc:
-            raise UserError(f"{str(self._path)!r} cannot be written: {exc.strerror}.") from exc
 
 
 def find_installed(installed: Mapping[PluginId, tuple[Installed, ...]], text: str) -> PluginId:
