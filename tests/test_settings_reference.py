@@ -13,8 +13,9 @@ from holdfast.config.key_table import KEYS
 from holdfast.config.keys import KNOWN_ELSEWHERE, find_key, names_below
 from holdfast.config.layers import read_layers
 from holdfast.config.schema import kind_schema, settings_schema
-from holdfast.config.settings import ChatSettings, MemorySettings, TaskContext, Transport
+from holdfast.config.settings import ChatSettings, MemorySettings, TaskContext
 from holdfast.config.settings_reader import SettingsReader
+from holdfast.extensions.mcp_files import ServersPlace, read_servers
 from holdfast.hooks import configured
 from holdfast.providers.catalog import ModelOverride
 from holdfast.testing.settings_reference import EXAMPLE, schema_document, settings_document
@@ -68,7 +69,6 @@ def test_every_key_has_a_sentence_and_stands_once() -> None:
         (("chat",), ChatSettings),
         (("taskContext",), TaskContext),
         (("memory",), MemorySettings),
-        (("transports", "t"), Transport),
         (("models", "m"), ModelOverride),
         (("models", "m", "prices"), Prices),
     ],
@@ -121,7 +121,8 @@ def test_every_key_of_the_table_is_read(tmp_path: Path, key: Key) -> None:
 
     try:
         found = read_layers(tmp_path, environment=environment, managed=path)
-        said = " ".join((*found.warnings, *configured(found).warnings))
+        servers = read_servers(ServersPlace(layered=found, environment=environment))
+        said = " ".join((*found.warnings, *configured(found).warnings, *servers.problems))
     except UserError as exc:
         said = str(exc)
 

@@ -77,7 +77,6 @@ def test_a_profile_can_be_written_in_either_spelling(tmp_path: Path) -> None:
         ('{"currentProvider": ""}', "currentProvider"),
         ('{"enabledPlugins": {"a@b": "yes"}}', "enabledPlugins"),
         ('{"extraKnownMarketplaces": {"m": "x"}}', "extraKnownMarketplaces"),
-        ('{"transports": {"t": {"enabled": 1}}}', "transports.t.enabled"),
         ('{"taskContext": {"dir": 3}}', "taskContext.dir"),
         ('{"memory": {"enabled": "no"}}', "memory.enabled"),
         ('{"language": 3}', "language"),
@@ -161,26 +160,15 @@ async def test_a_profile_says_how_long_it_may_be_silent(said: dict[str, Any], pa
 def test_sections_are_merged_key_by_key_and_names_one_by_one(tmp_path: Path) -> None:
     below = {
         "taskContext": {"dir": "tasks"},
-        "enabledPlugins": {"a@m": True, "b@m": True},
-        "extraKnownMarketplaces": {"m": {"source": {"path": "."}}},
-        "transports": {"t": {"options": {"port": 1}}, "u": {}},
         "memory": {"enabled": False},
         "language": "Welsh",
         "autoCompactThreshold": 0.5,
     }
     above = {
         "taskContext": {"enabled": False},
-        "enabledPlugins": {"b@m": False},
-        "transports": {"t": {"enabled": False}},
     }
 
     found = load(tmp_path, below, above)
 
     assert (found.task_context.dir, found.task_context.enabled, found.memory.enabled) == ("tasks", False, False)
-    assert found.enabled_plugins == {"a@m": True, "b@m": False}
-    assert found.marketplaces == {"m": {"source": {"path": "."}}}
-    assert {name: (each.enabled, each.options) for name, each in found.transports.items()} == {
-        "t": (False, {}),
-        "u": (True, {}),
-    }
     assert (found.language, found.auto_compact, found.warnings) == ("Welsh", 0.5, ())

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.config.layers import Layered
 from holdfast.config.provenance import ELSEWHERE, UNKNOWN, Entry
+from holdfast.extensions.plugin_settings import read_enabling
 from holdfast.logic.permissions.book import DEFAULT_RULES, open_book
 from holdfast.vocab.errors import UserError
 from tests.config.world import World
@@ -218,7 +219,7 @@ def effective(found: Layered) -> dict[str, object]:
         "model": said.model or None,
         "currentProvider": said.current_provider or None,
         "providers.p.model": said.providers["p"].model if "p" in said.providers else None,
-        "enabledPlugins.a@m": said.enabled_plugins.get("a@m"),
+        "enabledPlugins.a@m": read_enabling(found.files).counts(trusted=found.trust.trusted).get("a@m"),
         "taskContext.dir": said.task_context.dir,
         "permissions.defaultMode": found.mode,
     }

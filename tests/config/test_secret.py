@@ -104,9 +104,7 @@ def test_what_is_shown_of_settings_has_no_secret() -> None:
     server = {"command": "serve", "args": ["--port"], "env": {"KEY": plain}, "headers": {"Z": "$KEYRING:a/b"}}
     shown = {**server, "env": {"KEY": HIDDEN}}
     assert masked(("mcpServers",), {"s": server}) == {"s": shown}
-    assert plain not in str(
-        masked((), {"provider": {"api_key": plain}, "transports": {"t": {"options": {"env": plain}}}})
-    )
+    assert plain not in str(masked((), {"provider": {"api_key": plain}, "mcpServers": {"t": {"env": {"A": plain}}}}))
 
 
 def test_what_a_program_is_started_with_and_what_nobody_knows_is_shown_without_secrets_too() -> None:
@@ -123,4 +121,4 @@ def test_what_a_program_is_started_with_and_what_nobody_knows_is_shown_without_s
         "deep": [{"password": HIDDEN}],
         "size": 3,
     }
-    assert masked(("transports", "t", "token"), "plain") == HIDDEN
+    assert masked(("nobodys", "t", "token"), "plain") == HIDDEN

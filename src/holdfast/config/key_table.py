@@ -271,7 +271,7 @@ _MODELS: Final = Section(
 )
 
 _SURROUNDINGS: Final = Section(
-    title="Plugins, MCP servers, transports",
+    title="Plugins, MCP servers",
     about="",
     keys=(
         Key(
@@ -315,8 +315,6 @@ _SURROUNDINGS: Final = Section(
             elsewhere="yes",
             words="Servers of `.mcp.json` that are not, whoever enables them.",
         ),
-        Key(name="transports.*.enabled", kind=bool, default="`true`", unit=2, words="Whether a transport is attached."),
-        Key(name="transports.*.options", kind=Object, secret=True, unit=2, words="What it is attached with."),
     ),
 )
 

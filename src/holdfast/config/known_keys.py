@@ -34,8 +34,6 @@ def known_keys(settings: Settings | None, layered: Layered | None = None, store_
         named |= layered.keys_beside.union(*(file.keys for file in _counted(layered)))
     for profile in () if settings is None else settings.providers.values():
         named |= set(variables(profile.options))
-    for transport in () if settings is None else settings.transports.values():
-        named |= set(variables(transport.options))
     return Keys(frozenset(named), tuple(texts))
 
 

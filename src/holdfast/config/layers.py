@@ -20,7 +20,7 @@ from holdfast.config.layer_file import HooksSection, LayerFile, environment_of, 
 from holdfast.config.permissions_section import UnknownMode, looser
 from holdfast.config.places import MANAGED, Place, data_folder, home_dir, places
 from holdfast.config.provenance import Entry, Outcome, entries_of, why
-from holdfast.config.server_layers import ProjectServers, ServerLayer, named_servers, project_servers
+from holdfast.config.server_layers import ProjectServers, project_servers
 from holdfast.config.settings import Settings, settings_over
 from holdfast.config.survey import SERVERS, Survey, survey
 from holdfast.config.trust import TrustBook, WorkspaceTrust, changes
@@ -64,8 +64,6 @@ class Layered(Struct, frozen=True, kw_only=True, dict=True):
     origins: Mapping[str, str]
     """Where a value that only one file can decide comes from: `mode`, `env.NAME`, `chat.KEY` ..."""
     warnings: tuple[str, ...]
-    servers: tuple[ServerLayer, ...] = ()
-    """The MCP servers of the files that count, each name once."""
     project_servers: ProjectServers = field(default_factory=ProjectServers)
     """Which servers of the project's `.mcp.json` are wanted."""
     outcome: Outcome = field(default_factory=Outcome)
@@ -236,7 +234,6 @@ def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, note
         trust=trust,
         files=files,
         origins=merge.origins,
-        servers=named_servers(counted, merge.notes),
         project_servers=project_servers(files, counted),
         outcome=outcome,
         warnings=tuple(dict.fromkeys((*merge.notes, *settings.warnings))),
@@ -261,7 +258,7 @@ def _differences(before: Settings, after: Settings) -> Iterator[str]:
     for section in ("chat", "task_context", "memory"):
         one, other = getattr(before, section), getattr(after, section)
         yield from (f"{section}.{name}" for name in one.__struct_fields__ if getattr(one, name) != getattr(other, name))
-    for section in ("models", "providers", "enabled_plugins", "marketplaces", "transports"):
+    for section in ("models", "providers"):
         below = getattr(before, section)
         yield from (f"{section}.{name}" for name, each in getattr(after, section).items() if below.get(name) != each)
 

@@ -1,22 +1,10 @@
-"""The MCP servers that settings files name, and which of a project's own servers they want."""
+"""Which of a project's own MCP servers the settings files want."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from holdfast.config.layer_file import LayerFile, enabling_of, servers_of
-from holdfast.vocab.rules import RuleSource
-
-
-class ServerLayer(Struct, frozen=True, kw_only=True):
-    """One server under `mcpServers` that counts: the highest file's entry of that name, whole."""
-
-    name: str
-    content: Mapping[str, object]
-    """As it stands in the file."""
-    source: RuleSource
-    file: str
-    line: int
+from holdfast.config.layer_file import LayerFile, enabling_of
 
 
 class ProjectServers(Struct, frozen=True, kw_only=True):
@@ -30,22 +18,6 @@ class ProjectServers(Struct, frozen=True, kw_only=True):
     def wants(self, name: str) -> bool:
         """Whether a server is wanted; what is disabled is not."""
         return name not in self.disabled and (self.every or name in self.enabled)
-
-
-def named_servers(counted: Sequence[LayerFile], notes: list[str]) -> tuple[ServerLayer, ...]:
-    """The servers of the files that count."""
-    found: dict[str, ServerLayer] = {}
-    for file in counted:
-        for name, content in servers_of(file).items():
-            assert file.text is not None, "a file that is broken names no servers"
-            line = file.text.line(("mcpServers", name))
-            if not isinstance(content, dict):
-                notes.append(f"{file.path}:{line}: {f'mcpServers.{name}'!r} is no object; it is left out.")
-                continue
-            found.setdefault(
-                name, ServerLayer(name=name, content=content, source=file.place.source, file=file.path, line=line)
-            )
-    return tuple(found.values())
 
 
 def project_servers(files: Sequence[LayerFile], counted: Sequence[LayerFile]) -> ProjectServers:

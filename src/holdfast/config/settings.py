@@ -4,7 +4,7 @@ Every error names the file, the line and the key. A key that nobody knows is a w
 """
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -29,7 +29,6 @@ __all__ = [
     "Profile",
     "Settings",
     "TaskContext",
-    "Transport",
     "config_dir",
     "load_settings",
     "settings_over",
@@ -53,13 +52,6 @@ class ChatSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Turns of a session; 0 means the usual number."""
     max_tool_turns: Count | None = None
     """Rounds of one turn; 0 means the usual number."""
-
-
-class Transport(msgspec.Struct, frozen=True, kw_only=True):
-    """A way in and out of sessions besides the usual ones."""
-
-    enabled: bool = True
-    options: Mapping[str, object] = {}
 
 
 class TaskContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +84,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     model: str = ""
     """The model when nothing else says one, as it was written."""
     language: str = ""
-    enabled_plugins: Mapping[str, bool] = {}
-    """By `name@marketplace`."""
-    marketplaces: Mapping[str, Mapping[str, object]] = {}
-    transports: Mapping[str, Transport] = {}
     task_context: TaskContext = TaskContext()
     memory: MemorySettings = MemorySettings()
     files: tuple[str, ...] = ()
@@ -144,6 +132,8 @@ class _Layer(SettingsReader):
         chat = self._section(said, "chat", below.chat)
         models = {key: self._override(key, raw) for key, raw in self.entries(said, "models")}
         legacy, providers = self._providers(said, below)
+        for key, kind in _READ_ELSEWHERE.items():
+            self.value_or(said, key, kind, None)
         return Settings(
             chat=chat,
             models={**below.models, **models},
@@ -155,12 +145,6 @@ class _Layer(SettingsReader):
             legacy=legacy,
             model=self.value_or(said, "model", Name, below.model),
             language=self.value_or(said, "language", str, below.language),
-            enabled_plugins={**below.enabled_plugins, **self.value_or(said, "enabledPlugins", dict[str, bool], {})},
-            marketplaces={
-                **below.marketplaces,
-                **self.value_or(said, "extraKnownMarketplaces", dict[str, dict[str, object]], {}),
-            },
-            transports={**below.transports, **dict(self._transports(said))},
             task_context=self._section(said, "taskContext", below.task_context),
             memory=self._section(said, "memory", below.memory),
             files=below.files if self.elsewhere else (*below.files, str(self.text.path)),
@@ -209,12 +193,6 @@ class _Layer(SettingsReader):
         name = "autoCompactThreshold" if "autoCompactThreshold" in said else "auto_compact"
         return self.value_or(said, name, Share | Literal[False], below.auto_compact)
 
-    def _transports(self, said: Mapping[str, Raw]) -> Iterator[tuple[str, Transport]]:
-        for name, raw in self.entries(said, "transports"):
-            where = ("transports", name)
-            self.warn_of_unknown(self.members(raw, where), where)
-            yield name, self.convert(raw, Transport, where)
-
     def _override(self, name: str, raw: Raw) -> ModelOverride:
         where = ("models", name)
         self.warn_of_unknown(self.members(raw, where), where)
@@ -237,6 +215,8 @@ class _Layer(SettingsReader):
         return msgspec.convert(amounts, Prices)
 
 
+_READ_ELSEWHERE: Final = {"enabledPlugins": dict[str, bool], "extraKnownMarketplaces": dict[str, dict[str, object]]}
+"""What others read from the same files; a wrong value is told here, where every file is read strictly."""
 _PLACED: Final = ("currentProvider", "provider", "model")
 
 

@@ -156,7 +156,6 @@ EXAMPLE: Final = """\
   "extraKnownMarketplaces": {"house": {"source": {"source": "github", "repo": "example/plugins"}}},
   "mcpServers": {"files": {"command": "files-server", "args": ["."]}},
   "enabledMcpjsonServers": ["issues"],
-  "transports": {"chat": {"enabled": true, "options": {"port": 7421}}},
   "taskContext": {"enabled": true, "dir": ".agents/tasks"},
   "memory": {"enabled": true}
 }"""
@@ -193,7 +192,7 @@ holdfast config schema                            the JSON Schema, for editors
 
 Lists are gathered from all files: rules, hooks, folders, `chat.allowed_commands`. So no file takes away what another denies. Of everything
 else the highest file's word counts: `chat`, `env`, `enabledPlugins`, `taskContext` and `memory` key by key, `models`, `providers`,
-`mcpServers` and `transports` entry by entry, the rest whole. `--settings` is taken by `holdfast -p`, `holdfast models show`,
+`mcpServers` entry by entry, the rest whole. `--settings` is taken by `holdfast -p`, `holdfast models show`,
 `holdfast sessions compact` and `holdfast config`.
 
 Sessions, pulled models, trust and copies of denials are under `~/.local/share/holdfast`; under `$XDG_DATA_HOME/holdfast` when that is
@@ -218,7 +217,7 @@ is no rule allows nothing, with a warning.
 ## Trust
 
 What comes with a workspace does nothing until you trust it: its hooks, allow rules, folders, environment, providers, models, plugins,
-marketplaces, MCP servers, transports and every other setting, and a mode that is looser than yours. What it denies and asks for holds at
+marketplaces, MCP servers and every other setting, and a mode that is looser than yours. What it denies and asks for holds at
 once. `bypassPermissions` never comes from a project's file. `holdfast config show` lists what is held back.
 
 ```
