@@ -33,36 +33,15 @@ def _applied(text: str, patch: str) -> str:
                 ("remove", "/gone"),
             ],
         ),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n", [("write", "x")]),
-        ("--- x.orig\t2024-01-01\n+++ x\t2024-01-02\n@@ -1 +1 @@\n-1\n+2\n", None),
-        ("--- /dev/null\n+++ b/new\n@@ -0,0 +1 @@\n+1\n", [("write", "new")]),
-        ("--- a/gone\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n", [("remove", "gone")]),
-        (
-            "diff --git a/x b/y\nsimilarity index 90%\nrename from x\nrename to y\n",
-            [("read", "x"), ("remove", "x"), ("write", "y")],
-        ),
-        (
-            'diff --git "a/\\303\\274" "b/\\303\\274"\nindex 1..2 100644\n--- "a/\\303\\274"\n+++ "b/\\303\\274"\n@@ -1 +1 @@\n-1\n+2\n',
-            [("write", "ü")],
-        ),
-        ("diff --git a/e b/e\nnew file mode 100644\nindex 0..1\n", [("write", "e")]),
-        ("diff --git a/e b/e\ndeleted file mode 100644\nindex 0..1\n", [("remove", "e")]),
-        ("--- a/x\n+++ b/x\n@@ -1,2 +1,1 @@\n--- not a file\n-++ nor this\n+x\n", [("write", "x")]),
-        (
-            "--- a/x\n+++ b/x\n@@ -1,9 +1,9 @@\n-1\n+2\n--- a/y\n+++ b/y\n@@ -1 +1 @@\n-1\n+2\n",
-            [("write", "x"), ("write", "y")],
-        ),
-        ("```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n```", [("write", "x")]),
+        ("```diff\n" + _update("-1", "+2") + "\n```", [("write", "a")]),
         ("apply_patch <<'EOF'\n" + _update("-1", "+2") + "\nEOF\n", [("write", "a")]),
         ("\n" + _update("-1", "+2").replace("\n", "\r\n") + "\r\n", [("write", "a")]),
     ],
 )
 def test_the_files_that_a_patch_touches_are_known_before_it_is_applied(
-    patch: str, paths: list[tuple[str, str]] | None
+    patch: str, paths: list[tuple[str, str]]
 ) -> None:
-    expected = paths or [("read", "x.orig"), ("remove", "x.orig"), ("write", "x")]
-
-    assert patch_paths(patch) == tuple(expected)
+    assert patch_paths(patch) == tuple(paths)
 
 
 @pytest.mark.parametrize(
@@ -81,15 +60,12 @@ def test_the_files_that_a_patch_touches_are_known_before_it_is_applied(
         (_update("*** Move to: ", "-1", "+2"), "names no file. Line 3"),
         (_update("-1", "+2") + "\nrm -rf /", "nothing may follow `*** End Patch`. Line 6"),
         (_update("-1", "+2", "*** End of File", "+3"), "Line 6 is '+3'"),
-        ("--- a/x\n+++ b/x\n", "no hunk"),
-        ("--- a/x\n+++ b/x\n@@ nonsense\n-1\n", "begins with `@@ -LINE"),
-        ("--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-1\n", "names no file"),
-        ("--- /dev/null\n+++ b/x\n@@ -1 +1 @@\n-1\n", "a new file has no lines"),
-        ("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\nwhat is this", "Line 6 is 'what is this'"),
-        ("diff --git a/x b/x\nBinary files a/x and b/x differ\n", "binary"),
-        ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "chmod"),
-        ("diff --git a/x b/x\nnew file mode 120000\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+y\n", "a link"),
-        ("diff --git a/x b/y\ncopy from x\ncopy to y\n", "copies"),
+        (
+            "--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n",
+            "this is a unified difference. Write `*** Begin Patch`, for each file",
+        ),
+        ("diff --git a/x b/x\nold mode 100644\nnew mode 100755\n", "this is a unified difference"),
+        ("```diff\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-1\n+2\n```", "Line 2 is '--- a/x'"),
     ],
 )
 def test_a_patch_that_cannot_be_read_shows_the_line(patch: str, words: str) -> None:
@@ -135,13 +111,11 @@ def test_a_call_has_one_patch_under_either_name() -> None:
         ("1\n2", _update(" 2", "+3"), "1\n2\n3"),
         ("", _update("+1"), "1\n"),
         ("1\n", _update("-1"), ""),
-        ("1\n2", "--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n\\ No newline at end of file\n+2\n", "1\n2\n"),
-        ("1\n2\n", "--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n+2\n\\ No newline at end of file\n", "1\n2"),
         # numbers of lines choose among places, also when they are a little wrong
-        ("x\n" * 9, "--- a\n+++ a\n@@ -4,1 +4,1 @@\n-x\n+y\n", "x\n" * 3 + "y\n" + "x\n" * 5),
-        ("0\nx\n0\n0\n0\nx\n", "--- a\n+++ a\n@@ -7 +7 @@\n-x\n+y\n", "0\nx\n0\n0\n0\ny\n"),
-        ("1\n2\n", "--- a\n+++ a\n@@ -1,0 +2,1 @@\n+new\n", "1\nnew\n2\n"),
-        ("1\n2\n", "--- a\n+++ a\n@@ -0,0 +1,1 @@\n+new\n", "new\n1\n2\n"),
+        ("x\n" * 9, _update("@@ -4,1 +4,1 @@", "-x", "+y"), "x\n" * 3 + "y\n" + "x\n" * 5),
+        ("0\nx\n0\n0\n0\nx\n", _update("@@ -7 +7 @@", "-x", "+y"), "0\nx\n0\n0\n0\ny\n"),
+        ("1\n2\n", _update("@@ -1,0 +2,1 @@", "+new"), "1\nnew\n2\n"),
+        ("1\n2\n", _update("@@ -0,0 +1,1 @@", "+new"), "new\n1\n2\n"),
     ],
 )
 def test_a_hunk_finds_its_place(text: str, patch: str, after: str | None) -> None:
@@ -158,8 +132,8 @@ def test_a_hunk_finds_its_place(text: str, patch: str, after: str | None) -> Non
         ("1\n2\n", _update("@@ none", "-1", "+4"), "there is no line 'none'"),
         ("1\nx\n2\n", _update("-1", "-2", "+3"), "do not stand together"),
         ("1\n2\n", _update("@@", "-2", "+x", "@@", "-1", "+y"), "there is no line '1' after line 2"),
-        ("x\n0\n0\nx\n", "--- a\n+++ a\n@@ -2,0 +2 @@\n+y\n@@ -9 +9 @@\n-z\n+y\n", "no line 'z'"),
-        ("x\n0\nx\n", "--- a\n+++ a\n@@ -2 +2 @@\n-x\n+y\n", "in 2 places"),
+        ("x\n0\n0\nx\n", _update("@@ -2,0 +2 @@", "+y", "@@ -9 +9 @@", "-z", "+y"), "no line 'z'"),
+        ("x\n0\nx\n", _update("@@ -2 +2 @@", "-x", "+y"), "in 2 places"),
     ],
 )
 def test_a_hunk_that_fits_nowhere_or_in_several_places_is_refused(text: str, patch: str, words: str) -> None:
@@ -188,7 +162,7 @@ def test_a_patch_of_the_whole_file_makes_exactly_the_other_one(before: list[str]
 @given(st.text(alphabet=" +-@*\\\nabdFile:/", max_size=80))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_a_patch_or_refused(text: str) -> None:
-    for patch in (text, f"*** Begin Patch\n{text}\n*** End Patch", f"--- a/x\n+++ b/x\n{text}"):
+    for patch in (text, f"*** Begin Patch\n{text}\n*** End Patch", _update(text)):
         try:
             paths = patch_paths(patch)
         except UserError:

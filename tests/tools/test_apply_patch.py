@@ -67,11 +67,12 @@ async def test_a_patch_adds_changes_moves_and_removes_files(tmp_path: Path) -> N
     }
 
 
-async def test_a_unified_difference_is_a_patch_as_well_and_may_be_called_input(tmp_path: Path) -> None:
+async def test_a_patch_may_be_called_input(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"\xef\xbb\xbf1\r\n2\r\n")
 
     output = await apply_patch.run(
-        {"input": "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n 1\n-2\n+two\n"}, RecordingContext(tmp_path)
+        {"input": "*** Begin Patch\n*** Update File: a\n@@ -1,2 +1,2 @@\n 1\n-2\n+two\n*** End Patch\n"},
+        RecordingContext(tmp_path),
     )
 
     assert (output.failed, (tmp_path / "a").read_bytes()) == (False, b"\xef\xbb\xbf1\r\ntwo\r\n")
@@ -161,17 +162,6 @@ async def test_a_file_that_changed_since_it_was_seen_is_changed_as_it_is_and_not
 
     assert (removed.code, "Read it again" in removed.text) == ("changed", True)
     assert ("had changed since you last saw it" in changed.text, (tmp_path / "a").read_text()) == (True, "0\n2\n")
-
-
-async def test_a_unified_difference_that_removes_a_file_removes_only_the_one_that_it_knows(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("1\n2\n")
-    patch = "--- a/a\n+++ /dev/null\n@@ -1 +0,0 @@\n-1\n"
-
-    refused = await apply_patch.run({"patch": patch}, RecordingContext(tmp_path))
-    (tmp_path / "a").write_text("1\n")
-    removed = await apply_patch.run({"patch": patch}, RecordingContext(tmp_path))
-
-    assert (refused.code, removed.failed, os.listdir(tmp_path)) == ("no_match", False, [])
 
 
 @pytest.mark.parametrize("failing", range(4))

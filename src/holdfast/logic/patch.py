@@ -1,11 +1,11 @@
-"""Patches as models write them: which files they change, and how. Two forms are read, and mean the same afterwards.
+"""Patches as models write them: which files they change, and how.
 
-*** Begin Patch                      --- a/src/one.py
-*** Update File: src/one.py          +++ b/src/one.py
-@@ def f():                          @@ -1,2 +1,2 @@
--    return 1                         def f():
-+    return 2                        -    return 1
-*** End Patch                        +    return 2
+*** Begin Patch
+*** Update File: src/one.py
+@@ def f():
+-    return 1
++    return 2
+*** End Patch
 """
 
 import re
@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from holdfast.logic.patch_lines import Hunk, HunkLine, Section, Sign, Source, bad
-from holdfast.logic.patch_unified import is_unified, read_unified
 from holdfast.vocab.errors import UserError
 
 PatchAccess = Literal["read", "write", "remove"]
@@ -23,6 +22,10 @@ _END: Final = "*** End Patch"
 _END_OF_FILE: Final = "*** End of File"
 _FILE: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: *(.*)")
 _MOVE: Final = re.compile(r"\*\*\* Move to: *(.*)")
+_UNIFIED: Final = (
+    f"this is a unified difference. Write `{_BEGIN}`, for each file `*** Update File: FILE` and its hunks as they are, "
+    f"`*** Add File: FILE` or `*** Delete File: FILE`, and `{_END}`."
+)
 _WRAPPING: Final = re.compile(r"\s*|```\w*|(?:apply_patch|applypatch)?\s*<<-?\s*(['\"]?)\w+\1")
 """What models put around a patch: a fence, or the beginning of a here-document."""
 _NUMBERS: Final = re.compile(r"-(\d{1,9})(?:,\d{1,9})? \+\d{1,9}(?:,\d{1,9})? @@ ?(.*)")
@@ -53,17 +56,20 @@ def read_patch(patch: str) -> tuple[Section, ...]:
     """The sections of a patch, in order. Raise `UserError` with the line that cannot be read."""
     source = _source(patch)
     if source.done:
-        raise UserError(f"The patch is empty. It begins with `{_BEGIN}`, or with `--- a/FILE` and `+++ b/FILE`.")
-    if source.peek().strip() == _BEGIN:
-        sections = _read_sections(source)
-    elif is_unified(source):
-        sections = read_unified(source)
-    else:
-        what = f"it begins with `{_BEGIN}`, or with `--- a/FILE` and `+++ b/FILE`."
-        raise bad(source.number, source.peek(), what)
+        raise UserError(f"The patch is empty. It begins with `{_BEGIN}`.")
+    if source.peek().strip() != _BEGIN:
+        raise bad(source.number, source.peek(), _UNIFIED if _is_unified(source) else f"it begins with `{_BEGIN}`.")
+    sections = _read_sections(source)
     if not sections:
         raise UserError("The patch changes no file.")
     return tuple(sections)
+
+
+def _is_unified(source: Source) -> bool:
+    line = source.peek()
+    return line.startswith(("diff --git ", "Index: ")) or (
+        line.startswith("--- ") and source.peek(1).startswith("+++ ")
+    )
 
 
 def _source(patch: str) -> Source:
@@ -167,7 +173,7 @@ def _hunk(source: Source, *, first: bool) -> Hunk:
 
 
 def _anchors(source: Source) -> tuple[tuple[str, ...], int | None]:
-    """What stands behind `@@`: lines to look for, or, as in a unified difference, the number of a line."""
+    """What stands behind `@@`: lines to look for, or, as `diff` writes it, the number of a line."""
     anchors: list[str] = []
     start: int | None = None
     while source.peek().startswith("@@"):

@@ -21,7 +21,7 @@ def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
         result += file.changed(hunk, at)
         done = at + len(hunk.before)
     result += file.rows[done:]
-    return _joined(file, result, hunks)
+    return _joined(file, result)
 
 
 class _Row(Struct, frozen=True):
@@ -158,13 +158,11 @@ def _found(lines: list[str], wanted: list[str], start: int) -> Iterator[int]:
             yield at
 
 
-def _joined(file: _File, result: list[_Row], hunks: Sequence[Hunk]) -> str:
-    """The rows as a text. Whether it ends with a line end is as before, unless the patch says otherwise."""
+def _joined(file: _File, result: list[_Row]) -> str:
+    """The rows as a text. Whether it ends with a line end is as before."""
     if not result:
         return ""
     rows = [row if row.end else replace(row, end=file.end_near(len(file.rows))) for row in result]
-    marked = {line.sign for hunk in hunks for line in hunk.lines if line.open_end}
-    ended = "-" in marked or not file.rows or bool(file.rows[-1].end)
-    if not ended or marked & {"+", " "}:
+    if file.rows and not file.rows[-1].end:
         rows[-1] = replace(rows[-1], end="")
     return "".join(row.text + row.end for row in rows)

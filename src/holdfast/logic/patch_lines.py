@@ -15,8 +15,6 @@ class HunkLine(Struct, frozen=True):
 
     sign: Sign
     text: str
-    open_end: bool = False
-    """Whether the patch says that the file ends here without a line end."""
 
 
 class Hunk(Struct, frozen=True):

@@ -35,7 +35,7 @@ async def apply_patch(
     patch: Annotated[
         str,
         "From `*** Begin Patch` to `*** End Patch`, with `*** Add File: `, `*** Update File: ` (then `*** Move to: `, hunks that begin "
-        "with `@@`, lines that begin with a blank, `+` or `-`) and `*** Delete File: `; or a unified difference.",
+        "with `@@`, lines that begin with a blank, `+` or `-`) and `*** Delete File: `.",
     ] = "",
     input: Annotated[str, "The same as `patch`."] = "",
 ) -> ToolOutput:
@@ -161,7 +161,7 @@ class _Plan(Struct):
 
     def _delete(self, section: Section, file: Planned) -> None:
         shown = self._shown(section.path)
-        content = self._present(section.path)
+        self._present(section.path)
         self._refuse_link(section.path)
         file.held.refuse_read_only()
         known = self.seen[self.targets[section.path].place]
@@ -169,13 +169,6 @@ class _Plan(Struct):
             raise Refused(
                 "changed", f"{shown!r} has changed since you last saw it. Read it again. Nothing was changed."
             )
-        if section.hunks:
-            try:
-                left = apply_hunks(shown, decode(shown, content).text, section.hunks)
-            except UserError as exc:
-                raise Refused("no_match", f"{exc} Nothing was changed.") from exc
-            if left:
-                raise Refused("no_match", f"{shown!r} has more lines than the patch removes. Nothing was changed.")
         file.content = None
         self._say(f"Removed {shown!r}.")
 

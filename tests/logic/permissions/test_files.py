@@ -365,8 +365,7 @@ PATCHES = [
     ("*** Begin Patch\n*** Delete File: ../other/x\n*** End Patch", EDITS, "ask"),
     ("*** Begin Patch\n*** Update File: src/a.py\n*** Move to: /etc/x\n@@\n-a\n+b\n*** End Patch", EDITS, "ask"),
     ("*** Begin Patch\n*** Delete File: src/a.py\n*** End Patch", {**EDITS, "deny": ["Edit(src/**)"]}, "deny"),
-    ("--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-a\n+b\n", EDITS, "allow"),
-    ("--- a/src/a.py\n+++ b/../x\n@@ -1 +1 @@\n-a\n+b\n", EDITS, "ask"),
+    ("--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-a\n+b\n", EDITS, "ask"),
     ("not a patch", EDITS, "ask"),
 ]
 
