@@ -73,7 +73,8 @@ class Session(Commanding):
         self._fork = fork
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._closing = anyio.Lock()
-        self._callbacks = Callbacks(runner.bus, self._world.inbox, self._world.state, lambda: self.context_state)
+        world = self._world
+        self._callbacks = Callbacks(runner.bus, world.store, world.inbox, world.state, lambda: self.context_state)
         self.warnings = warnings
         """What whoever opened it should know."""
         self.report = report

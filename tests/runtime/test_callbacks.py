@@ -7,8 +7,10 @@ import pytest
 
 from holdfast import tool
 from holdfast.ports import ModelReply, ModelRequest
+from holdfast.runtime.bus import CAPACITY
 from holdfast.session import Session
 from holdfast.vocab.deltas import Delta, TextDelta
+from holdfast.vocab.event import Draft
 from holdfast.vocab.events import FaultCaught
 from holdfast.vocab.messages import Text, ToolCall
 from holdfast.vocab.specs import ModelFacts
@@ -104,6 +106,25 @@ async def test_a_callback_that_is_slower_than_the_stream_hears_of_every_event() 
 
     asked = ["model_asked", "model_replied"]
     assert heard == [*asked, "tool_start", "tool_end", *asked, "complete"]
+
+
+async def test_a_callback_that_is_slower_than_the_log_hears_of_every_event() -> None:
+    heard: list[str] = []
+
+    async def slow(_: object) -> None:
+        await anyio.sleep(0.001 if not heard else 0)
+
+    async with talk("one") as session:
+        session.on("*", slow)
+        session.on("fault_caught", lambda record: heard.append(record.event.message))  # type: ignore[attr-defined]  # a `Recorded`
+        faults = [FaultCaught(where="test", kind="None", message=str(number)) for number in range(CAPACITY + 600)]
+        await session.note(*(Draft(event=fault) for fault in faults))
+        with anyio.fail_after(40):
+            while len(heard) < len(faults):
+                await anyio.sleep(0.05)
+
+        assert heard == [fault.message for fault in faults]
+        assert len(await faults_of(session)) == len(faults)
 
 
 async def test_a_callback_may_be_ended_twice_and_another_like_it_goes_on() -> None:

@@ -27,12 +27,13 @@ import msgspec
 from holdfast.logic.diff_lines import DiffLine
 from holdfast.logic.entries_tools import arguments, file_diffs
 from holdfast.logic.state import State
+from holdfast.ports import EventStore
 from holdfast.runtime.barrier import Fault, guarded
-from holdfast.runtime.bus import Bus, Item
-from holdfast.runtime.feed import Feed
+from holdfast.runtime.bus import Bus, Item, Subscription
+from holdfast.runtime.following import follow
 from holdfast.runtime.inbox import Inbox
-from holdfast.vocab.deltas import Delta, Lagged, Notice, ReasoningDelta, TextDelta
-from holdfast.vocab.errors import UserError
+from holdfast.vocab.deltas import Delta, Notice, ReasoningDelta, TextDelta
+from holdfast.vocab.errors import StoreError, UserError
 from holdfast.vocab.event import Draft, Recorded, ToolOutcome
 from holdfast.vocab.events import (
     FaultCaught,
@@ -114,11 +115,11 @@ class _Listener(msgspec.Struct, eq=False):
 class Callbacks:
     """The callbacks of one session."""
 
-    def __init__(self, bus: Bus, inbox: Inbox, state: State, context: Callable[[], object]) -> None:
-        self._bus, self._inbox, self._state, self._context = bus, inbox, state, context
+    def __init__(self, bus: Bus, store: EventStore, inbox: Inbox, state: State, context: Callable[[], object]) -> None:
+        self._bus, self._store, self._inbox, self._state, self._context = bus, store, inbox, state, context
         self._by_name: dict[str, list[_Listener]] = {}
         self._seen = 0
-        self._feed: Feed | None = None
+        self._heard: Subscription | None = None
         self._moved = anyio.Event()
         self._calls: dict[str, ToolCall] = {}
         """The calls of the newest reply, by their ids: tools of the same name run side by side."""
@@ -131,21 +132,24 @@ class Callbacks:
         listener = _Listener(callback)
         listeners = self._by_name.setdefault(name, [])
         listeners.append(listener)
-        if self._feed is None:  # now, not when `run` gets its turn: nothing is to be missed
+        if self._heard is None:  # now, not when `run` gets its turn: nothing is to be missed
             self._seen = self._state.progress.seq
-            self._feed = Feed(self._bus, after=self._seen)
+            self._heard = self._bus.subscribe(after=self._seen)
         return lambda: listeners.remove(listener) if listener in listeners else None
 
     async def run(self) -> None:
         """Call callbacks until the bus closes."""
         self.running = True
-        assert self._feed is not None
-        async for item in self._feed.items():
-            if isinstance(item, Lagged):
-                self._record(
-                    _WHERE, "Lagged", f"The callbacks are too slow: {item.missed} events were not called back."
-                )
-                continue
+        assert self._heard is not None
+        try:
+            await self._follow(self._heard)
+        except StoreError as exc:
+            self._record(_WHERE, type(exc).__name__, f"The callbacks were too slow, and hear of nothing more: {exc}")
+        finally:
+            self.running = False
+
+    async def _follow(self, heard: Subscription) -> None:
+        async for item in follow(heard, self._store, self._state.meta.id):
             for name, payload in () if _is_ours(item) else self._payloads(item):
                 for listener in tuple(self._by_name.get(name, ())):
                     await self._call(name, listener, payload)
