@@ -18,41 +18,10 @@ _KEY: Final = re.compile(r"[\"']?([A-Za-z][A-Za-z_-]*)[\"']?[ \t]*:(?:[ \t]|$)")
 _PROSE: Final = re.compile(r"(description|when_to_use|when-to-use|argument-hint)[ \t]*:[ \t]+([^\s\"'|>#].*)")
 KNOWN: Final = frozenset(
     (
-        *(
-            "name",
-            "description",
-            "license",
-            "compatibility",
-            "metadata",
-            "version",
-            "whentouse",
-            "argumenthint",
-            "arguments",
-        ),
-        *(
-            "disablemodelinvocation",
-            "userinvocable",
-            "allowedtools",
-            "disallowedtools",
-            "tools",
-            "permissionmode",
-            "maxturns",
-        ),
-        *(
-            "model",
-            "effort",
-            "agent",
-            "background",
-            "hooks",
-            "paths",
-            "shell",
-            "skills",
-            "mcpservers",
-            "memory",
-            "isolation",
-        ),
-        *("color", "initialprompt"),
-    )
+        "name description license compatibility metadata version whentouse argumenthint arguments disablemodelinvocation "
+        "userinvocable allowedtools disallowedtools tools permissionmode maxturns model effort agent background hooks "
+        "paths shell skills mcpservers memory isolation color initialprompt"
+    ).split()
 )
 """Every key that means something, folded: a text that is not YAML ends where one of them begins."""
 

@@ -31,25 +31,9 @@ GRACE_S: Final = 0.5
 """How long a server may take to end by itself when its input is closed."""
 KEPT_VARIABLES: Final = frozenset(
     (
-        "HOME",
-        "LANG",
-        "LANGUAGE",
-        "LOGNAME",
-        "NODE_EXTRA_CA_CERTS",
-        "PATH",
-        "SHELL",
-        "SSL_CERT_DIR",
-        "SSL_CERT_FILE",
-        "TERM",
-        "TMPDIR",
-        "TZ",
-        "USER",
-        "XDG_CACHE_HOME",
-        "XDG_CONFIG_HOME",
-        "XDG_DATA_HOME",
-        "XDG_RUNTIME_DIR",
-        "XDG_STATE_HOME",
-    )
+        "HOME LANG LANGUAGE LOGNAME NODE_EXTRA_CA_CERTS PATH SHELL SSL_CERT_DIR SSL_CERT_FILE TERM TMPDIR TZ USER "
+        "XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME XDG_RUNTIME_DIR XDG_STATE_HOME"
+    ).split()
 )
 """What of our environment a server's program gets, and `LC_...`. Whatever else it needs stands in its entry."""
 

@@ -15,33 +15,12 @@ PATHS: Final = ("skills", "commands", "agents")
 COMPONENTS: Final = (*PATHS, "hooks", "mcpServers")
 """Keys that a marketplace may say for a plugin too."""
 OURS: Final = ("tools", "permissions", "systemPrompt", "instructions")
-_ABOUT: Final = (
-    "$schema",
-    "name",
-    "version",
-    "description",
-    "author",
-    "homepage",
-    "repository",
-    "license",
-    "keywords",
-)
-_ELSEWHERE: Final = (
-    "outputStyles",
-    "lspServers",
-    "dependencies",
-    "userConfig",
-    "channels",
-    "experimental",
-    "themes",
-    "monitors",
-    "workflows",
-    "displayName",
-    "features",
-    "category",
-    "tags",
-    "strict",
-    "source",
+_ABOUT: Final = tuple("$schema name version description author homepage repository license keywords".split())
+_ELSEWHERE: Final = tuple(
+    (
+        "outputStyles lspServers dependencies userConfig channels experimental themes monitors workflows displayName "
+        "features category tags strict source"
+    ).split()
 )
 """Keys that other programs know and that do nothing here."""
 

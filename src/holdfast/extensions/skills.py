@@ -25,17 +25,10 @@ LONGEST_LISTED: Final = 1_536
 EFFORTS: Final = ("low", "medium", "high", "xhigh", "max")
 KEYS: Final = frozenset(
     (
-        *("name", "description", "license", "compatibility", "metadata", "allowed-tools"),
-        *(
-            "when-to-use",
-            "argument-hint",
-            "arguments",
-            "disable-model-invocation",
-            "user-invocable",
-            "disallowed-tools",
-        ),
-        *("model", "effort", "context", "agent", "background", "hooks", "paths", "shell", "version"),
-    )
+        "name description license compatibility metadata allowed-tools when-to-use argument-hint arguments "
+        "disable-model-invocation user-invocable disallowed-tools model effort context agent background hooks paths shell "
+        "version"
+    ).split()
 )
 
 

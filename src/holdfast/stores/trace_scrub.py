@@ -28,18 +28,7 @@ LONGEST_TEXT: Final = 128 * 1024
 """Bytes of a line, and what a text in a longer line is cut to."""
 
 _STREAMED: Final = frozenset(
-    (
-        "text",
-        "thinking",
-        "partial_json",
-        "delta",
-        "content",
-        "reasoning_content",
-        "reasoning",
-        "arguments",
-        "refusal",
-        "data",
-    )
+    ("text thinking partial_json delta content reasoning_content reasoning arguments refusal data").split()
 )
 """Under what keys providers send pieces of a stream."""
 

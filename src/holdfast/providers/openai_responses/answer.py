@@ -20,36 +20,12 @@ PARAGRAPH: Final = "\n\n"
 _REASONS: Final[dict[str, Stop]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _SERVER_KINDS: Final = frozenset(
     (
-        "web_search_call",
-        "file_search_call",
-        "code_interpreter_call",
-        "image_generation_call",
-        "mcp_call",
-        "mcp_list_tools",
-        "mcp_approval_request",
-        "computer_call",
-        "local_shell_call",
-        "shell_call",
-        "shell_call_output",
-        "apply_patch_call",
-        "apply_patch_call_output",
-        "tool_search_call",
-        "tool_search_output",
-        "compaction",
-    )
+        "web_search_call file_search_call code_interpreter_call image_generation_call mcp_call mcp_list_tools "
+        "mcp_approval_request computer_call local_shell_call shell_call shell_call_output apply_patch_call "
+        "apply_patch_call_output tool_search_call tool_search_output compaction"
+    ).split()
 )
-_TELLING: Final = (
-    "query",
-    "queries",
-    "code",
-    "arguments",
-    "url",
-    "pattern",
-    "command",
-    "commands",
-    "operation",
-    "prompt",
-)
+_TELLING: Final = tuple("query queries code arguments url pattern command commands operation prompt".split())
 """Where items say what they were about."""
 _MACHINERY: Final = frozenset(("id", "type", "status", "encrypted_content", "fingerprint", "result"))
 _IMAGES: Final = (

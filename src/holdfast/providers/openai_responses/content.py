@@ -10,15 +10,11 @@ from holdfast.providers.loose import Fields
 from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text, TextRef, ToolResult
 
 _IMAGES: Final = frozenset(("image/png", "image/jpeg", "image/jpg", "image/webp", "image/gif"))
-_DOCUMENTS: Final = (
-    "text/",
-    "application/pdf",
-    "application/json",
-    "application/xml",
-    "application/rtf",
-    "application/csv",
-    "application/msword",
-    "application/vnd.",
+_DOCUMENTS: Final = tuple(
+    (
+        "text/ application/pdf application/json application/xml application/rtf application/csv application/msword "
+        "application/vnd."
+    ).split()
 )
 """The beginnings of the media types that go as files."""
 _EXTENSIONS: Final = {"text/plain": "txt", "text/markdown": "md", "application/msword": "doc"}

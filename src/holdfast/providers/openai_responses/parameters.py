@@ -10,20 +10,8 @@ from holdfast.vocab.specs import ModelFacts, ToolSpec
 
 _STRICT_WORDS: Final = frozenset(
     (
-        "type",
-        "properties",
-        "required",
-        "additionalProperties",
-        "items",
-        "enum",
-        "const",
-        "anyOf",
-        "$ref",
-        "$defs",
-        "definitions",
-        "description",
-        "title",
-    )
+        "type properties required additionalProperties items enum const anyOf $ref $defs definitions description title"
+    ).split()
 )
 """The words of JSON Schema that the provider's strict mode takes wherever it exists."""
 _DEEPEST: Final = 5

@@ -44,14 +44,14 @@ def to_markdown(html: str, url: str, stopped: Callable[[], bool] = lambda: False
     return Reading(in_one_line(reader.title), reader.main())
 
 
-_VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())  # noqa: SIM905 - a list of words
+_VOID: Final = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 _NEVER: Final = frozenset(
-    "script style template svg canvas iframe object audio video math map select option datalist button textarea dialog".split()  # noqa: SIM905
+    "script style template svg canvas iframe object audio video math map select option datalist button textarea dialog".split()
 )
 _NOISE: Final = frozenset(("nav", "footer", "menu"))
 _NOISY_ROLES: Final = frozenset(("navigation", "search", "contentinfo", "menu", "menubar", "alertdialog", "dialog"))
 _BLOCKS: Final = frozenset(
-    "address article aside body center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup "  # noqa: SIM905
+    "address article aside body center dd details div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup "
     "html legend li main nav ol p pre section summary table tbody td tfoot th thead tr ul caption noscript blockquote head".split()
 )
 _IN_HEAD: Final = frozenset(("title", "noscript"))
