@@ -22,7 +22,7 @@ def test_a_long_description_is_shortened() -> None:
     text, cut = listing((Listed(name="a", description="x" * 5_000),), 10_000)
 
     assert cut
-    assert text == f"- a: {'x' * (LONGEST - 3)}..."
+    assert text == f"- a: {'x' * (LONGEST - 1)}…"
 
 
 def test_two_hundred_skills_are_all_named_within_one_percent_of_the_window() -> None:

@@ -169,8 +169,8 @@ LIST = "See `holdfast models list` for names, and check the address of the serve
         (400, {"error": "Plain words."}, "Plain words."),
         (400, {"message": "At the top."}, "At the top."),
         (500, "just words", "just words"),
-        (500, error("x" * 9000), "x" * 496 + " ..."),
-        (500, b"y" * 9000, "y" * 496 + " ..."),
+        (500, error("x" * 9000), "x" * 499 + "…"),
+        (500, b"y" * 9000, "y" * 499 + "…"),
     ],
 )  # fmt: skip
 def test_the_message_is_the_providers_and_says_what_to_do(status: int, said: object, message: str) -> None:

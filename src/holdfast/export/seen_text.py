@@ -5,6 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from holdfast.logic.text.invisible import shown
+from holdfast.logic.text.lines import shortened
 
 HEAD, TAIL = 3_000, 1_000
 """Characters at the beginning and at the end that are left of a long text."""
@@ -35,8 +36,7 @@ def seen(text: str, mark: Callable[[str], str] = str) -> str:
 
 def one_line(text: str) -> str:
     """`text` on one line, of at most 200 characters."""
-    flat = " ".join(text[:1_000].split())
-    return flat if len(flat) <= 200 else f"{flat[:199]}…"
+    return shortened(text, 200)
 
 
 def sized(text: Excerpt) -> str:

@@ -19,6 +19,7 @@ from holdfast.instructions.repository import branch_of, detect
 from holdfast.instructions.tasks import find_tasks, in_order, told
 from holdfast.logic.parts import digest
 from holdfast.logic.text.framing import attribute, defuse, frame
+from holdfast.logic.text.lines import one_line
 from holdfast.vocab.event_instructions import InstructionsRead
 
 Why = Literal["start", "changed", "compacted", "resumed", "asked"]
@@ -236,4 +237,4 @@ def _limit(kind: PartKind, place: Place) -> int:
 
 def _word(text: str, longest: int = 500) -> str:
     """A short text that stays on its line and within its tags."""
-    return attribute(" ".join(text[:longest].split()))
+    return attribute(one_line(text, longest))

@@ -6,6 +6,7 @@ from typing import Final
 from holdfast.instructions.parts import LEAST_LISTING, LISTING_SHARE
 from holdfast.instructions.place import Listed
 from holdfast.logic.text.framing import defuse
+from holdfast.logic.text.lines import one_line
 
 LONGEST: Final = 1_536
 """Characters of a description."""
@@ -56,12 +57,9 @@ def _named(names: Sequence[str], room: int) -> str:
 
 def _described(name: str, entry: Listed) -> tuple[str, bool]:
     about = _line(entry.description, LONGEST)
-    return (f"- {name}: {about}" if about else f"- {name}"), about.endswith("...") and len(entry.description) > LONGEST
+    return (f"- {name}: {about}" if about else f"- {name}"), about.endswith("…") and len(entry.description) > LONGEST
 
 
 def _line(text: str, longest: int) -> str:
     """A text as one line that cannot be more than it is."""
-    words = " ".join(text[: 4 * longest].split())
-    if not words.isprintable():
-        words = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in words)
-    return defuse(words if len(words) <= longest else f"{words[: longest - 3]}...")
+    return defuse(one_line(text, longest))

@@ -8,10 +8,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from holdfast.instructions.fitting import clipped
 from holdfast.instructions.markdown import front, heading, lines, sections
 from holdfast.instructions.reading import Reading
 from holdfast.logic.text.framing import defuse, frame
+from holdfast.logic.text.lines import one_line
 
 TaskState = Literal["in-progress", "todo", "unknown", "completed"]
 
@@ -166,5 +166,4 @@ def _paragraph(text: str, names: Sequence[str]) -> str:
 
 def _line(text: str) -> str:
     """A text as one short line."""
-    words = " ".join(text[: 4 * LONGEST].split())
-    return words if len(words) <= LONGEST else clipped(words[:LONGEST], LONGEST) + "..."
+    return one_line(text, LONGEST)

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from holdfast.logic.text.lines import shortened
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.event_secrets import SecretsErased
 from holdfast.vocab.events import (
@@ -57,8 +58,7 @@ def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
 
 def preview(text: str) -> str:
     """The first words of `text` on one line."""
-    flat = " ".join(text[: PREVIEW * 4].split())
-    return flat if len(flat) <= PREVIEW else flat[: PREVIEW - 1] + "…"
+    return shortened(text, PREVIEW)
 
 
 def _beginning(record: Recorded, event: Started) -> dict[str, object]:

@@ -1,12 +1,10 @@
 """Words of servers, made fit to be shown: without what a person would not see, within bounds, and marked as a stranger's."""
 
-import re
 from typing import Final
 
+from holdfast.logic.text import lines
 from holdfast.logic.text.framing import frame
 from holdfast.logic.text.invisible import visible
-
-_SPACE: Final = re.compile(r"\s+")
 
 
 def seen(text: str) -> str:
@@ -22,7 +20,7 @@ def bounded(text: str, longest: int) -> str:
 
 def one_line(text: str, longest: int = 300) -> str:
     """A short text for the middle of a sentence."""
-    return bounded(_SPACE.sub(" ", seen(text[: longest * 4])), longest)
+    return lines.one_line(text, longest)
 
 
 def framed(server: str, text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from holdfast.logic.text.lines import shortened
 from holdfast.providers.failing import (
     kind_of_status,
     page_words,
@@ -204,5 +205,4 @@ def _until(text: str, low: Mapping[str, str]) -> float | None:
 
 def _tidy(words: str) -> str:
     """One line of at most `LONGEST` characters, in which no key stands."""
-    words = " ".join(without_secrets(words).split())
-    return words if len(words) <= LONGEST else f"{words[: LONGEST - 4]} ..."
+    return shortened(without_secrets(words), LONGEST)

@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.text.lines import shortened
 from holdfast.vocab.deltas import Delta, Notice
 from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.messages import iso
@@ -45,5 +46,4 @@ def _values(found: object) -> str:
 
 
 def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= WIDTH else flat[: WIDTH - 1] + "…"
+    return shortened(text, WIDTH)

@@ -6,6 +6,7 @@ from typing import Final
 
 from holdfast.logic.redact import Redactor
 from holdfast.logic.text.invisible import shown
+from holdfast.logic.text.lines import shortened
 
 MOST_NOTES: Final = 10
 """Notes that a person is told at the beginning of a run."""
@@ -16,8 +17,7 @@ _WAITS: Final = re.compile(r"the workspace is not trusted|waits for trust\.$")
 
 def note(text: str) -> str:
     """`text` as one short line without secrets."""
-    whole = " ".join(shown(Redactor().text(text)).split())
-    return whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}…"
+    return shortened(shown(Redactor().text(text)), LONGEST)
 
 
 def told(notes: Sequence[str], *, trusted: bool = True) -> Iterator[str]:

@@ -9,7 +9,7 @@ import anyio
 from msgspec import Meta
 
 from holdfast.logic.text.framing import frame
-from holdfast.logic.text.invisible import visible
+from holdfast.logic.text.lines import one_line
 from holdfast.ports import Tool, ToolOutput
 from holdfast.tools.define import tool
 from holdfast.tools.web.fetch import STRANGERS, WARNING
@@ -90,16 +90,12 @@ def _told(engine: str, query: str, found: Sequence[Found]) -> str:
     if not found:
         return f"{engine} found nothing for {query!r}. Try other words."
     rows = "\n".join(
-        f"{place}. {_line(each.title, 300) or '(no title)'}\n   {_line(each.url, 2000)}{_told_of(each)}"
+        f"{place}. {one_line(each.title, 300) or '(no title)'}\n   {one_line(each.url, 2000)}{_told_of(each)}"
         for place, each in enumerate(found, 1)
     )
     return f"{engine} found for {query!r}. {WARNING}\n{frame('search_results', rows)}"
 
 
 def _told_of(each: Found) -> str:
-    snippet = _line(re.sub(r"</?\w[^>]{0,100}>", "", each.snippet), SNIPPET)
+    snippet = one_line(re.sub(r"</?\w[^>]{0,100}>", "", each.snippet), SNIPPET)
     return f"\n   {snippet}" if snippet else ""
-
-
-def _line(text: str, most: int) -> str:
-    return " ".join(visible(text).split())[:most]
