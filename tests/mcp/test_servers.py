@@ -228,17 +228,6 @@ async def test_a_server_that_keeps_dying_is_given_up_with_its_last_words(tmp_pat
     assert "so nothing was sent" in output.text
 
 
-async def test_a_failed_server_can_be_reached_again_at_a_word(tmp_path: Path) -> None:
-    spec = fake(tmp_path, greeting="dies", tools=[ECHO], calls={})
-
-    async with servers([spec], tmp_path) as found:
-        assert found.status["fake"].state == "failed"
-        fake(tmp_path, tools=[ECHO], calls={})
-        now = await found.reconnect("fake")
-
-    assert (now.state, now.tools) == ("connected", 1)
-
-
 async def test_a_call_that_takes_too_long_is_told_to_stop(tmp_path: Path) -> None:
     heard = tmp_path / "heard"
     spec = fake(tmp_path, tools=[tool("wait")], heard=str(heard), calls={"wait": {}}, spec={"call_s": 0.2})

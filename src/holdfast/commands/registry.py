@@ -38,10 +38,6 @@ class Commands:
         self._sources: list[CommandSource] = list(sources)
         self._offers = offers
 
-    def add_source(self, source: CommandSource) -> None:
-        """Take in the commands of a source, after those that are there."""
-        self._sources.append(source)
-
     def add_module(self, module: CommandModule) -> None:
         """Take in a module. Raise `UserError` when the session does not offer what it requires."""
         if missing := module.requirements - self._offers:

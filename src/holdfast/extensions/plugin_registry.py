@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,6 @@ from holdfast.extensions.plugin_names import PluginId, check_name, check_version
 from holdfast.vocab.errors import UserError
 
 Scope = Literal["person", "project"]
-SCOPES: Final[tuple[Scope, ...]] = ("person", "project")
 
 
 class Installed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

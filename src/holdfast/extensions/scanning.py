@@ -50,11 +50,6 @@ class Found(Struct, frozen=True, kw_only=True):
     """What was looked at, and how it was then."""
 
     @property
-    def invocable(self) -> tuple[Skill, ...]:
-        """The skills and commands that a menu shows."""
-        return tuple(each for each in (*self.skills, *self.commands) if each.user_invocable)
-
-    @property
     def for_model(self) -> tuple[Skill, ...]:
         """The skills and commands that a model may invoke, and is told about by name and description."""
         return tuple(each for each in (*self.skills, *self.commands) if each.model_invocable)

@@ -190,13 +190,6 @@ class Servers:
         self._tell(server)
         return held
 
-    async def reconnect(self, server: str) -> ServerStatus:
-        """Reach a server again that has failed. Raise `UserError` when there is none of that name."""
-        found = self._known(server)
-        if self._tasks is not None and found.status().state == "failed":
-            await self._connect((found,))
-        return found.status()
-
     # --- inside ----------------------------------------------------------------------------------------------------------------------
 
     async def _connect(self, servers: Sequence["_Server"]) -> None:

@@ -211,8 +211,3 @@ def _open_only(sockets: list[int]) -> bytes:
         routes = _load(2) + _if_is(0, _ALLOW) + _ret(errno.EACCES)
         allowed += _if_is(each, routes if each == 16 else _ALLOW)
     return _load(0) + allowed + _ret(errno.EACCES)
-
-
-def refused_calls() -> tuple[str, ...]:
-    """The system calls that are refused whatever their arguments, for documents and tests."""
-    return _REFUSED

@@ -109,4 +109,4 @@ def test_commands_of_an_untrusted_workspace_are_listed_and_not_for_the_model(gro
 
     found = ground.scan(trusted=False)
 
-    assert ([each.name for each in found.invocable], found.for_model, found.skill("x").grants) == (["x"], (), ())
+    assert (found.skill("x").user_invocable, found.for_model, found.skill("x").grants) == (True, (), ())

@@ -75,7 +75,7 @@ def test_who_may_invoke_a_skill_is_in_its_frontmatter(ground: Ground) -> None:
     found = ground.scan()
 
     assert [each.name for each in found.for_model] == ["both", "model"]
-    assert [each.name for each in found.invocable] == ["both", "people"]
+    assert [each.name for each in (*found.skills, *found.commands) if each.user_invocable] == ["both", "people"]
 
 
 @pytest.mark.contract("RB-113")
