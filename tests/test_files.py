@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.export.files import write_pieces
-from holdfast.files import replace_file
+from holdfast.files import has_changed, replace_file, stamp_at
 from holdfast.handles import walk_to
 from holdfast.tools.page import OutputFolder
 
@@ -84,3 +84,23 @@ async def test_an_output_is_kept_whatever_somebody_else_is_writing_beside_it(tmp
     assert await pages.keep(b"output") == kept
     assert await pages.fetch(kept) == b"output"
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_change_that_keeps_size_and_date_is_seen(tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"old")
+    before = file.stat()
+    stamps = {str(file): stamp_at(file), str(tmp_path / "b"): stamp_at(tmp_path / "b"), "\0": stamp_at("\0")}
+
+    assert not has_changed(stamps)
+    file.write_bytes(b"new")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert has_changed(stamps)
+
+
+def test_a_file_that_comes_is_a_change(tmp_path: Path) -> None:
+    stamps = {str(tmp_path / "b"): stamp_at(tmp_path / "b")}
+
+    (tmp_path / "b").touch()
+
+    assert has_changed(stamps)

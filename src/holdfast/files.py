@@ -1,11 +1,11 @@
-"""Files written whole or not at all: by default durable, and readable by their user only."""
+"""Files written whole or not at all, by default durable and readable by their user only; and whether one is still as it was."""
 
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -57,6 +57,33 @@ def make_folder(folder: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the names in `folder` durable."""
     _sync(folder)
+
+
+Stamp: TypeAlias = tuple[int, int, int, int, int] | None
+"""What the system says of a file: while that stays, the file does. None when it is not there."""
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file: the time of its last change tells also what keeps its size and sets its date back."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def stamp_at(path: str | Path) -> Stamp:
+    """Look at `path`, links followed, and return its stamp."""
+    try:
+        return stamp_of(os.stat(path))
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return None
+
+
+def has_changed(stamps: Mapping[str, Stamp]) -> bool:
+    """Whether any of the paths is not as its stamp says; one that was not there may have come."""
+    return any(stamp_at(path) != stamp for path, stamp in stamps.items())
+
+
+def version_of(found: os.stat_result) -> str:
+    """Return what the log keeps of a file that a model has seen, to tell it from itself before or after a change."""
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
 
 
 def _sync(folder: str | Path, below: int | None = None) -> None:

@@ -13,7 +13,6 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from holdfast.config.fingerprint import Mark, marks
 from holdfast.config.json_text import is_missing
 from holdfast.config.last_good import LastGood
 from holdfast.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
@@ -25,6 +24,7 @@ from holdfast.config.settings import Settings, settings_over
 from holdfast.config.survey import SERVERS, Survey, survey
 from holdfast.config.trust import TrustBook, WorkspaceTrust, changes
 from holdfast.config.wariness import exposed, held_words, left_out_words, odd_root
+from holdfast.files import Stamp, stamp_at
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
 from holdfast.vocab.specs import Mode
@@ -69,7 +69,7 @@ class Layered(Struct, frozen=True, kw_only=True, dict=True):
     outcome: Outcome = field(default_factory=Outcome)
     keys_beside: frozenset[str] = frozenset()
     """Names of variables with keys in files of the person's own that are left out, as `--bare` does: they stay keys."""
-    fingerprint: tuple[Mark, ...] = ()
+    fingerprint: Mapping[str, Stamp] = field(default_factory=dict)
     """The files that were looked for, as they were just before they were read."""
 
     @functools.cached_property
@@ -126,7 +126,8 @@ def read_layers(
     wanted = places(
         root, given=None if given is None else Path(given), bare=bare, environment=environment, managed=managed
     )
-    seen_before = marks((*(each.path for each in wanted), root / SERVERS, TrustBook(data).path))
+    looked_for = (*(each.path for each in wanted), root / SERVERS, TrustBook(data).path)
+    seen_before = {os.fspath(path): stamp_at(path) for path in looked_for}
     notes: list[str] = []
     files = tuple(_read(wanted, LastGood(data), notes))
     own = tuple(file for file in files if not file.place.of_project)

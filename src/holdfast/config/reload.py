@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from holdfast.config.fingerprint import marks
 from holdfast.config.last_good import DECIDING
 from holdfast.config.layers import HookLayer, Layered
 from holdfast.config.permissions_section import looser
+from holdfast.files import has_changed
 
 
 def changed(layers: Layered) -> bool:
     """Whether a file that `layers` were read from, or looked for, is not as it was. Costs a few looks at the file system."""
-    return marks(mark.path for mark in layers.fingerprint) != layers.fingerprint
+    return has_changed(layers.fingerprint)
 
 
 def no_looser(before: Layered, now: Layered) -> Layered:

@@ -22,6 +22,7 @@ from holdfast.extensions.problems import Problem, Unusable
 from holdfast.extensions.skill_rules import LARGEST
 from holdfast.extensions.skills import SKILL_FILES, Origin, Skill, digest, read_command, read_skill
 from holdfast.extensions.sources import Folder, Sources, folders
+from holdfast.files import Stamp, has_changed, stamp_of
 from holdfast.vocab.errors import UserError
 
 MOST_ENTRIES: Final = 3_000
@@ -32,8 +33,6 @@ MOST_BYTES: Final = 32 * 1024 * 1024
 MOST_CHARACTERS: Final = 1024 * 1024
 """Characters of frontmatters that are read for one owner: about a second's work when they are made to take long."""
 
-Stamp = tuple[int, int, int] | None
-"""When a file or folder changed last, its size and its number; None when it is not there."""
 Named = TypeVar("Named", Skill, AgentDefinition)
 
 
@@ -74,7 +73,7 @@ class Found(Struct, frozen=True, kw_only=True):
 
     def is_stale(self) -> bool:
         """Whether anything that was looked at has changed, come or gone. It looks at the disk."""
-        return any(_stamp(path) != stamp for path, stamp in self.stamps.items())
+        return has_changed(self.stamps)
 
 
 async def scan(sources: Sources) -> Found:
@@ -247,7 +246,7 @@ class _Look:
                 self._complain(path, f"It cannot be looked at: {exc.strerror}.")
             self.stamps[path] = None
             return None
-        self.stamps[path] = (found.st_mtime_ns, found.st_size, found.st_ino)
+        self.stamps[path] = stamp_of(found)
         return found
 
     def _complain(self, file: str, message: str) -> None:
@@ -270,11 +269,3 @@ def named(name: str, found: Iterable[Named], kind: str, listing: str) -> Named:
         if each.name == name:
             return each
     raise UserError(f"There is no {kind} {name!r}. See: {listing}")
-
-
-def _stamp(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size, found.st_ino

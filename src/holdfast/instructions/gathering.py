@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
+from holdfast.files import Stamp, has_changed
 from holdfast.instructions.base import BASE, FOLLOW, LANGUAGE, LISTS, MEMORY, MODES, NOTES, PERSON, SCOPED, STRANGERS
 from holdfast.instructions.compact_section import compact_instructions
 from holdfast.instructions.fitting import Fitted, fit_files, fit_text
@@ -14,7 +15,7 @@ from holdfast.instructions.listing import listing, listing_limit
 from holdfast.instructions.notes import Notes, agent_notes, person_notes, project_notes
 from holdfast.instructions.parts import KIND, KINDS, TOTAL_LIMIT, Part, PartKind
 from holdfast.instructions.place import Place
-from holdfast.instructions.reading import Reading, Stamp, same_stamp
+from holdfast.instructions.reading import Reading
 from holdfast.instructions.repository import branch_of, detect
 from holdfast.instructions.tasks import find_tasks, in_order, told
 from holdfast.logic.parts import digest
@@ -62,7 +63,7 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
 
     def stale(self) -> bool:
         """Whether any of the files is not as it was: a few looks at the file system. Then gather again, and compare `sha256`."""
-        return not all(same_stamp(path, stamp) for path, stamp in self.files.items())
+        return has_changed(self.files)
 
     def event(self, why: Why) -> InstructionsRead:
         """The event that records them; `text` goes with it as a blob."""

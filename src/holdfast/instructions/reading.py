@@ -8,11 +8,12 @@ import stat
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from holdfast.config.unseen import seen
+from holdfast.files import Stamp, stamp_of
 from holdfast.instructions.place import KIB, Place
 
 FILE_LIMIT: Final = 64 * KIB
@@ -22,7 +23,6 @@ MOST_IMPORTS: Final = 128
 MOST_PROBLEMS: Final = 100
 MOST_OF_ONE: Final = 10
 """Problems of one file that are named: those of the others must be seen too."""
-Stamp: TypeAlias = tuple[int, int, int, int] | None
 """Device, number, size and time of change; None when nothing was there."""
 _PLAIN_NOTE: Final = re.compile(r"(?:/[A-Za-z0-9][\w -]*)+\.md")
 _SYSTEM_FOLDERS: Final = frozenset(("Library", "AppData", "snap"))
@@ -241,19 +241,6 @@ class Reading:
             if ".git" in each.parts:
                 return ".git"
         return sensitive((plain(real, self._system), plain(str(path), self._system)), ground)
-
-
-def stamp_of(found: os.stat_result) -> Stamp:
-    """What tells a file from itself before or after a change."""
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def same_stamp(path: str, before: Stamp) -> bool:
-    """Whether `path` is as it was."""
-    try:
-        return stamp_of(os.stat(path)) == before
-    except (OSError, ValueError):
-        return before is None
 
 
 def _is_plainly_a_note(path: str, roots: Sequence[Path]) -> bool:

@@ -131,8 +131,3 @@ def require_text(name: str, text: str) -> None:
         raise Refused(
             "bad_text", f"{name} cannot be written: {exc.reason} at character {exc.start}. Send whole characters."
         ) from exc
-
-
-def version_of(facts: os.stat_result) -> str:
-    """What tells a file from itself before or after a change."""
-    return f"{facts.st_size}:{facts.st_mtime_ns}:{facts.st_ino}"

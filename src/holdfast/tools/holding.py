@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.tools.files import LARGEST, Refused, Target, version_of
+from holdfast.files import version_of
+from holdfast.tools.files import LARGEST, Refused, Target
 from holdfast.tools.locks import open_locked, take, turn
 from holdfast.tools.places import Place, reach
 

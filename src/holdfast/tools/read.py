@@ -7,10 +7,11 @@ from typing import Annotated, BinaryIO, Final
 import anyio.to_thread
 from msgspec import Meta, Struct
 
+from holdfast.files import version_of
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.define import tool
 from holdfast.tools.encoding import decode
-from holdfast.tools.files import LARGEST, PROBE, Refused, Target, in_words, target_of, version_of
+from holdfast.tools.files import LARGEST, PROBE, Refused, Target, in_words, target_of
 from holdfast.tools.images import LARGEST_IMAGE, binary_kind, image_type, medium
 from holdfast.tools.lines import ByteLines, TextLines, show
 from holdfast.tools.notebook import show_notebook

@@ -5,10 +5,11 @@ from typing import Annotated, Final
 
 import anyio.to_thread
 
+from holdfast.files import version_of
 from holdfast.ports import ToolContext, ToolOutput
 from holdfast.tools.define import tool
 from holdfast.tools.encoding import Document, decode
-from holdfast.tools.files import LARGEST, Refused, Target, in_words, require_text, target_of, version_of
+from holdfast.tools.files import LARGEST, Refused, Target, in_words, require_text, target_of
 from holdfast.tools.holding import Held, Overtaken, hold
 from holdfast.vocab.event_tools import FileSeen
 

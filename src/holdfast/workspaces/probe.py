@@ -20,7 +20,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from holdfast.files import replace_file
+from holdfast.files import replace_file, stamp_at
 from holdfast.ports import Confinement
 from holdfast.programs import loaded_behind, without_loading
 from holdfast.version import VERSION
@@ -137,7 +137,7 @@ def _keep(path: Path, content: bytes) -> None:
 
 def _circumstances() -> str:
     """A digest of what the answer depends on: the boot, the kernel's switches, our own powers, bwrap."""
-    found = [VERSION, os.uname().release, str(os.geteuid()), sys.executable, _stamp(bubblewrap.find())]
+    found = [VERSION, os.uname().release, str(os.geteuid()), sys.executable, str(stamp_at(bubblewrap.find()))]
     switches = (
         "user/max_user_namespaces",
         "kernel/unprivileged_userns_clone",
@@ -149,14 +149,6 @@ def _circumstances() -> str:
         status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
         found += [line for line in status if line.startswith(("CapEff", "CapBnd", "NoNewPrivs", "Seccomp"))]
     return hashlib.sha256("\n".join(found).encode()).hexdigest()[:32]
-
-
-def _stamp(path: str) -> str:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return ""
-    return f"{path} {found.st_ino} {found.st_size} {found.st_mtime_ns}"
 
 
 def _line(path: str) -> str:

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from msgspec import Struct
 
+from holdfast.files import version_of
 from holdfast.handles import NEW, enter, make_folder, walk_to
 from holdfast.logic.checkpoint_plan import inside
 from holdfast.logic.checkpoint_tree import Entry
@@ -96,7 +97,7 @@ def version_at(path: bytes) -> str:
         found = os.stat(path, follow_symlinks=False)
     except OSError:
         return ""
-    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}" if stat.S_ISREG(found.st_mode) else ""
+    return version_of(found) if stat.S_ISREG(found.st_mode) else ""
 
 
 def _change(spot: Spot, want: Entry, content: bytes, temporary: bytes, now: Entry | None, *, sync: bool) -> bool:
