@@ -13,6 +13,7 @@ LAYERS: dict[str, int] = {
     "programs": 3,
     "files": 3,
     "handles": 3,
+    "this_machine": 3,
     "wire": 3,
     "yaml12": 3,
     "stores": 4,

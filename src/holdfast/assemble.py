@@ -40,7 +40,7 @@ from holdfast.logic.variables import filled_in
 from holdfast.models import Models
 from holdfast.offspring import agent_runner, child_opener
 from holdfast.opening import Prepared, prepare
-from holdfast.options import DEFAULT, Options, default_store_url, takes_options
+from holdfast.options import Options, takes_options
 from holdfast.ports import EventStore, Model, Tool, Trace
 from holdfast.providers.local.profile import profile_of
 from holdfast.reloading import Relisten, Reloading
@@ -54,7 +54,7 @@ from holdfast.runtime.world import FindModel, HearHooks, KeepRules, World
 from holdfast.session import Fork, Session
 from holdfast.stores.trace import FileTrace, NoTrace
 from holdfast.stores.trace_files import trace_folder
-from holdfast.stores.urls import open_store
+from holdfast.storing import opened
 from holdfast.surroundings import WallsAround, check_walls, ground_of, looks
 from holdfast.tools.bounded import BoundedTool
 from holdfast.tools.toolset import Toolset
@@ -93,7 +93,7 @@ class _Block:
     async def __aenter__(self) -> Session:
         options = self._options
         async with AsyncExitStack() as stack:
-            store = await _store(options, stack)
+            store = await stack.enter_async_context(opened(options.store, clock=options.clock))
             given, options = options, await settled(options, store)
             trace = await _trace(options, store, stack)
             models = Models(options, store)
@@ -168,15 +168,6 @@ async def _leave(session: Session, runner: Runner, tasks: TaskGroup, snapshots: 
     finally:
         runner.end()
         tasks.cancel_scope.cancel()
-
-
-async def _store(options: Options, stack: AsyncExitStack) -> EventStore:
-    if options.store is not None and not isinstance(options.store, str):
-        return options.store
-    url = "memory:" if options.store is None else default_store_url() if options.store == DEFAULT else options.store
-    store = await open_store(url, clock=options.clock)
-    stack.push_async_callback(_shielded, store.close)
-    return store
 
 
 async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> Trace:

@@ -1,7 +1,5 @@
 """The door without a person: finds the session that a job means, runs it, and says how it ended."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -12,9 +10,9 @@ from holdfast import shelf
 from holdfast.assemble import open_with
 from holdfast.config.apply import settled
 from holdfast.logic.text.invisible import HIDDEN, OBEYED
-from holdfast.options import DEFAULT, Options, default_store_url
+from holdfast.options import Options
 from holdfast.ports import EventStore, SessionQuery
-from holdfast.stores.urls import open_store
+from holdfast.storing import opened
 from holdfast.view.account import INTERRUPTED
 from holdfast.view.as_agent import as_agent
 from holdfast.view.desk import Desk
@@ -88,36 +86,22 @@ async def _meant(store: EventStore, wanted: str) -> tuple[SessionMeta, ...]:
 
 
 async def _run(job: Job, out: BinaryIO, descriptor: int, complaining: Complain, stopping: Stopping) -> int:
-    async with _opened_store(job.options) as store:
-
-        def complain(words: str) -> None:
-            complaining(with_store(words, store.url))
-
-        desk = Desk() if job.lines else None
-        found = await settled(await _found(job, store, complain), store)
-        found = await as_agent(found, store, model_given=job.options.model is not None)
-        options = replace(found, store=store, asker=desk.ask if desk else None, on_wait=complain)
-        if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
-            check_model(options)
-        async with open_with(options) as session:
-            talk = Talk(replace(job, options=options), session, Outlet(out), complain, desk)
-            await talk.open()
-            return await talk.run(descriptor, stopping)
-
-
-@asynccontextmanager
-async def _opened_store(options: Options) -> AsyncIterator[EventStore]:
-    if options.store is not None and not isinstance(options.store, str):
-        yield options.store
-        return
-    url = "memory:" if options.store is None else default_store_url() if options.store == DEFAULT else options.store
-    store = await open_store(url, clock=options.clock)
-    try:
+    async with opened(job.options.store, clock=job.options.clock) as store:
         with hinting(store.url):
-            yield store
-    finally:
-        with anyio.CancelScope(shield=True):
-            await store.close()
+
+            def complain(words: str) -> None:
+                complaining(with_store(words, store.url))
+
+            desk = Desk() if job.lines else None
+            found = await settled(await _found(job, store, complain), store)
+            found = await as_agent(found, store, model_given=job.options.model is not None)
+            options = replace(found, store=store, asker=desk.ask if desk else None, on_wait=complain)
+            if options.resume is None and not (options.session_id and await shelf.exists(store, options.session_id)):
+                check_model(options)
+            async with open_with(options) as session:
+                talk = Talk(replace(job, options=options), session, Outlet(out), complain, desk)
+                await talk.open()
+                return await talk.run(descriptor, stopping)
 
 
 async def _found(job: Job, store: EventStore, complain: Complain) -> Options:

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from holdfast import replay, shelf
 from holdfast.ceilings import wanted_budget
 from holdfast.config.permissions_section import looser
+from holdfast.holding import nonce_of, refuse
 from holdfast.listening import mark_of
 from holdfast.logic.lifecycle import move
 from holdfast.logic.parts import clean, storable
@@ -21,7 +22,7 @@ from holdfast.logic.report import ResumeReport, report
 from holdfast.logic.state import State
 from holdfast.logic.variables import secret_variable
 from holdfast.options import Options
-from holdfast.ports import Clock, EventStore, Machine, MachineMismatch, Slot
+from holdfast.ports import EventStore, Machine, MachineMismatch, Slot
 from holdfast.providers.resolve import full_name
 from holdfast.runtime.admission import written
 from holdfast.runtime.barrier import Fault, guarded
@@ -32,12 +33,12 @@ from holdfast.runtime.world import FindModel
 from holdfast.stores.owners import this_process
 from holdfast.tools.processes import stop_call, stop_calls, stop_group
 from holdfast.version import VERSION
-from holdfast.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, SeqConflict, StoreError, UserError
+from holdfast.vocab.errors import NoSession, SeqConflict, StoreError, UserError
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.event_limits import ChildSpent
 from holdfast.vocab.event_tools import ScopeChanged
 from holdfast.vocab.events import ModeChanged, ModelChanged, Opened, Renamed, SlotWritten, Started
-from holdfast.vocab.ids import base36, check_session_id, event_id
+from holdfast.vocab.ids import check_session_id, event_id
 from holdfast.vocab.specs import FsScope, Lease, Mode, Owner, SessionContext
 from holdfast.workspaces.project import git_ref, project_root
 
@@ -121,7 +122,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     state.meta = msgspec.structs.replace(state.meta, id=session)
     first = [storable(event) for event in (started, wanted_budget(options, state)) if event is not None]
     lease = await store.lease(session, owner, options.lease_ttl_s)
-    nonce = _nonce(lease, options.clock)
+    nonce = nonce_of(lease, options.clock)
     now = options.clock.now()
     records = tuple(
         Recorded(seq=seq, id=event_id(nonce, seq), at=now, by="user", event=event)
@@ -153,11 +154,7 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
     try:
         loaded = await replay.load(store, session, whole=options.on_crash == "abandon")
         if loaded.trouble is not None and loaded.trouble.kind != "torn":
-            wrong = NeedsUpgrade if loaded.trouble.kind == "newer" else LogDamaged
-            mend = (
-                "" if wrong is NeedsUpgrade else f" `holdfast log repair {session}` mends it and keeps what was there."
-            )
-            raise wrong(f"Session {session!r} can only be read: {loaded.trouble.detail.rstrip('.')}.{mend}")
+            refuse(session, loaded.trouble)
         first = (await store.read(session, 0, 1)).records[0].event
         variables = first.context.variables if isinstance(first, Started) else {}
         return await _take_over(options, store, loaded, lease, find, variables)
@@ -221,7 +218,7 @@ async def _take_over(
         session=state.progress.session,
         state=state,
         lease=lease,
-        nonce=_nonce(lease, options.clock),
+        nonce=nonce_of(lease, options.clock),
         model=model,
         opening=tuple(map(written, opening)),
         covered=state.progress.seq - loaded.folded,
@@ -360,8 +357,3 @@ def _model_name(options: Options, cwd: Path) -> str:
     if isinstance(options.model, str):
         return full_name(options.model, cwd)
     return options.model.name if options.model is not None else ""
-
-
-def _nonce(lease: Lease, clock: Clock) -> str:
-    """A word that no other opening of this session, or of one it was copied from, has."""
-    return f"{base36(lease.token)}{clock.nonce()}"

@@ -1,11 +1,9 @@
 """Where the calls of a session happen: the folders they may work in, what is known of their paths, and the walls around programs."""
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Literal
 
 import anyio.to_thread
 from msgspec.structs import replace
@@ -18,6 +16,7 @@ from holdfast.options import Options
 from holdfast.ports import Confinement, Tool
 from holdfast.runtime.offload import in_worker, offloaded
 from holdfast.runtime.world import Look, Tools
+from holdfast.this_machine import SYSTEM
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.event_tools import CallFacts
 from holdfast.vocab.rules import Rule
@@ -35,7 +34,7 @@ def ground_of(
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
     folders = program_folders(found, os.environ.get("PATH", ""), cwd)
-    ground = Ground(cwd=cwd, home=str(home), roots=found, os=_system(), trusted=trusted)
+    ground = Ground(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
     linked = (os.path.realpath(path) for path in links_of((*found, cwd)) if protected(locate(path, ground), ground))
     inner = (each for each in linked if not any(within(root, (each,)) for root in found))
     return replace(ground, running=tuple(dict.fromkeys((*running, *folders, *inner))))
@@ -114,7 +113,3 @@ def _root(cwd: Path, scope: FsScope, home: Path) -> Path:
     root = project_root(cwd)
     wide = root in (home, Path("/"), home.parent)
     return root if scope == "project" and not wide else cwd
-
-
-def _system() -> Literal["linux", "darwin", "windows"]:
-    return "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from holdfast.ports import Tool, ToolOutput
+from holdfast.this_machine import boot_id
 from holdfast.tools.background import RUNNING, BackgroundShells, Ended, _Shell
 from holdfast.tools.commands import start
-from holdfast.tools.processes import boot_id, look_at, started_at
+from holdfast.tools.processes import look_at, started_at
 from holdfast.tools.shell import LINGER_S
 from holdfast.tools.spool import Spool
 from holdfast.vocab.events import ProcessStarted

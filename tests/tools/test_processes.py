@@ -8,7 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.tools.processes import boot_id, look_at, members, started_at, stop_call, stop_calls, stop_group
+from holdfast.this_machine import boot_id
+from holdfast.tools.processes import look_at, members, started_at, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio

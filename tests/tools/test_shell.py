@@ -10,7 +10,8 @@ import anyio
 import pytest
 
 from holdfast.ports import ToolOutput
-from holdfast.tools.processes import boot_id, look_at, members
+from holdfast.this_machine import boot_id
+from holdfast.tools.processes import look_at, members
 from holdfast.tools.shell import make_bash, run_command
 from holdfast.vocab.errors import StoreFull
 from holdfast.vocab.events import ProcessStarted

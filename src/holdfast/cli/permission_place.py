@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -17,6 +16,7 @@ from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
 from holdfast.logic.permissions.calls import meant_tool
 from holdfast.logic.permissions.lint import Complaint, command_kinds, lint_rules
+from holdfast.this_machine import SYSTEM
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode
@@ -29,7 +29,6 @@ _FILES: Final = (
     *(".claude/settings.json", ".claude/settings.local.json"),
 )
 _DECISIONS: Final[tuple[Literal["deny", "ask", "allow"], ...]] = ("deny", "ask", "allow")
-_SYSTEMS: Final[dict[str, Literal["linux", "darwin", "windows"]]] = {"darwin": "darwin", "win32": "windows"}
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,15 +63,11 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
     folder = os.path.realpath(cwd or ".")
     call = Call(spec_of(wanted.tool), args)
     running = program_folders((folder,), os.environ.get("PATH", ""), folder)
-    bare = Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted, running=running)
+    bare = Ground(cwd=folder, home=str(Path.home()), os=SYSTEM, trusted=wanted.trusted, running=running)
     ground = _look(call, rules, bare)
     verdict = weigh(call, ground, rules, mode=cast(Mode, wanted.mode), scope=cast(FsScope, wanted.scope))
     say(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
     return 0
-
-
-def _system() -> Literal["linux", "darwin", "windows"]:
-    return _SYSTEMS.get(sys.platform, "linux")
 
 
 def _look(call: Call, rules: tuple[Rule, ...], ground: Ground) -> Ground:

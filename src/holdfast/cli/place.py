@@ -31,20 +31,13 @@ class Place(Struct, frozen=True):
     @asynccontextmanager
     async def opened(self, *, read_only: bool = False) -> "AsyncIterator[EventStore]":
         """The store, open. Only the usual one is made when it is missing."""
-        import anyio
-
-        from holdfast.runtime.clock import SystemClock
-        from holdfast.stores.urls import open_store
+        from holdfast.storing import opened
         from holdfast.view.hints import hinting
 
         create = self.store is None and not read_only
-        store = await open_store(self.url, clock=SystemClock(), read_only=read_only, create=create)
-        try:
+        async with opened(self.url, read_only=read_only, create=create) as store:
             with hinting(store.url):
                 yield store
-        finally:
-            with anyio.CancelScope(shield=True):
-                await store.close()
 
 
 def is_unicode(text: str) -> bool:

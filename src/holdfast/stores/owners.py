@@ -1,6 +1,5 @@
 """Who holds a session: the identity of a process, and whether it still lives."""
 
-import functools
 import os
 import platform
 import secrets
@@ -11,6 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.logic.parts import clean
+from holdfast.this_machine import boot_id
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Owner
 
@@ -58,14 +58,6 @@ def check_terms(owner: Owner, ttl_s: float) -> int:
     return max(1, int(ttl_s * 1_000_000))
 
 
-def boot_id() -> str:
-    """What tells this start of the machine from every other; empty where the system does not say."""
-    try:
-        return _read_boot_id()
-    except OSError:
-        return ""
-
-
 def start_ticks(pid: int) -> int | None:
     """When process `pid` started, in clock ticks since boot; None when it is gone, 0 where the system does not say.
 
@@ -82,11 +74,6 @@ def start_ticks(pid: int) -> int | None:
         return 0
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
-
-
-@functools.cache  # what failed is not kept: the next look may have a file handle
-def _read_boot_id() -> str:
-    return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def _namespace() -> int:

@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from holdfast.ports import ToolContext
 from holdfast.programs import loaded_behind
+from holdfast.this_machine import boot_id
 from holdfast.tools import processes
-from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, boot_id, prepare_program, started_at
+from holdfast.tools.processes import CALL_VARIABLE, RUN_VARIABLE, prepare_program, started_at
 from holdfast.vocab.events import ProcessStarted
 from holdfast.vocab.keys import BUILT_IN, Keys
 

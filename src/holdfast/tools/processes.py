@@ -20,6 +20,8 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
+from holdfast.this_machine import boot_id
+
 CALL_VARIABLE: Final = "HOLDFAST_CALL"
 """The environment variable that carries the id of the call to everything that it starts."""
 RUN_VARIABLE: Final = "HOLDFAST_RUN"
@@ -59,15 +61,6 @@ class Process(Struct, frozen=True):
     session: int
     started: int
     """In clock ticks since boot: tells a reused pid."""
-
-
-@functools.cache
-def boot_id() -> str:
-    """What tells this start of the machine from every other; empty where the system does not say."""
-    try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def look_at(pid: int) -> Process | None:

@@ -3,7 +3,6 @@
 import os
 import re
 import stat
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from holdfast.logic.permissions.path_rules import PathPattern, about
 from holdfast.logic.permissions.paths import fold, plain
 from holdfast.logic.permissions.places import is_suspect, mixed_with, sensitive_name
 from holdfast.logic.permissions.searches import NOT_TOLD, Lookup
+from holdfast.this_machine import SYSTEM
 from holdfast.workspaces.git_index import repository_of, tracked_names
 
 MOST_FOUND: Final = 200
@@ -24,7 +24,6 @@ MOST_DENIED: Final = 1000
 LARGEST: Final = 64 * 1024
 """Bytes of a file that are searched for a credential; a longer one counts as holding one."""
 
-_SYSTEM: Final = "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
 _WANTED: Final = {
     "credential": re.compile(
         rb"://[^/\s:@]*:[^/\s@]+@|(?i:_auth|token|passw|pwd|secret|credential|extraheader|key|pass|pw\b|_sk\b|dsn)|\0"
@@ -85,9 +84,9 @@ def _found(lookup: Lookup, listings: Listings) -> Iterator[str]:
 
 def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
     """What patterns are about, as it is spelled below the folder or where that leads."""
-    pattern, start = about(lookup.patterns, _SYSTEM), lookup.folder.rstrip("/")
+    pattern, start = about(lookup.patterns, SYSTEM), lookup.folder.rstrip("/")
     starts = [each.rstrip("/") for each in dict.fromkeys((plain(lookup.folder), os.path.realpath(lookup.folder)))]
-    reached = [each for each in starts if pattern.may_reach_below(fold(each, _SYSTEM))]
+    reached = [each for each in starts if pattern.may_reach_below(fold(each, SYSTEM))]
     if not reached and lookup.which == "taken":
         return
     unhidden = _unhiding(lookup.folder, listings) if lookup.which == "shown" else None
@@ -97,7 +96,7 @@ def _denied(lookup: Lookup, listings: Listings) -> Iterator[str]:
         spelled = [each + name for each in reached]
         if kind == "link" and lookup.which != "taken":
             spelled.append(os.path.realpath(start + name))
-        yield from islice((path for path in spelled if pattern.covers(fold(path, _SYSTEM))), 1)
+        yield from islice((path for path in spelled if pattern.covers(fold(path, SYSTEM))), 1)
 
 
 def _tracked(lookup: Lookup) -> Iterator[str]:
@@ -110,10 +109,10 @@ def _tracked(lookup: Lookup) -> Iterator[str]:
         raise TooMuch
     if not lookup.patterns:
         return (path for path, _ in _sensitive(start, ((name, "file") for name in names)))
-    pattern = about(lookup.patterns, _SYSTEM)
-    before = [start] if lookup.past and _may_have_met(pattern, fold(start, _SYSTEM)) else []
+    pattern = about(lookup.patterns, SYSTEM)
+    before = [start] if lookup.past and _may_have_met(pattern, fold(start, SYSTEM)) else []
     paths = (start.rstrip("/") + name for name in names)
-    return iter((*before, *(path for path in paths if pattern.covers(fold(path, _SYSTEM)))))
+    return iter((*before, *(path for path in paths if pattern.covers(fold(path, SYSTEM)))))
 
 
 def _may_have_met(pattern: PathPattern, start: str) -> bool:
@@ -124,7 +123,7 @@ def find_from_the_root(folder: str, path: str) -> tuple[str, ...]:
     """Name the file that a path from the root of the repository means, where `folder` lies below that root."""
     here = os.path.realpath(folder)
     root = repository_of(here)
-    return () if root is None or str(root) == here else (plain(f"{root}/{path}", _SYSTEM),)
+    return () if root is None or str(root) == here else (plain(f"{root}/{path}", SYSTEM),)
 
 
 def _seen_by_git(folder: str, lookup: Lookup) -> str | None:
@@ -184,18 +183,18 @@ def _sensitive(folder: str, files: Iterable[_File]) -> Iterator[tuple[str, str]]
         parent, _, last = name.rpartition("/")
         inside = is_covered(parent)
         named = (inside or _is_suspect(last)) and _is_sensitive(base + name)
-        if named and not inside and (mixed := mixed_with(fold(base + name, _SYSTEM), _SYSTEM)):
+        if named and not inside and (mixed := mixed_with(fold(base + name, SYSTEM), SYSTEM)):
             named = _holds(_WANTED[mixed], start + name)
         if kind != "folder" and (named or (kind == "link" and _is_sensitive(os.path.realpath(start + name)))):
             yield start + name, name
 
 
 def _is_suspect(name: str) -> bool:
-    return is_suspect(fold(name, _SYSTEM), _SYSTEM)
+    return is_suspect(fold(name, SYSTEM), SYSTEM)
 
 
 def _is_sensitive(path: str) -> bool:
-    return bool(sensitive_name(fold(path, _SYSTEM), _SYSTEM))
+    return bool(sensitive_name(fold(path, SYSTEM), SYSTEM))
 
 
 def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:

@@ -1,0 +1,24 @@
+"""What is known of the machine that this process runs on."""
+
+import functools
+import sys
+from pathlib import Path
+from typing import Final, Literal
+
+SYSTEM: Final[Literal["linux", "darwin", "windows"]] = (
+    "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
+)
+"""How paths are written and compared here."""
+
+
+def boot_id() -> str:
+    """Return what tells this start of the machine from every other; empty where the system does not say."""
+    try:
+        return _read_boot_id()
+    except OSError:
+        return ""
+
+
+@functools.cache  # what failed is not kept: the next look may have a file handle
+def _read_boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
