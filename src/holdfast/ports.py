@@ -7,7 +7,7 @@ import msgspec
 
 from holdfast.vocab.deltas import Delta
 from holdfast.vocab.event import Event, Grant, Recorded, Stop
-from holdfast.vocab.messages import DurablePart, InFlightPart, Message
+from holdfast.vocab.messages import InFlightPart, Message
 from holdfast.vocab.specs import Lease, ModelFacts, Owner, SessionMeta, ToolSpec, Usage
 from holdfast.vocab.specs import Trouble as Trouble  # noqa: PLC0414
 
@@ -382,6 +382,3 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
 
 class MachineMismatch(Exception):
     """A machine cannot use its slot. It stops; the conversation goes on."""
-
-
-Parts = tuple[DurablePart, ...]

@@ -41,12 +41,6 @@ def check_priced(facts: Mapping[str, ModelFacts]) -> None:
             )
 
 
-def upper_bound(input_tokens: int, max_output: int, prices: Prices) -> int:
-    """The most that a call can cost whose input has so many tokens, whatever of it the cache takes or gives."""
-    dearest = max(prices.input, _or(prices.cache_read, 0), _or(prices.cache_write, 0))
-    return _rounded_up(max(0, input_tokens), dearest) + _rounded_up(max(0, max_output), prices.output) + 2
-
-
 def dollars(microcents: int) -> str:
     """An amount as people read it: two digits after the point when it is a dollar or more, four below, as many as it takes below that."""
     amount = Decimal(abs(microcents)) / DOLLAR
