@@ -25,8 +25,8 @@ LIBRARY = (
     "runtime",
     "config",
 )
-SEAM = ("registry", "resolve", "catalog", "address", "format", "recorded", "scripted", "http_model", "local")
-"""What the library may know of providers: how one is found by its name, and what is in the box. No provider's own format."""
+SEAM = ("registry", "resolve", "catalog", "address", "around", "format", "recorded", "scripted", "http_model", "local")
+"""What the library may know of providers: how one is found and wrapped, and what is in the box. No provider's own format."""
 ALLOWED = {
     ("cli/doctor.py", "holdfast.tools.ripgrep"),  # it says whether the search program is there
 }

@@ -111,7 +111,7 @@ def test_rb_w22_every_tool_is_only_meant_when_it_is_said() -> None:
     ("text", "words"),
     [
         ("---\ndescription: d\ntools: Read\n", "x.md:1: .* no end"),
-        ("---\ndescription: d\ntools: [Read\n---\n", "x.md:4: .* not YAML"),
+        ("---\ndescription: d\ntools: [Read\n---\n", "x.md:3: .* not YAML"),
         ("---\ndescription: d\ndisallowedTools: Bash(\n---\n", "x.md:3: "),
         ("---\ndescription: d\ndisallowedTools:\n  a: b\n---\n", "x.md:3: "),
         ("---\ndescription: d\nmaxTurns: many\n---\n", "x.md:3: .* whole number"),
