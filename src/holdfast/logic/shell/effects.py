@@ -123,6 +123,9 @@ def guess(fields: Iterable[Field], effect: Effect, site: Site) -> None:
 def read_operands(asked: Asked, effect: Effect) -> None:
     """Take in operands as what the row says that they are."""
     kinds = asked.row.operands.split()
+    if kinds == ["any"]:
+        guess(asked.line.operands, effect, asked.site)
+        return
     for at, field in enumerate(asked.line.operands):
         kind = KINDS.get(kinds[min(at, len(kinds) - 1)])
         if kind and field.value != "-":

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+import msgspec
+
 from holdfast.logic.shell.effects import HERE, Asked, Effect, guess
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.options import Line, take_apart
@@ -59,6 +61,12 @@ _VALUED: Final = (
     "--extcmd: --blob: --prefix: "
     "--upload-pack: --receive-pack: -c: --config: --template: -f: --file: --depth: -e: -F: -C: --reference: --origin: --branch:"
 )
+_TEXTS: Final = {
+    "-m": ("commit", "merge", "notes", "stash", "tag"),
+    "--message": ("commit", "merge", "notes", "stash", "tag"),
+    "-e": ("grep",),
+}
+"""Flags whose value is a text for these subcommands. Any other value may be a file: most flags take one for some subcommands only."""
 _RUNS: Final = (
     "-O",
     "--open-files-in-pager",
@@ -84,7 +92,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
         return
     name, rest = before.operands[0].value or "", before.operands[1:]
     line = take_apart(rest, _VALUED)
-    for field in (*line.operands, *line.values("--blob")):
+    values = [value for option, _, value in line.given if name not in _TEXTS.get(option, ())]
+    for field in (*line.operands, *values):
         guess([field], effect, site)
         _, colon, path = (field.value or "").partition(":")
         if colon and not path.startswith("//"):
@@ -103,6 +112,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
     _take_commands(name, rest, line, effect)
     if name in _SUBCOMMANDS:
         _SUBCOMMANDS[name](line, effect, site)
+        if name in _REPLACERS and values:
+            _SUBCOMMANDS[name](msgspec.structs.replace(line, operands=values), effect, site)
 
 
 def _shows(name: str, rest: Sequence[Field]) -> bool:
@@ -268,6 +279,8 @@ def _replace(fields: Sequence[Field], effect: Effect, site: Site) -> None:
         effect.touch("read", HERE if wild else field, site, rewrites="tree")
 
 
+_REPLACERS: Final = ("checkout", "clean", "mv", "restore", "rm")
+"""Subcommands that put something in the place of the files that they name, or take them away."""
 _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "apply": _applies,
     "bundle": _makes,
