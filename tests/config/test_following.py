@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.following import NotFollowed, followed
+from holdfast.config.followed_table import NotFollowed
+from holdfast.config.following import followed
 from holdfast.config.survey import drifted
 from tests.config.world import World
 

@@ -21,15 +21,17 @@ from holdfast.config.claim_words import (
     variables,
 )
 from holdfast.config.contents import MOST_BYTES, MOST_FILES, Contents, sha
-from holdfast.config.following import HookCommand, NotFollowed, followed, hook_commands, server_commands
+from holdfast.config.followed_table import NotFollowed
+from holdfast.config.following import HookCommand, followed, hook_commands, server_commands
 from holdfast.config.git_folders import TooMany, own_folders, submodules
 from holdfast.config.git_keys import Unclear, program_keys
-from holdfast.config.json_text import LARGEST, JsonText, is_missing, open_regular, read_regular
+from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
 from holdfast.config.layer_file import LayerFile, changes_of, servers_of
 from holdfast.config.mentions import mentioned
 from holdfast.config.own_programs import is_stranger, own_program
 from holdfast.config.permissions_section import looser
 from holdfast.config.private_file import writable_name
+from holdfast.stores.disk import open_regular
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Mode
 
