@@ -67,8 +67,14 @@ async def try_hooks(
     args = said.get("tool_input")
     due = select(found.specs, event, word, args=args if isinstance(args, dict) else {}, rule_matches=_rule_matches)
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
-    environment = {**known_keys(layered.settings, layered).without(os.environ), **layered.env}
-    means = Means(cwd=str(cwd), environment=environment, project=str(project_root(cwd)), http_client=guarded_client)
+    keys = known_keys(layered.settings, layered)
+    means = Means(
+        cwd=str(cwd),
+        environment={**keys.without(os.environ), **layered.env},
+        headers={**keys.for_headers(os.environ), **layered.env},
+        project=str(project_root(cwd)),
+        http_client=guarded_client,
+    )
     own = own_runs(layered.trust, str(cwd))
     runnable, against = await judged([spec for spec in due if spec not in asked], own)
     if against:
