@@ -243,3 +243,12 @@ def test_what_may_be_the_name_of_a_content_is_shown_by_git_with_any_flag(flag: s
     assert weighed("Bash", f"git show {flag} 0fa1a79", files=secret).decision == "ask"
     assert weighed("Bash", f"git show {flag} 0fa1a79", files=plain).decision == "allow"
     assert weighed("Bash", f"git show {flag} HEAD~1", files=secret).decision == "allow"
+
+
+@pytest.mark.parametrize("flag", ["-L", "-cL", "--files-without-match"])
+def test_git_grep_tells_what_is_in_files_by_naming_those_that_do_not_match(flag: str) -> None:
+    files = {"sub/.env": "KEY", "keys/a.txt": "KEY", "a.py": "x"}
+
+    assert weighed("Bash", f"git grep {flag} KEY=a", files=files).decision == "ask"
+    assert weighed("Bash", f"git grep {flag} KEY -- keys", files=files, deny=["Read(keys/**)"]).decision == "deny"
+    assert weighed("Bash", f"git grep {flag} KEY -- a.py", files=files).decision == "allow"
