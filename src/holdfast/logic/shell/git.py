@@ -170,9 +170,14 @@ def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect)
             effect.scripts.append(Field((value.value or "").partition("=")[2] or value.value, value.text))
 
 
-def _rewrites(line: Line, effect: Effect, site: Site) -> None:
-    """Take in files that it puts something else in the place of."""
-    _replace(line.operands, effect, site)
+def _mends(line: Line, effect: Effect, site: Site) -> None:
+    if line.has("--in-place"):
+        _replace(line.operands, effect, site)
+
+
+def _merges_into(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has("-p", "--stdout"):
+        _replace(line.operands[:1], effect, site)
 
 
 def _removes(line: Line, effect: Effect, site: Site) -> None:
@@ -280,6 +285,8 @@ _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "credential-cache": _tells,
     "credential-store": _tells,
     "init": _begins,
+    "interpret-trailers": _mends,
+    "merge-file": _merges_into,
     "mv": _removes,
     "restore": _restores,
     "rm": _removes,
