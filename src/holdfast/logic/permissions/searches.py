@@ -305,8 +305,8 @@ def _by_rg(given: "Given", place: Lookup) -> Search | None:
 
 
 def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
-    from holdfast.logic.shell.git import SHOWERS  # noqa: PLC0415 - the tables load when the first command is read
-    from holdfast.logic.unasked.git_contents import COMMIT, ENDING, narrowing, shows_contents  # noqa: PLC0415 - likewise
+    from holdfast.logic.shell.git import SHOWERS, shows  # noqa: PLC0415 - the tables load when the first command is read
+    from holdfast.logic.unasked.git_contents import COMMIT, ENDING, narrowing  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
@@ -325,7 +325,7 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | 
     given = take_apart(inner, git.sub[name].options, number=True)
     if given.has(_UNTRACKED if name == "grep" else "--no-index"):
         return Search(place)
-    if not shows_contents(name, given):
+    if not shows(name, given):
         return None
     paths = tuple(word.value or "" for word in narrowing(name, inner, given))
     here = plain(ground.cwd, ground.os)

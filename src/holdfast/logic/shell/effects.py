@@ -25,7 +25,7 @@ _STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
 _LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
 _MAY_CHANGE: Final = re.compile(
     r"""["'](?:[wax]b?t?\+?b?|r[bt]?\+[bt]?)["']|(?<!stdout\.)(?<!stderr\.)write|unlink|\bremove|rmtree|rmdir|\brm(?:Sync)?\(|rename|truncate"""
-    r"""|os\.replace|shutil\.|copyFile|symlink|chmod|\bdump\(|delete|put_contents|O_(?:WRONLY|RDWR|TRUNC)|["']\+?>>?""",
+    r"""|os\.replace|shutil\.|copyFile|WriteStream|\bcpSync|symlink|chmod|\bdump\(|delete|put_contents|O_(?:WRONLY|RDWR|TRUNC)|["']\+?>>?""",
 )
 """In the text of a program, what files are changed by; also what looks like it."""
 MOST_MENTIONED: Final = 50

@@ -118,7 +118,7 @@ def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) 
         return
     valued = False
     for field in given:
-        if field.value and not field.value.startswith("-") and not valued:
+        if field.value != "" and not (field.value or "").startswith("-") and not valued:
             effect.touch("read", field, site, rewrites="file")
         valued = field.value in words("values", "rewriters")
 
@@ -140,6 +140,7 @@ def _read_curl(asked: Asked, effect: Effect) -> None:
 def _read_words(asked: Asked, effect: Effect) -> None:
     """Take in words that look like paths; the others are names of scripts and packages."""
     guess((field for field in asked.words if _LIKE_PATH.search(field.value or "")), effect, asked.site)
+    _put_out(asked.name, asked.words, effect, asked.site)
 
 
 def _read_search(asked: Asked, effect: Effect) -> None:
