@@ -11,9 +11,9 @@ import msgspec
 from holdfast.logic.shell.effects import HERE, Asked, Effect, guess
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.options import Line, take_apart
-from holdfast.logic.unasked.git_contents import may_show, shows_contents
+from holdfast.logic.unasked.git_contents import COMMIT, REVISION_PATH, may_show, shows_contents
 from holdfast.logic.unasked.grammar import Word
-from holdfast.logic.unasked.options import Unlisted
+from holdfast.logic.unasked.options import Given, Unlisted
 from holdfast.logic.unasked.options import take_apart as given_to
 from holdfast.logic.unasked.table import programs
 
@@ -121,9 +121,18 @@ def _shows(name: str, rest: Sequence[Field]) -> bool:
     sub = programs()["git"].sub.get(name)
     words = [Word(field.text, field.value, field.glob) for field in rest if field.value is not None]
     try:
-        return sub is not None and shows_contents(name, given_to(words, sub.options, number=True))
+        return sub is not None and shows(name, given_to(words, sub.options, number=True))
     except Unlisted:
-        return may_show(name)
+        return may_show(name) or name == "cat-file"
+
+
+def shows(name: str, given: Given) -> bool:
+    """Whether a subcommand shows what is in files that it need not name: `cat-file` does where nobody knows what an object is."""
+    if name != "cat-file":
+        return shows_contents(name, given)
+    objects = [word.value or "" for word in given.operands if word.value not in ("blob", "commit", "tree", "tag")]
+    plain = all(COMMIT.fullmatch(each) or REVISION_PATH.fullmatch(each) for each in objects)
+    return not given.has("-t -s -e --batch-check") and not (objects and plain)
 
 
 def _below(name: str, rest: Sequence[Field]) -> Sequence[Field]:
@@ -181,9 +190,14 @@ def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect)
             effect.scripts.append(Field((value.value or "").partition("=")[2] or value.value, value.text))
 
 
-def _rewrites(line: Line, effect: Effect, site: Site) -> None:
-    """Take in files that it puts something else in the place of."""
-    _replace(line.operands, effect, site)
+def _mends(line: Line, effect: Effect, site: Site) -> None:
+    if line.has("--in-place"):
+        _replace(line.operands, effect, site)
+
+
+def _merges_into(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has("-p", "--stdout"):
+        _replace(line.operands[:1], effect, site)
 
 
 def _removes(line: Line, effect: Effect, site: Site) -> None:
@@ -293,6 +307,8 @@ _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "credential-cache": _tells,
     "credential-store": _tells,
     "init": _begins,
+    "interpret-trailers": _mends,
+    "merge-file": _merges_into,
     "mv": _removes,
     "restore": _restores,
     "rm": _removes,
