@@ -272,12 +272,42 @@ def test_rules_are_looked_over(door: Door) -> None:
     as_json = door.run("permissions", "lint", "--json", str(settings)).json
 
     assert found.code == 1
-    assert [(each["rule"], each["kind"]) for each in as_json] == [
-        ("Read(/etc/x)", "absolute"),
-        ("Bash(rm", "syntax"),
-        ("Bash(npx *)", "wide"),
+    assert [(each["rule"], each["kind"], each["level"], each["line"]) for each in as_json] == [
+        ("Bash(rm", "syntax", "wrong", 1),
+        ("Bash(npx *)", "wide", "wrong", 1),
+        ("Read(/etc/x)", "from-root", "note", 1),
     ]
-    assert [str(settings) in line for line in found.out.splitlines()] == [True, True, True]
+    *lines, last = found.out.splitlines()
+    assert [line.split(": ")[:3] for line in lines] == [
+        ["wrong", f"{settings}:1", "deny 'Bash(rm'"],
+        ["wrong", f"{settings}:1", "allow 'Bash(npx *)'"],
+        ["note", f"{settings}:1", "deny 'Read(/etc/x)'"],
+    ]
+    assert last == "2 wrong, 1 noted."
+
+
+@pytest.mark.parametrize(
+    ("said", "key", "meant"),
+    [
+        ({"permisions": {"deny": ["Bash(ls)"]}}, "permisions", "permissions"),
+        ({"permissions": {"denny": ["Bash(ls)"]}}, "permissions.denny", "permissions.deny"),
+        ({"permissions": {"alow": ["Bash(make)"]}}, "permissions.alow", "allow"),
+    ],
+)
+@pytest.mark.parametrize("folder", [".claude", ".holdfast"])
+def test_a_misspelled_key_of_permissions_is_told_by_every_look_and_its_denial_holds(
+    door: Door, folder: str, said: dict[str, dict[str, list[str]]], key: str, meant: str
+) -> None:
+    path = write(door.work / folder / "settings.json", json.dumps(said))
+    calls = {"text": "I look.", "calls": [{"name": "Bash", "args": {"command": "ls"}}]}
+    ran = door.spawn("-p", "hi", "--trust", "--no-persist", "--model", door.script(calls, {"text": "Done."}))
+    linted = door.run("permissions", "lint")
+
+    assert (linted.code, f"wrong: {folder}/settings.json:1: '{key}'" in linted.out, meant in linted.out) == (1, True, True)
+    assert f"{path}:1: '{key}" in ran.err
+    assert f"'{key}" in door.run("doctor").out
+    assert "Known elsewhere" not in door.run("config", "show").out
+    assert ("denied by the rule 'Bash(ls)'" in ran.err) == ("Bash(ls)" in str(said))
 
 
 def test_sec_m6_lint_says_which_rules_allow_commands_as_such(door: Door) -> None:
@@ -292,7 +322,7 @@ def test_sec_m6_lint_says_which_rules_allow_commands_as_such(door: Door) -> None
     assert (quiet.code, len(quiet.out.splitlines()), quiet_json.code) == (0, 3, 0)
     assert "'Bash(npm test *)': allows commands only inside the grammar" in quiet.out
     assert "'Bash(make)': allows this very command" in quiet.out
-    assert quiet.out.splitlines()[-1].startswith("Nothing is wrong")
+    assert quiet.out.splitlines()[-1] == f"Nothing is wrong with the rules of {settings}; 2 noted."
     assert [(each["rule"], each["kind"]) for each in quiet_json.json] == [
         ("Bash(npm test *)", "commands"),
         ("Bash(make)", "commands"),

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.config.json_reader import MOST_WARNINGS
-from holdfast.config.keys import is_nearly_permissions, nearest, restricting
+from holdfast.config.keys import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
 from holdfast.config.settings_reader import SettingsReader
 from holdfast.logic.permissions.calls import meant_tool
 from holdfast.vocab.errors import UserError
@@ -116,6 +116,24 @@ def slip_words(reader: SettingsReader, content: Mapping[str, Raw]) -> Iterator[s
         )
 
 
+def unknown_permissions(content: Mapping[str, Raw]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Where a key of `permissions` stands that nobody knows, or a key that is nearly `permissions`, and a sentence about it."""
+    slips = {slip.where: slip.meant for slip in slips_of(content)}
+    known = names_below((SECTION,))
+    for section, raw in content.items():
+        nearly_so = is_nearly_permissions(section)
+        if nearly_so:
+            yield (section,), f"{section!r} is not a setting (did you mean {SECTION!r}?): nothing that it allows counts"
+        value = msgspec.json.decode(raw) if nearly_so or section == SECTION else None
+        for key in value if isinstance(value, dict) else ():
+            where, name = (section, key), f"'{section}.{key}'"
+            if where in slips:
+                yield where, f"{name} holds as 'permissions.{slips[where]}' only because it restricts: write it so"
+            elif section == SECTION and key not in known and not is_elsewhere(where):
+                near = nearly(key, known)
+                yield where, f"{name} is not a setting{f' (did you mean {near!r}?)' if near else ''}; it is left out"
+
+
 def _fits(meant: str, value: object) -> bool:
     """Whether a value is what stands under such a key."""
     if meant in DECISIONS:
@@ -142,7 +160,8 @@ def _rules(reader: SettingsReader, decision: Decision, texts: Sequence[str], whe
         rule, problem = _rule(decision, text)
         if rule is not None:
             found.append(rule)
-            if decision != "allow" and (meant := meant_tool(rule.tool)):
+            meant = meant_tool(rule.tool) if decision != "allow" else ""
+            if meant.casefold() not in ("", rule.tool.casefold()):
                 words = (
                     f"has {text[:_LONGEST]!r}, which is about no tool that comes with holdfast. Did you mean {meant!r}?"
                 )
