@@ -303,7 +303,11 @@ def test_a_misspelled_key_of_permissions_is_told_by_every_look_and_its_denial_ho
     ran = door.spawn("-p", "hi", "--trust", "--no-persist", "--model", door.script(calls, {"text": "Done."}))
     linted = door.run("permissions", "lint")
 
-    assert (linted.code, f"wrong: {folder}/settings.json:1: '{key}'" in linted.out, meant in linted.out) == (1, True, True)
+    assert (linted.code, f"wrong: {folder}/settings.json:1: '{key}'" in linted.out, meant in linted.out) == (
+        1,
+        True,
+        True,
+    )
     assert f"{path}:1: '{key}" in ran.err
     assert f"'{key}" in door.run("doctor").out
     assert "Known elsewhere" not in door.run("config", "show").out
