@@ -29,6 +29,7 @@ def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
         offers=verdict.offers,
         remedies=verdict.remedies,
         taints=verdict.taints,
+        unasked=verdict.unasked,
     )
     return Draft(event=event, by="rule", cause=call.id)
 

@@ -64,7 +64,7 @@ def weigh(
         settled.append(Finding(call.tool.name, "ask", "taint", _MEETING, "hard"))
         return conclude(case, settled, taints)
     verdict = conclude(case, settled, taints)
-    if verdict.decision != "ask" or verdict.offers:
+    if verdict.offers or not (verdict.decision == "ask" or verdict.unasked):
         return verdict
     for texts in _missing(case, script, settled):
         added = [Rule.parse("allow", text, source="person") for text in texts]
