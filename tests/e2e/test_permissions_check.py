@@ -66,11 +66,23 @@ def test_what_is_wrong_with_the_rules_of_a_check_is_said(door: Door) -> None:
     assert "--deny 'Foo(x)': there is no tool 'Foo' that comes with holdfast" in found.err
 
 
-def test_settings_do_not_count_in_a_check_and_its_help_says_so(door: Door) -> None:
-    write(door.work / ".claude/settings.json", '{"permissions": {"deny": ["Bash(ls)"]}}')
+def test_the_settings_and_grants_of_the_folder_count_in_a_check_unless_it_is_bare(door: Door) -> None:
+    said = {"permissions": {"deny": ["Bash(ls)"], "allow": ["Bash(make)"], "defaultMode": "dontAsk"}}
+    write(door.work / ".claude/settings.json", json.dumps(said))
+    write(door.folder / "data/grants.json", json.dumps({"*": ["Bash(just)"]})).chmod(0o600)
+    commands = ("ls", "make", "just", "frob")
 
-    assert door.run("permissions", "check", "Bash", '{"command": "ls"}').json["decision"] == "allow"
-    assert "No settings are read" in door.run("permissions", "check", "--help").out
+    def decisions(*flags: str) -> list[str]:
+        checks = (("permissions", "check", "Bash", json.dumps({"command": each}), *flags) for each in commands)
+        return [door.run(*each).json["decision"] for each in checks]
+
+    assert decisions() == ["deny", "deny", "allow", "deny"]  # what an untrusted workspace allows does not count
+    assert decisions("--mode", "default") == ["deny", "ask", "allow", "ask"]
+    assert decisions("--bare") == ["allow", "ask", "ask", "ask"]
+    assert door.run("trust", "--yes").code == 0
+    assert decisions() == ["deny", "allow", "allow", "deny"]
+    write(door.work / ".claude/settings.json", "{broken")
+    assert door.run("permissions", "check", "Bash", '{"command": "ls"}', cwd=door.work).json["decision"] == "deny"
 
 
 def test_links_of_the_real_folder_are_followed(door: Door) -> None:

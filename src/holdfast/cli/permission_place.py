@@ -12,6 +12,7 @@ import msgspec
 from holdfast.cli.permission_cases import printed
 from holdfast.cli.permission_grants import granted_here
 from holdfast.cli.telling import complain, harmless, say
+from holdfast.config.apply import with_files
 from holdfast.config.json_text import JsonText
 from holdfast.config.permissions_section import unknown_permissions
 from holdfast.config.settings import config_dir
@@ -19,6 +20,7 @@ from holdfast.logic.acts import Ground
 from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
 from holdfast.logic.permissions.calls import meant_tool
 from holdfast.logic.permissions.lint import Complaint, command_kinds, lint_rules
+from holdfast.options import Options
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule
 from holdfast.vocab.specs import FsScope, Mode
@@ -39,7 +41,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
     tool: str
     args: str
-    mode: str
+    mode: str | None
+    """None: that of the settings."""
     scope: str
     allow: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
@@ -47,13 +50,22 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = True
 
 
-def check_here(wanted: Wanted, cwd: str | None) -> int:
+def settings_of(cwd: str | None, *, bare: bool) -> Options:
+    """What the settings say of sessions in a folder. Raise `UserError` when a file of them cannot be read."""
+    found = with_files(Options(cwd=os.path.realpath(cwd or "."), bare=bare), None)
+    for words in () if found.layered is None else (*found.layered.warnings, *filter(None, (found.layered.notice,))):
+        complain(harmless(words))
+    return found
+
+
+def check_here(wanted: Wanted, settings: Options) -> int:
     """Print the verdict on a call in a folder of this machine."""
     try:
         args = msgspec.json.decode(wanted.args, type=dict[str, object])
     except (ValueError, RecursionError) as exc:
         raise UserError(f"The arguments of {wanted.tool!r} are not a JSON object: {exc}.") from exc
-    rules = tuple(Rule.parse(decision, text) for decision in _DECISIONS for text in getattr(wanted, decision))
+    given = (Rule.parse(decision, text) for decision in _DECISIONS for text in getattr(wanted, decision))
+    rules = (*given, *settings.rules)
     for each in lint_rules(deny=wanted.deny, ask=wanted.ask, allow=wanted.allow):
         if each.is_wrong and each.kind != "wide":
             complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
@@ -63,12 +75,14 @@ def check_here(wanted: Wanted, cwd: str | None) -> int:
                 f"No tool {wanted.tool!r} comes with holdfast, so nobody knows what it does. Did you mean {meant!r}?"
             )
         )
-    folder = os.path.realpath(cwd or ".")
+    folder = str(settings.cwd)
     call = Call(spec_of(wanted.tool), args)
     running = program_folders((folder,), os.environ.get("PATH", ""), folder)
-    bare = Ground(cwd=folder, home=str(Path.home()), os=_system(), trusted=wanted.trusted, running=running)
-    ground = _look(call, rules, bare)
-    verdict = weigh(call, ground, rules, mode=cast(Mode, wanted.mode), scope=cast(FsScope, wanted.scope))
+    trusted = wanted.trusted and bool(settings.trust)
+    roots = tuple(os.path.realpath(each) for each in (folder, *settings.folders))
+    ground = Ground(cwd=folder, home=str(Path.home()), roots=roots, os=_system(), trusted=trusted, running=running)
+    mode = cast(Mode, wanted.mode or settings.permission_mode or "default")
+    verdict = weigh(call, _look(call, rules, ground), rules, mode=mode, scope=cast(FsScope, wanted.scope))
     say(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
     return 0
 
