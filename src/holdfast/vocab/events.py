@@ -380,11 +380,7 @@ EVENTS: Final[tuple[type[Event], ...]] = tuple(sorted(Event.__subclasses__(), ke
 """Every event type."""
 
 INTENTS: Final = (
-    ModelAsked,
-    CallProposed,
-    PermissionAsked,
-    ToolStarted,
-    ChildStarted,
+    *(ModelAsked, CallProposed, PermissionAsked, ToolStarted, ChildStarted),
     event_limits.WaitStarted,
     event_limits.CompactionStarted,
     event_limits.BudgetAsked,
