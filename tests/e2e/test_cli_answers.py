@@ -245,6 +245,21 @@ def test_rules_that_were_not_suggested_are_kept_nowhere_and_the_answer_is_refuse
     assert "none of its rules was suggested" in ran.complaints
 
 
+@pytest.mark.parametrize("way", ["bare", "damaged"])
+def test_a_grant_that_could_not_be_kept_is_told(door: Door, way: str) -> None:
+    book = door.folder / "data/grants.json"
+    process, _ = begin(door, runs("touch b.txt"), DONE, flags=("--bare",) if way == "bare" else ())
+    if way == "damaged":
+        book.parent.mkdir(exist_ok=True)
+        book.write_text("{", encoding="utf-8")
+        book.chmod(0o600)
+    send(process, {"type": "answer", "allow": True, "grant": "project"})
+    ran = finish(process)
+
+    assert (ran.code, files(door)) == (0, ["b.txt"])
+    assert "is not kept: it holds for this session only: " in ran.complaints
+
+
 def test_a_grant_that_nobody_knows_is_answered_with_those_that_there_are(door: Door) -> None:
     process, _ = begin(door, runs("touch b.txt"), DONE)
     send(process, {"type": "answer", "allow": True, "grant": "forever"})

@@ -187,6 +187,17 @@ def test_programs_are_told_of_a_refusal_by_a_person_or_a_hook(door: Door, by: st
     assert (rest.code, denial["denied_by"], denial["reason"]["detail"].rstrip(".")) == (0, by, "Not here")
 
 
+def test_programs_are_told_of_a_refusal_by_a_hook_before_the_call(door: Door) -> None:
+    hook = {"type": "command", "command": "echo 'Not here.' >&2; exit 2"}
+    settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}
+    write(door.folder / "config" / "settings.json", json.dumps(settings)).chmod(0o600)
+    ran = door.spawn("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE), "--output-format", "json")
+
+    (denial,) = ran.json["permission_denials"]
+    assert (ran.code, denial["denied_by"], denial["reason"]["kind"]) == (0, "hook", "hook")
+    assert "Not here." in denial["reason"]["detail"]
+
+
 def test_a_call_that_no_named_rule_would_allow_is_told_so(door: Door) -> None:
     command = {"command": "cat .env; rm -rf $x"}
     ran = door.run(

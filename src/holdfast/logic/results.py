@@ -162,7 +162,8 @@ class Results:
     def _judged(self, _: Recorded, event: CallJudged) -> None:
         self._verdicts[event.call] = event
         if event.decision == "deny":
-            self._deny(event.call, event.detail, "mode" if event.unasked else "policy")
+            by: DeniedBy = "hook" if event.reason == "hook" else "policy"
+            self._deny(event.call, event.detail, "mode" if event.unasked else by)
 
     def _answered(self, _: Recorded, event: PermissionAnswered) -> None:
         if not event.allowed:

@@ -13,9 +13,10 @@ from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import PermissionAnswered, PermissionAsked
 
-NOT_KEPT: Final = (
-    "it holds for this session only: none of the rules that were offered was named, and no rule means exactly this call"
-)
+THIS_SESSION: Final = "it holds for this session only"
+"""How the message of an answer begins that was to be kept for longer and was not."""
+_NO_RULE: Final = f"{THIS_SESSION}: none of the rules that were offered was named, and no rule means exactly this call"
+_LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
 
 
 class AskHuman:
@@ -61,8 +62,10 @@ class AskHuman:
             if exact and not answer.rules and answer.args is None:
                 rules = (exact,)
             if not rules:
-                message = NOT_KEPT
-            elif self._world.keep_rules is not None:
+                message = _NO_RULE
+            elif self._world.keep_rules is None:
+                message = _LEFT_OUT
+            else:
                 message = await self._world.keep_rules(rules, grant) or message
         changed = answer.args is not None and answer.args != msgspec.json.decode(call.args)
         return PermissionAnswered(
