@@ -285,6 +285,7 @@ async def test_sec_h3_the_guard_of_three_taints_sees_what_a_search_read(reposito
     assert len(asked) == 2
     assert "which may hold secrets" in asked[0]
     assert "would meet in this session" in asked[1]
+    assert "(met before in this session)" in asked[1]
 
 
 @pytest.mark.parametrize(
