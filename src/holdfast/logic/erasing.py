@@ -121,7 +121,7 @@ def _named_after(whole: list[Found], found: list[Found]) -> list[Found]:
     for one in found:
         while at < len(whole) and whole[at].end <= one.start:
             at += 1
-        named.append(one._replace(why=whole[at].why) if at < len(whole) and whole[at].start < one.end else one)
+        named.append(Found(one.start, one.end, whole[at].why) if at < len(whole) and whole[at].start < one.end else one)
     return named
 
 

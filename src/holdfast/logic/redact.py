@@ -259,7 +259,7 @@ def apart(found: list[Found]) -> list[Found]:
             last = one.end
         elif one.end > last:
             last = one.end
-            apart[-1] = apart[-1]._replace(end=last)
+            apart[-1] = Found(apart[-1].start, last, apart[-1].why)
     return apart
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
+
 from holdfast.logic.redact_values import decoded, has_digit, is_placeholder, looks_random
 
 LONGEST_BLOCK: Final = 20_000
@@ -19,8 +21,8 @@ BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 """What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
 
-class Found(NamedTuple):
-    """A secret in a text."""
+class Found(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A secret in a text. Those of one text are ordered by where they begin; the collector of garbage need not look at them."""
 
     start: int
     end: int

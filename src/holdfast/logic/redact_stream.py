@@ -69,7 +69,7 @@ class StreamRedactor:
     def _swallow(self, whole: str, start: int, cut: int, found: list[Found]) -> tuple[list[Found], int]:
         """Drop the rest of the secret that was too long, without a mark of its own: it begins before what is new."""
         end = start + len(whole[start:]) - len(whole[start:].lstrip(_TOKEN))
-        later = (one._replace(start=max(one.start, end)) for one in found if one.end > end)
+        later = (Found(max(one.start, end), one.end, one.why) for one in found if one.end > end)
         return [Found(start - 1, end, "the rest of a secret"), *later], max(cut, end)
 
     def _take(self, whole: str, at: int, cut: int, found: list[Found]) -> list[str]:
