@@ -25,6 +25,9 @@ REDACTED: Final = "[REDACTED]"
 SHORTEST_EXACT: Final = 6
 """An exact value shorter than this would blot out ordinary words."""
 
+LONGEST_HEAD: Final = 64
+"""Characters of an exact value by which its beginning is known. All beginnings of a long value are more than memory holds."""
+
 FEW: Final = 16
 """Exact values that are looked for one by one; more are looked for all at once."""
 
@@ -50,7 +53,7 @@ class Redactor:
 
     def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
-        lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
+        lowered = text.replace("İ", "i").lower() if _may_hold_stem(text) else ""  # the one letter whose small form is longer
         if any(holds(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
             found += (
@@ -83,14 +86,17 @@ class Redactor:
 
     def open_value(self, text: str) -> int:
         """Where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
-        longest = len(self._exact[0]) - 1 if self._exact else 0
-        for size in range(min(longest, len(text)), 0, -1):
-            if text[-size:] in self._partial:
-                return len(text) - size
-        return len(text)
+        size = len(text)
+        begun = [size - length for length in range(min(LONGEST_HEAD, size), 0, -1) if text[-length:] in self._heads]
+        for form in self._exact:
+            at = text.find(form[:LONGEST_HEAD], max(0, size - len(form) + 1)) if len(form) > LONGEST_HEAD else -1
+            while at >= 0 and not form.startswith(text[at:]):
+                at = text.find(form[:LONGEST_HEAD], at + 1)
+            begun += [at] if at >= 0 else []
+        return min(begun, default=size)
 
     def _string(self, text: str) -> str:
-        if text[:1] in ("{", "[") and any(word in text.lower() for word in _KEY_WORDS):
+        if text[:1] in ("{", "[") and _KEY_WORD.search(text):
             try:
                 content = json.loads(text)
                 clean = self.value(content)
@@ -107,8 +113,9 @@ class Redactor:
         return self.value(value)
 
     @functools.cached_property
-    def _partial(self) -> frozenset[str]:
-        return frozenset(form[:size] for form in self._exact for size in range(1, len(form)))
+    def _heads(self) -> frozenset[str]:
+        sizes = range(1, LONGEST_HEAD + 1)
+        return frozenset(form[:size] for form in self._exact for size in sizes if size < len(form))
 
     def _find_exact(self, text: str) -> Iterator[Found]:
         if self._index is not None:
@@ -158,20 +165,7 @@ _PAIRS: Final = (
 )
 _COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
 _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
-_KEY_WORDS: Final = (
-    "pass",
-    "pwd",
-    "secret",
-    "token",
-    "auth",
-    "cookie",
-    "credential",
-    "key",
-    "conn",
-    "database",
-    "signature",
-    "_sk",
-)
+_KEY_WORD: Final = re.compile("pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE)
 STEMS: Final = (
     "pass",
     "pwd",
@@ -190,6 +184,13 @@ STEMS: Final = (
     "_sk",
 )
 """In small letters: a text without any of these names no secret."""
+
+
+def _may_hold_stem(text: str) -> bool:
+    """Whether all letters of a stem are in `text`, small or capital: to see that none are costs less than to make the text small."""
+    return not text.isascii() or any(
+        all(letter in text or letter.upper() in text for letter in stem) for stem in STEMS
+    )
 
 
 def _hides(key: str, value: object) -> bool:

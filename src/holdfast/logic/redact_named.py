@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_names import KINDS, NAME, NAME_BEFORE_WRITTEN, is_neutral_suffix, is_telling_suffix
+from holdfast.logic.redact_names import KINDS, NAMES, is_neutral_suffix, is_telling_suffix
 from holdfast.logic.redact_shapes import Found
 from holdfast.logic.redact_values import (
     LONGEST_JUDGED,
@@ -37,7 +37,7 @@ LONGEST_TAIL: Final = 80
 LONGEST_READ: Final = 640
 """Characters that may have been looked at to judge a name that is found again."""
 MOST_JUDGED: Final = 512
-"""Names that are kept in mind. A text with more of them hardly says the same again, and keeping them would only cost time."""
+"""Names that are kept in mind at a time."""
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
@@ -70,11 +70,13 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
         start, sign = size - last, size - first
         if sign <= done and reader.behind(sign) <= done:
             continue
-        near = text[start : sign + NEAR] if len(judged) < MOST_JUDGED else ""
+        near = text[start : sign + NEAR]
         read, before, why, begin, end = judged.get(near, _UNKNOWN)
         if start < before or not text.startswith(read, start - before):
             name = read, before, why, begin, end = reader.judge(first, last)
-            if read and near:
+            if len(judged) >= MOST_JUDGED:
+                judged.clear()
+            if read:
                 judged[near] = name
         if why:
             done = sign + end
@@ -83,9 +85,10 @@ def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
 
 def _before_signs(back: str) -> list[Span]:
     """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
-    found = [*map(re.Match.span, NAME.finditer(back))] if ":" in back or "=" in back else []
-    if "3%" in back and (written := [(match.start() - 1, match.end()) for match in NAME_BEFORE_WRITTEN.finditer(back)]):
-        found = sorted((*found, *written))
+    names = [name for sign, name in NAMES.items() if sign in back]
+    found = [match.span() for name in names for match in name.finditer(back)]
+    if len(names) > 1:
+        found.sort()
     found.reverse()
     return found
 
@@ -135,8 +138,7 @@ class _Reader:
     def _name(self, first: int, at: int) -> Name | None:
         """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
         back, size = self._back, self._size
-        match = NAME.match(back, first) or NAME_BEFORE_WRITTEN.match(back, first + 1)
-        assert match is not None  # it was found there
+        match = next(filter(None, (name.match(back, first) for name in NAMES.values())))  # it was found there
         start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
         kind = KINDS[name]
@@ -194,10 +196,13 @@ class _Reader:
         if text[at : at + 1] not in _OPENING:
             return self._word(name, at)
         opened = _OPEN.match(text, at)
-        self._look(opened.end() if opened else _FAR if text[at] == "\\" else at + 2)
-        if opened and (inside := self._inside(opened)):
+        assert opened is not None  # all of it may be empty
+        self._look(opened.end() + 2)
+        if not opened["quote"]:
+            return self._word(name, at)
+        if inside := self._inside(opened):
             return inside if self._is_quoted_secret(name, *inside) else NOWHERE
-        return self._word(name, opened.end() if opened else at)
+        return self._word(name, opened.end())
 
     def _cookie(self, at: int) -> Span:
         cookie = _COOKIE.match(self._text, at)
@@ -355,7 +360,7 @@ _BLOCK: Final = re.compile(r"[|>][+-]?[0-9]?[ \t]{0,8}\r?\n[ \t]{1,80}+(?P<secre
 """A value of YAML that stands in the next line."""
 _QUOTES: Final = frozenset("\"'`\\")
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
-_OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")
+_OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?:(?P<quote>\\*[\"'`])|\\*)")
 _INSIDE: Final[Mapping[str, re.Pattern[str]]] = {
     '"': re.compile(r'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'),
     "'": re.compile(r"[^'\\\n]*+(?:(?:\\?''|\\.)[^'\\\n]*+)*+'"),

@@ -66,10 +66,12 @@ _NAMED_BACK: Final = (
     rf"|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??(?P<name>{PASSWORDS_BACK}|{TOKENS_BACK}"
     r"|ks_|noitazirohtua|eikooc|htua[\"'_]|ssap_)"
 )
-"""A name with its suffix, read from its end, in small letters."""
-NAME: Final = re.compile(rf"[:=](?:(?<==):)?{_NAMED_BACK}")
-NAME_BEFORE_WRITTEN: Final = re.compile(rf"3%(?<=[da]3%){_NAMED_BACK}")
-"""Before a sign that is written as in a URL."""
+NAMES: Final[Mapping[str, re.Pattern[str]]] = {
+    "=": re.compile(rf"=:?{_NAMED_BACK}"),
+    ":": re.compile(rf":(?<!=:){_NAMED_BACK}"),
+    "3%": re.compile(rf"[da]3%{_NAMED_BACK}"),
+}
+"""A name with its suffix behind each sign, the last as a URL writes the others: all read from their end, in small letters."""
 _SECRET_WORD: Final = re.compile(
     "password|passwd|passphrase|pwd|secret|token|authorization|cookie|credentials?|apikey|xapikey"
 )

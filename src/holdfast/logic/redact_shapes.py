@@ -78,7 +78,7 @@ class Beginnings(NamedTuple):
     """What tokens begin with, in one pattern."""
 
     words: re.Pattern[str]
-    """Where no letter or digit stands before it."""
+    """Where no letter or digit stands before it, and all other words before that: none is read letter by letter."""
     written: re.Pattern[str]
     """Where what stands before it belongs to what writes a sign."""
     shapes: Mapping[str, list[tuple[Callable[[str, int], re.Match[str] | None], Shape]]]
@@ -194,8 +194,8 @@ def _find_at_once(text: str) -> Iterator[Found]:
     for pattern in (beginnings.words, beginnings.written):
         done: dict[str, int] = {}
         for begun in pattern.finditer(text):
-            at = begun.end()
-            for match_at, shape in beginnings.shapes[begun[1]]:
+            at = begun.start(1)
+            for match_at, shape in beginnings.shapes[begun[1]] if at >= 0 else ():
                 if at >= done.get(shape.expression, 0) and (match := match_at(text, at)):
                     done[shape.expression] = match.end()
                     yield from shape.judge(text, (match,))
@@ -286,7 +286,7 @@ def _beginnings() -> Beginnings:
     tokens = [shape for some in _shapes().tokens.values() for shape in some]
     begins = {shape.begins for shape in tokens}
     ahead = f"(?=({_any_of(begins)}))"
-    words = re.compile(f"(?<![A-Za-z0-9]){ahead}")
+    words = re.compile(rf"(?:[^A-Za-z0-9]++|(?!{_any_of(begins)})[A-Za-z0-9]++)*+(?:{ahead}[A-Za-z0-9]++|\Z)")
     written = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|\\(?:[nrtfb]|u[0-9a-fA-F]{{4}})){ahead}")
     matches = [(_compiled(shape.expression).match, shape) for shape in tokens]
     return Beginnings(

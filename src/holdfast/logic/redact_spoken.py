@@ -6,7 +6,6 @@ an option belongs to is followed from left to right. So no part of a text is rea
 
 import functools
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
@@ -48,10 +47,11 @@ def find_spoken(text: str, lowered: str, back: str) -> Iterator[Found]:
 
 def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[int, int]]:
     if form.command:
-        commands = _Commands(form.command, text)
-        for match in form.pattern.finditer(text):
-            if commands.go_on(match.start()):
-                yield match.span("secret")
+        matches, *later = (words.finditer(text) for words in (*form.command, form.pattern))
+        for following in later:
+            matches = _in_same_command(text, matches, following)
+        for match in matches:
+            yield match.span("secret")
     elif form.before is None:
         for match in form.pattern.finditer(lowered):
             yield match.span("secret")
@@ -62,21 +62,16 @@ def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[
                 yield match.span("secret")
 
 
-class _Commands:
-    """Where commands began, told by their words. To be asked from left to right: then nothing is read twice."""
-
-    def __init__(self, words: tuple[re.Pattern[str], ...], text: str) -> None:
-        *first, last = words
-        self._begun = [match.start() for match in last.finditer(text)]
-        self._ends = Next(_SEPARATOR, text)
-        if first and self._begun:
-            self._begun = [*filter(_Commands(tuple(first), text).go_on, self._begun)]
-
-    def go_on(self, at: int) -> bool:
-        """Whether the words stand before `at`, not far from it, and no other command has begun behind them."""
-        behind = bisect_left(self._begun, at)
-        begun = self._begun[behind - 1] if behind else at
-        return begun < at <= begun + REACH and self._ends.after(begun) >= at
+def _in_same_command(text: str, words: Iterator[re.Match[str]], following: Iterator[re.Match[str]]) -> Iterator[re.Match[str]]:
+    """Those that follow one of `words` in the same command, not far from it. Both are in order, and nothing is read twice."""
+    ends = Next(_SEPARATOR, text)
+    word, begun = next(words, None), -REACH
+    for match in following:
+        at = match.start()
+        while word and word.start() < at:
+            begun, word = word.start(), next(words, None)
+        if at <= begun + REACH and ends.after(begun) >= at:
+            yield match
 
 
 def _is_given(value: str) -> bool:
