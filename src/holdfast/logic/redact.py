@@ -53,7 +53,9 @@ class Redactor:
 
     def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
-        lowered = text.replace("İ", "i").lower() if _may_hold_stem(text) else ""  # the one letter whose small form is longer
+        lowered = (
+            text.replace("İ", "i").lower() if _may_hold_stem(text) else ""
+        )  # the one letter whose small form is longer
         if any(holds(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
             found += (
@@ -165,7 +167,9 @@ _PAIRS: Final = (
 )
 _COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
 _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
-_KEY_WORD: Final = re.compile("pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE)
+_KEY_WORD: Final = re.compile(
+    "pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE
+)
 STEMS: Final = (
     "pass",
     "pwd",
@@ -188,9 +192,7 @@ STEMS: Final = (
 
 def _may_hold_stem(text: str) -> bool:
     """Whether all letters of a stem are in `text`, small or capital: to see that none are costs less than to make the text small."""
-    return not text.isascii() or any(
-        all(letter in text or letter.upper() in text for letter in stem) for stem in STEMS
-    )
+    return not text.isascii() or any(all(letter in text or letter.upper() in text for letter in stem) for stem in STEMS)
 
 
 def _hides(key: str, value: object) -> bool:

@@ -9,7 +9,9 @@ same holds.
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from holdfast.logic.redact_names import KINDS, NAMES, is_neutral_suffix, is_telling_suffix
 from holdfast.logic.redact_shapes import Found
@@ -50,7 +52,7 @@ where it begins and ends, counted from behind the sign."""
 _UNKNOWN: Final[Judged] = ("", 1 << 62, "", 0, 0)
 
 
-class Name(NamedTuple):
+class Name(msgspec.Struct, frozen=True, gc=False):
     """The name of a secret, before a sign."""
 
     kind: str
@@ -114,7 +116,10 @@ class _Reader:
         self._reach = sign + 1
         at = self.behind(sign)
         kind, (found, end) = KINDS.get(self._lowered[start : sign - 1], ""), NOWHERE
-        if not (kind and self._is_plain(kind, start, at)):
+        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(text, at)):
+            found, end = simple.span(simple.lastindex or 0)
+            self._look(simple.end() + 1)
+        elif not (kind and self._is_plain(kind, start, at)):
             name = Name(kind, start, sign - 1, "", at) if kind else self._name(first, at)
             if name and (kind or not self._is_plain(name.kind, start, at)):
                 kind, (found, end) = name.kind, self._value(name)
@@ -138,7 +143,9 @@ class _Reader:
     def _name(self, first: int, at: int) -> Name | None:
         """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
         back, size = self._back, self._size
-        match = next(filter(None, (name.match(back, first) for name in NAMES.values())))  # it was found there
+        pattern = NAMES[back[first : first + 3] if back[first] in "ad" else back[first]]
+        match = pattern.match(back, first)
+        assert match is not None  # it was found there
         start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
         kind = KINDS[name]
@@ -151,8 +158,11 @@ class _Reader:
     def _is_plain(self, kind: str, start: int, at: int) -> bool:
         """Whether certainly no secret follows. This is all that is asked of most names."""
         text = self._text
-        if text[at : at + 1] in _BLOCKS or text[at : at + 1] in _OPENING:
+        begins = text[at : at + 1]
+        if begins in _BLOCKS or begins in _OPENING:
             return False
+        if begins in _TEMPLATES and kind in _WRITTEN_OUT:
+            return True
         if kind == "token":
             return not text[start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
         if kind == "cookie":
@@ -171,7 +181,7 @@ class _Reader:
         """Whether what begins at `at` ends before the next digit, as far as it is judged."""
         end = min(ends.after(at), at + LONGEST_JUDGED)
         digit = self._digits.after(at)
-        self._look(min(digit, end) + 1)
+        self._reach = max(self._reach, min(digit, end) + 1)
         return digit >= end
 
     def _look(self, to: int) -> None:
@@ -358,6 +368,8 @@ _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 _BLOCKS: Final = frozenset("|>")
 _BLOCK: Final = re.compile(r"[|>][+-]?[0-9]?[ \t]{0,8}\r?\n[ \t]{1,80}+(?P<secret>[^\r\n]*[^\s])")
 """A value of YAML that stands in the next line."""
+_TEMPLATES: Final = frozenset("$<%[({*")
+"""Signs that a value which stands for another begins with: what has no quotes is no secret then."""
 _QUOTES: Final = frozenset("\"'`\\")
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
 _OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?:(?P<quote>\\*[\"'`])|\\*)")

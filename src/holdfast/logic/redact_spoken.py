@@ -62,7 +62,9 @@ def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[
                 yield match.span("secret")
 
 
-def _in_same_command(text: str, words: Iterator[re.Match[str]], following: Iterator[re.Match[str]]) -> Iterator[re.Match[str]]:
+def _in_same_command(
+    text: str, words: Iterator[re.Match[str]], following: Iterator[re.Match[str]]
+) -> Iterator[re.Match[str]]:
     """Those that follow one of `words` in the same command, not far from it. Both are in order, and nothing is read twice."""
     ends = Next(_SEPARATOR, text)
     word, begun = next(words, None), -REACH

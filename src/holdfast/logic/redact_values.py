@@ -3,7 +3,6 @@
 import binascii
 import math
 import re
-from collections import Counter
 from typing import Final
 
 from holdfast.logic.redact_names import PASSWORDS
@@ -73,7 +72,8 @@ def looks_random(value: str) -> bool:
 def entropy(value: str) -> float:
     """Bits for each character of `value`."""
     size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values())
+    shares = [value.count(letter) / size for letter in dict.fromkeys(value)]
+    return -sum(share * math.log2(share) for share in shares)
 
 
 def has_digit(value: str) -> bool:
