@@ -8,6 +8,7 @@ import functools
 import json
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
@@ -147,45 +148,43 @@ def looks_secret(text: str, name: str = "") -> str:
     return f"it holds {found[0].why}" if found else ""
 
 
-def replace(text: str, found: Iterable[Found]) -> str:
-    """`text` with a mark in place of what was found."""
+def _redacted(_: Found) -> str:
+    return REDACTED
+
+
+def replace(text: str, found: Iterable[Found], mark: Callable[[Found], str] = _redacted) -> str:
+    """`text` with a mark in place of each secret that was found."""
+    return replace_part(text, 0, len(text), deque(found), mark)
+
+
+def replace_part(
+    text: str, start: int, end: int, secrets: deque[Found], mark: Callable[[Found], str] = _redacted
+) -> str:
+    """`text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
     pieces: list[str] = []
-    at = 0
-    for one in found:
-        pieces += (text[at : one.start], REDACTED)
-        at = one.end
-    return "".join((*pieces, text[at:])) if pieces else text
+    at = start
+    while secrets and secrets[0].start < end:
+        one = secrets[0]
+        if one.start >= start:
+            pieces += (text[at : one.start], mark(one))
+        at = min(one.end, end)
+        if one.end > end:
+            break
+        secrets.popleft()
+    return "".join((*pieces, text[at:end]))
 
 
 _OPAQUE: Final = frozenset(("signature", "thoughtSignature", "thought_signature", "encrypted_content"))
 """State that only its provider can read: no secret of the user's, and nothing for other eyes either."""
-_PAIRS: Final = (
-    ("name", "value"),
-    ("key", "value"),
-    ("parametername", "parametervalue"),
-    ("parameterkey", "parametervalue"),
-)
+_PAIRS: Final = {"name": "value", "key": "value", "parametername": "parametervalue", "parameterkey": "parametervalue"}
 _COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
 _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
 _KEY_WORD: Final = re.compile(
     "pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE
 )
 STEMS: Final = (
-    "pass",
-    "pwd",
-    "kennwort",
-    "secret",
-    "token",
-    "key",
-    "auth",
-    "cookie",
-    "bearer",
-    "credential",
-    "curl",
-    "mysql",
-    "mariadb",
-    "login",
-    "_sk",
+    *("pass", "pwd", "kennwort", "secret", "token", "key", "auth", "cookie", "bearer", "credential", "curl"),
+    *("mysql", "mariadb", "login", "_sk"),
 )
 """In small letters: a text without any of these names no secret."""
 
@@ -208,7 +207,7 @@ def _hides(key: str, value: object) -> bool:
 def _value_of_pair(value: Mapping[object, object]) -> object:
     """The key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
     lowered = {key.lower(): key for key in value if isinstance(key, str)}
-    for name, other in _PAIRS:
+    for name, other in _PAIRS.items():
         if name in lowered and other in lowered:
             said, given = value[lowered[name]], value[lowered[other]]
             if isinstance(said, str) and is_secret_key(said) and isinstance(given, str) and given:

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from typing import Final
 
-from holdfast.logic.redact import PLAIN, REDACTED, STEMS, Redactor
+from holdfast.logic.redact import PLAIN, STEMS, Redactor, replace_part
 from holdfast.logic.redact_shapes import BLOCK_BEGINS, Found, may_begin, open_block
 
 LONGEST_HELD: Final = 64 * 1024
@@ -79,7 +79,7 @@ class StreamRedactor:
         while self._pieces:
             end = min(at + self._pieces[0], cut)
             self._pieces[0] -= end - at
-            self._clean += _cleaned(whole, at, end, secrets)
+            self._clean += replace_part(whole, at, end, secrets)
             at = end
             if self._pieces[0]:
                 break
@@ -102,19 +102,6 @@ def settled(text: str, found: list[Found], redactor: Redactor = PLAIN) -> int:
         if one.start < cut <= one.end:
             cut = one.start
     return cut
-
-
-def _cleaned(whole: str, at: int, end: int, secrets: deque[Found]) -> str:
-    text: list[str] = []
-    while secrets and secrets[0].start < end:
-        one = secrets[0]
-        if one.start >= at:
-            text += (whole[at : one.start], REDACTED)
-        at = min(one.end, end)
-        if one.end > end:
-            break
-        secrets.popleft()
-    return "".join((*text, whole[at:end]))
 
 
 _NAMES: Final = (*STEMS, *map(str.lower, BLOCK_BEGINS))
