@@ -18,7 +18,7 @@ from itertools import accumulate
 from typing import Final
 
 from holdfast.logic.known_values import KnownValues
-from holdfast.logic.redact import Found, Redactor, apart, replace, replace_part, written_forms
+from holdfast.logic.redact import Found, Redactor, merge_overlapping, replace, replace_part, written_forms
 from holdfast.logic.redact_values import looks_random
 from holdfast.logic.told_values import PLAIN_LEAST, find_told_words, forms, is_telling
 
@@ -56,13 +56,13 @@ class Eraser:
 
     def known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(self._redactor.known(text), apart([*self._exact(text)]))
+        return replace(self._redactor.known(text), merge_overlapping([*self._exact(text)]))
 
     def find(self, text: str) -> list[Found]:
         """Every secret in a text, in order; a mark is none."""
-        whole = apart([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
+        whole = merge_overlapping([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
         parts = [Found(run.start, run.end, _HALF) for run in self._index.parts(text)]
-        found = _named_after(whole, apart([*whole, *parts])) if parts else whole
+        found = _named_after(whole, merge_overlapping([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
             return found
         return _outside([mark.span() for mark in _MARK.finditer(text)], found)

@@ -18,16 +18,16 @@ from holdfast.logic.known_values import WINDOW, KnownValues
 from holdfast.logic.redact_named import find_assigned
 from holdfast.logic.redact_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_pairs import find_pairs
+from holdfast.logic.redact_phrases import find_phrases
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
-from holdfast.logic.redact_shapes import find_blocks, find_shapes, holds
-from holdfast.logic.redact_spoken import find_spoken
+from holdfast.logic.redact_shapes import contains, find_blocks, find_shapes
 
 REDACTED: Final = "[REDACTED]"
 SHORTEST_EXACT: Final = 6
 """An exact value shorter than this would blot out ordinary words."""
 
 LONGEST_HEAD: Final = 64
-"""Characters of an exact value by which its beginning is known. All beginnings of a long value are more than memory holds."""
+"""Characters up to which every beginning of an exact value is kept. All beginnings of a long value would fill the memory."""
 
 FEW: Final = 16
 """Exact values that are looked for one by one; more are looked for all at once."""
@@ -50,25 +50,25 @@ class Redactor:
         found = self._find(text)
         if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
             found += _uncoloured(text, self._find)
-        return apart(found)
+        return merge_overlapping(found)
 
     def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
         lowered = (
             text.replace("İ", "i").lower() if _may_hold_stem(text) else ""
         )  # the one letter whose small form is longer
-        if any(holds(lowered, stem) for stem in STEMS):
+        if any(contains(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
             found += (
                 *find_assigned(text, lowered, back),
-                *find_spoken(text, lowered, back),
+                *find_phrases(text, lowered, back),
                 *find_pairs(text, lowered, back),
             )
         return found
 
     def known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(text, apart([*self._find_exact(text)])) if text else text
+        return replace(text, merge_overlapping([*self._find_exact(text)])) if text else text
 
     def text(self, text: str) -> str:
         """`text` with a mark in place of each secret."""
@@ -249,20 +249,20 @@ def written_forms(value: str) -> Iterator[str]:
         yield from (text, re.sub("%..", lambda found: found[0].lower(), text))
 
 
-def apart(found: list[Found]) -> list[Found]:
-    """In order, those that overlap made one."""
+def merge_overlapping(found: list[Found]) -> list[Found]:
+    """Put what was found in order, and make one of those that overlap."""
     if len(found) < 2:
         return found
-    apart: list[Found] = []
+    merged: list[Found] = []
     last = -1
     for one in sorted(found):
         if one.start > last:
-            apart.append(one)
+            merged.append(one)
             last = one.end
         elif one.end > last:
             last = one.end
-            apart[-1] = Found(apart[-1].start, last, apart[-1].why)
-    return apart
+            merged[-1] = Found(merged[-1].start, last, merged[-1].why)
+    return merged
 
 
 PLAIN: Final = Redactor()

@@ -58,7 +58,7 @@ class Shape(NamedTuple):
 
 
 class Shapes(NamedTuple):
-    """The shapes of the table, by the rarest sign that they begin with: a text without the sign has none of them."""
+    """The shapes of the table, by the rarest sign in their beginnings: a text without the sign has none of them."""
 
     tokens: Mapping[str, tuple[Shape, ...]]
     """Nothing but letters, digits and a few signs."""
@@ -97,14 +97,14 @@ def find_shapes(text: str) -> Iterator[Found]:
 
 def find_blocks(text: str) -> Iterator[Found]:
     """The private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
-    if holds(text, BLOCK_BEGINS[0]):
+    if contains(text, BLOCK_BEGINS[0]):
         yield from _find_plain(text)
-    if holds(text, BLOCK_BEGINS[1]):
+    if contains(text, BLOCK_BEGINS[1]):
         for match in _ENCODED.finditer(text):
             if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
                 yield Found(*match.span(), "the base64 of a private key")
 
-    if holds(text, BLOCK_BEGINS[2]):
+    if contains(text, BLOCK_BEGINS[2]):
         for match in _PUTTY.finditer(text):
             end, _ = _putty_end(text, match)
             if end > match.end():
@@ -158,7 +158,7 @@ def _open_whole(text: str) -> int:
     return start
 
 
-def holds(text: str, word: str) -> bool:
+def contains(text: str, word: str) -> bool:
     """Whether `word` is in `text`. In a long text a letter is found, or missed, at a fraction of what a word costs."""
     return all(letter in text for letter in word) and word in text
 
@@ -259,8 +259,8 @@ _BORDER: Final = r"(?>(?<![A-Za-z0-9]FIXED)|(?<=%[0-9A-Fa-f]{2}FIXED)|(?<=\\[nrt
 """Before a token stands no letter or digit, unless it belongs to what writes a sign."""
 _BEFORE: Final = re.compile(r"(?:\A|[^A-Za-z0-9]|%[0-9A-Fa-f]{2}|\\[nrtfb]|\\u[0-9a-fA-F]{4})\Z")
 """The same for what stands before the beginning of a token, up to its end."""
-_SIGNS: Final = "$:/=_-."
-"""What sets beginnings apart, the rarest in ordinary text first."""
+_SIGNS: Final = ("://", *"$:/=_-.")
+"""What tells beginnings apart, the rarest in ordinary text first."""
 
 
 @functools.cache

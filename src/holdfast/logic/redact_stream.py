@@ -54,7 +54,7 @@ class StreamRedactor:
     def _settle(self, *, over: bool) -> list[str]:
         start, whole = len(self._before), self._before + "".join(self._held)
         found = [one for one in self._redactor.find(whole) if one.end > start]
-        cut = len(whole) if over else max(start, settled(whole, found, self._redactor))
+        cut = len(whole) if over else max(start, settled_length(whole, found, self._redactor))
         if self._swallowing:
             found, cut = self._swallow(whole, start, cut, found)
         if len(whole) - cut > LONGEST_HELD:
@@ -89,7 +89,7 @@ class StreamRedactor:
         return ready
 
 
-def settled(text: str, found: list[Found], redactor: Redactor = PLAIN) -> int:
+def settled_length(text: str, found: list[Found], redactor: Redactor = PLAIN) -> int:
     """How much of `text`, in which `found` is, stays as it is whatever follows."""
     line = max(text.rfind("\n"), 0)
     last = text[line:]
