@@ -40,23 +40,26 @@ NEAR: Final = 32
 LONGEST_TAIL: Final = 80
 """Characters that may be looked at to find where a value begins behind its sign."""
 LONGEST_READ: Final = 640
-"""Characters that may have been looked at to judge a name that is found again."""
+"""Characters that may have been read for a verdict that is kept."""
 MOST_JUDGED: Final = 512
-"""Names that are kept in mind at a time."""
+"""Verdicts that are kept at a time."""
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
 
 
-Judged = tuple[str, int, str, int, int]
-"""The verdict on a name:
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """Whether a secret follows a name."""
 
-1. the text that was read for it; the verdict holds where the same stands again; empty when it is too long or cut off
-2. how much of that text stands before the name
-3. why there is a secret; empty when there is none
-4. and 5. where the secret begins and ends, counted from behind the sign
-"""
-_UNKNOWN: Final[Judged] = ("", 1 << 62, "", 0, 0)
+    read: str
+    """The text that was read for the verdict, which holds where the same stands again; empty when it is too long or cut off."""
+    before: int
+    """How much of that text stands before the name."""
+    why: str
+    """Why there is a secret; empty when there is none."""
+    start: int
+    """Where the secret begins, counted from behind the sign."""
+    end: int
 
 
 class Name(msgspec.Struct, frozen=True, gc=False):
@@ -74,22 +77,22 @@ class Name(msgspec.Struct, frozen=True, gc=False):
 def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
-    judged: dict[str, Judged] = {}
+    verdicts: dict[str, Verdict] = {}
     for first, last in _named_signs(back):
         start, sign = size - last, size - first
         if sign <= done and reader.value_start(sign) <= done:
             continue
         near = text[start : sign + NEAR]
-        read, before, why, begin, end = judged.get(near, _UNKNOWN)
-        if start < before or not text.startswith(read, start - before):
-            name = read, before, why, begin, end = reader.judge(first, last)
-            if len(judged) >= MOST_JUDGED:
-                judged.clear()
-            if read:
-                judged[near] = name
-        if why:
-            done = sign + end
-            yield Found(sign + begin, done, why)
+        verdict = verdicts.get(near)
+        if not verdict or start < verdict.before or not text.startswith(verdict.read, start - verdict.before):
+            verdict = reader.judge(first, last)
+            if len(verdicts) >= MOST_JUDGED:
+                verdicts.clear()
+            if verdict.read:
+                verdicts[near] = verdict
+        if verdict.why:
+            done = sign + verdict.end
+            yield Found(sign + verdict.start, done, verdict.why)
 
 
 def _named_signs(back: str) -> list[Span]:
@@ -117,7 +120,7 @@ class _Reader:
         self._read_to = 0
         """Up to where the text was read to judge a name."""
 
-    def judge(self, first: int, last: int) -> Judged:
+    def judge(self, first: int, last: int) -> Verdict:
         """Judge what follows the name and the sign that stand from `first` to `last` in the text read from its end."""
         text, start, sign = self._text, self._size - last, self._size - first
         self._read_to = sign + 1
@@ -129,7 +132,7 @@ class _Reader:
         is_cut_off = start < before or self._read_to > self._size or self._read_to - start > LONGEST_READ
         read = "" if is_cut_off else text[start - before : self._read_to]
         why = _WHY[name.kind] if name and end > found else ""
-        return read, before, why, found - sign, end - sign
+        return Verdict(read, before, why, found - sign, end - sign)
 
     def value_start(self, sign: int) -> int:
         """Where the value behind `sign` begins: blanks, `>` and the beginning of an object may stand before it."""
