@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.logic.next_match import NextMatch
 from holdfast.logic.redact_names import KINDS, NAMES, is_neutral_suffix, is_telling_suffix
 from holdfast.logic.redact_shapes import Found
 from holdfast.logic.redact_values import (
@@ -169,8 +170,11 @@ class _Reader:
             return False
         if begins in _TEMPLATES and kind in _WRITTEN_OUT:
             return True
-        if kind == "token":
-            return not text[name.start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
+        if kind == "token" and not text[name.start].isupper():
+            if self._ends_first(at, self._word_ends):
+                return True
+            self._note_read(at + _LONGEST_NUMBER + 2)
+            return _NUMBER.match(text, at) is not None
         if kind == "cookie":
             sign = text.find("=", at, at + LONGEST_COOKIE_NAME)
             self._note_read(at + LONGEST_COOKIE_NAME if sign < 0 else sign + 1)
@@ -179,11 +183,7 @@ class _Reader:
             return self._ends_first(at, self._header_ends)
         return False
 
-    def _is_number(self, at: int) -> bool:
-        self._note_read(at + 42)
-        return _NUMBER.match(self._text, at) is not None
-
-    def _ends_first(self, at: int, ends: "NextMatch") -> bool:
+    def _ends_first(self, at: int, ends: NextMatch) -> bool:
         """Whether what begins at `at` ends before the next digit, as far as it is judged."""
         end = min(ends.after(at), at + LONGEST_JUDGED)
         digit = self._digits.after(at)
@@ -311,22 +311,6 @@ class _Reader:
         return self._text[start : min(end, start + LONGEST_JUDGED)]
 
 
-class NextMatch:
-    """Where a pattern matches next. To be asked from left to right: then nothing is read twice."""
-
-    def __init__(self, pattern: re.Pattern[str], text: str) -> None:
-        self._pattern = pattern
-        self._text = text
-        self._at = -1
-
-    def after(self, place: int) -> int:
-        """The first match at `place` or behind it; the end of the text when there is none."""
-        if self._at < place:
-            match = self._pattern.search(self._text, place)
-            self._at = match.start() if match else len(self._text)
-        return self._at
-
-
 def _is_mixed(value: str) -> bool:
     """Enough for a quoted value under a quoted name: not a plain word."""
     is_name = value.replace("_", "").replace("-", "").isalpha()
@@ -395,7 +379,8 @@ _HEADER_END: Final = re.compile(rf"[\s\"'`,\\]{_NO_LETTER}")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
 _DIGIT: Final = re.compile(r"[0-9]")
-_NUMBER: Final = re.compile(r"[0-9]{1,40}+(?:[(),;}\]\s]|\Z)")
+_LONGEST_NUMBER: Final = 40
+_NUMBER: Final = re.compile(rf"[0-9]{{1,{_LONGEST_NUMBER}}}+(?:[(),;}}\]\s]|\Z)")
 """A number, or one that is called."""
 _SMALL: Final = re.compile(r"[a-z]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import NextMatch
+from holdfast.logic.next_match import NextMatch
 from holdfast.logic.redact_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
 from holdfast.logic.redact_shapes import Found, contains
 from holdfast.logic.redact_values import LONGEST_JUDGED, has_digit, is_code, is_literal, is_phrase
