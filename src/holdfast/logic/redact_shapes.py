@@ -180,7 +180,9 @@ def may_begin(word: str) -> bool:
 
 def _possible(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> list[Shape]:
     """The shapes of which `text` has all letters."""
-    return [shape for sign, some in shapes.items() if sign in text for shape in some if shape.letters <= letters]
+    return [
+        shape for sign, some in shapes.items() if contains(text, sign) for shape in some if shape.letters <= letters
+    ]
 
 
 def _find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
