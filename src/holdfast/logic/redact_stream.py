@@ -16,6 +16,8 @@ from holdfast.logic.redact_shapes import BLOCK_BEGINS, Found, may_begin, open_bl
 
 LONGEST_HELD: Final = 64 * 1024
 """Characters that may be held back; beyond that they are given out, redacted as far as they can be."""
+LONGEST_OPEN: Final = 4096 + 512
+"""Characters from the beginning of an open value to the end of the text, what says that it is a value included."""
 CONTEXT: Final = 512
 """Characters that are remembered of what was given out: a netrc file names a password in the lines before it."""
 
@@ -97,14 +99,38 @@ def settled_length(text: str, found: list[Found], redactor: Redactor = PLAIN) ->
     lowered = last.lower()
     names_one = any(name in lowered for name in _NAMES) or _NAMED_ABOVE.search(text, max(0, line - CONTEXT), line)
     cut = line if names_one else word if may_begin(text[word:]) else len(text)
-    cut = min(cut, open_block(text), redactor.open_value(text))
+    cut = min(cut, open_block(text), redactor.open_value(text), open_value(text))
     for one in reversed(found):  # none may be cut, nor be parted from one that follows it directly
         if one.start < cut <= one.end:
             cut = one.start
     return cut
 
 
+def open_value(text: str) -> int:
+    """Where a value begins that the end of `text` cuts off, or whose name may follow; the length of `text` when there is none.
+
+    Such a value may stand in another line than its name: a sibling, the inside of an element, a password of netrc.
+    """
+    start = max(0, len(text) - LONGEST_OPEN)
+    end = text[start:].lower()
+    match = _OPEN_VALUE.search(text, start) if any(word in end for word in _OPENING_WORDS) else None
+    return match.start(match.lastindex or 0) if match else len(text)
+
+
 _NAMES: Final = (*STEMS, *map(str.lower, BLOCK_BEGINS))
 _NAMED_ABOVE: Final = re.compile(r"[:=][ \t]{0,8}[|>][+-]?[0-9]?[ \t]{0,8}\r?\Z")
 """The end of a line that says that a value stands in the next one, as in YAML."""
+_OPENING_WORDS: Final = ("value", "plaintext", "password", "<")
+_NEXT_NAMES: Final = ("parametername", "parameterkey", "name", "key")
+_BEGUN: Final = "|".join(name[:size] for name in _NEXT_NAMES for size in range(len(name), 0, -1))
+_QUOTE: Final = r"\\{0,4}[\"']?"
+_SIGN: Final = rf"{_QUOTE}[ \t]{{0,8}}[:=][ \t]{{0,8}}{_QUOTE}"
+_OPEN_VALUE: Final = re.compile(
+    rf"(?:value|plaintext){_SIGN}([^\s\"'`\\,;{{}}\[\]<>]{{0,4096}}+)"
+    rf"(?:{_QUOTE}(?:[\s,\"']|\\[nr\"']){{0,40}}+\\?(?:{_BEGUN})?(?:{_QUOTE}[ \t]{{0,8}}|{_SIGN}[\w.-]{{0,80}}+))?\Z"
+    r"|<[a-z][\w:.-]{2,60}+(?:\s[^<>]{0,200}+)?>\s{0,80}+(?:<!\[CDATA\[)?([^<>\s]{0,4096}+)>?\s{0,80}+<?\Z"
+    r"|\spassword\s++(\S{0,4096}+)\Z",
+    re.IGNORECASE,
+)
+"""A value that its sibling, an element or netrc names, up to the end of the text. The forms are those of `redact_pairs`."""
 _TOKEN: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-."
