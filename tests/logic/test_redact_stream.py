@@ -123,6 +123,13 @@ def test_b7_any_text_in_pieces_of_one_to_seven_characters_is_redacted_as_the_who
     assert "".join(told) == PLAIN.text(text)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_key_behind_a_colour_is_held_from_its_first_letter(size: int) -> None:
+    text = "\x1b[31msk-ant-api03-kASAOsE1nYEZ9GlGHpYaax7LBejYWo6oScBVX4ANCc9vIFShP88xbjV0fhZ7bDkJUvzFjlQcE30peXmnRZ5QW8W5LUAA"
+
+    assert "".join(streamed(*(text[at : at + size] for at in range(0, len(text), size)))) == PLAIN.text(text)
+
+
 def test_ordinary_text_comes_back_at_once() -> None:
     stream = StreamRedactor()
 

@@ -174,6 +174,12 @@ def replace_part(
     return "".join((*pieces, text[at:end]))
 
 
+def end_of_colours(text: str, start: int) -> int:
+    """Where the last colour of a terminal ends that is told behind `start`; `start` when there is none."""
+    ends = [match.end() for match in _COLOUR.finditer(text, start)] if _COLOUR_BEGINS.search(text, start) else []
+    return ends[-1] if ends else start
+
+
 _OPAQUE: Final = frozenset(("signature", "thoughtSignature", "thought_signature", "encrypted_content"))
 """State that only its provider can read: no secret of the user's, and nothing for other eyes either."""
 _PAIRS: Final = {"name": "value", "key": "value", "parametername": "parametervalue", "parameterkey": "parametervalue"}

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from typing import Final
 
-from holdfast.logic.redact import PLAIN, STEMS, Redactor, replace_part
+from holdfast.logic.redact import PLAIN, STEMS, Redactor, end_of_colours, replace_part
 from holdfast.logic.redact_shapes import BLOCK_BEGINS, Found, may_begin, open_block
 
 LONGEST_HELD: Final = 64 * 1024
@@ -98,7 +98,8 @@ def settled_length(text: str, found: list[Found], redactor: Redactor = PLAIN) ->
     word = line + max(last.rfind(blank) for blank in (" ", "\t", "\n")) + 1
     lowered = last.lower()
     names_one = any(name in lowered for name in _NAMES) or _NAMED_ABOVE.search(text, max(0, line - CONTEXT), line)
-    cut = line if names_one else word if may_begin(text[word:]) else len(text)
+    begun = may_begin(text[word:]) or may_begin(text[end_of_colours(text, word) :])
+    cut = line if names_one else word if begun else len(text)
     cut = min(cut, open_block(text), redactor.open_value(text), open_value(text))
     for one in reversed(found):  # none may be cut, nor be parted from one that follows it directly
         if one.start < cut <= one.end:
