@@ -25,7 +25,9 @@ from holdfast.vocab.specs import Lease, SessionMeta
 from holdfast.wire import codec
 
 CHUNK: Final = 8192
-"""Events that one read transaction fetches at most, and that an append encodes at once."""
+"""Events that one read transaction fetches at most."""
+PAGE: Final = 1024
+"""Events that an append encodes at once."""
 META: Final = "id, seq, updated, name, project, parent, meta"
 """The columns that `meta_of` reads."""
 _meta_decoder: Final = msgspec.json.Decoder(SessionMeta)
@@ -89,8 +91,8 @@ class Append:
 
     def _pages(self) -> Iterator[tuple[Sequence[Recorded], list[bytes]]]:
         """The events, some at a time, and their lines: an append may be a whole log that is read from a file."""
-        for start in range(0, len(self._records), CHUNK):
-            page = self._records[start : start + CHUNK]
+        for start in range(0, len(self._records), PAGE):
+            page = self._records[start : start + PAGE]
             yield page, _encode(self._lease.session, self._expected + start, page)
 
     def doubt(self) -> None:
