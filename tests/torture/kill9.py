@@ -78,7 +78,6 @@ class Chain:
     acknowledged: list[Word] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     wrongs: Wrongs = field(default_factory=dict)
-    torn: int = 0
 
     def __post_init__(self) -> None:
         # a chain that was broken off leaves its session behind: this is another one
@@ -162,7 +161,6 @@ class Chain:
             records: tuple[Recorded, ...] = (await store.read(self.session)).records
             wrong = judge_log(records, self.acknowledged, entries(self._place / "ledger"))
             damaged = list(await shelf.verify(store, self.session))
-            self.torn = len(await shelf.notes(store, self.session))
         finally:
             await store.close()
         return {**wrong, "what verify finds": damaged, "troubles": self.troubles}
@@ -172,5 +170,4 @@ def _tell(progress: Progress, chain: Chain) -> None:
     progress.count("kills", chain.kills)
     progress.count("kills right after ToolStarted", chain.in_tools)
     progress.count("events acknowledged", len(chain.acknowledged))
-    progress.count("half batches that were cut", chain.torn)
     progress.faulted(chain.wrongs, f"seed {chain.seed} in {chain.url}")

@@ -165,7 +165,7 @@ def _told(trouble: Trouble | None) -> int:
     if trouble is None:
         return 0
     complain(f"The log goes no further: {trouble.detail}")
-    return COULD_NOT if trouble.kind != "torn" else 0
+    return COULD_NOT
 
 
 async def repair(place: Place, *, session: str, as_json: bool) -> int:
