@@ -2,7 +2,6 @@
 
 import json
 import stat
-from pathlib import Path
 
 import anyio
 import pytest
@@ -156,11 +155,19 @@ async def test_the_sessions_that_it_started_are_named_and_not_in_the_file(door: 
     await anyio.to_thread.run_sync(both)
 
 
-def test_a_folder_of_lines_is_no_store_and_the_message_says_what_to_do(door: Door, tmp_path: Path) -> None:
-    for command in (("sessions", "list"), ("-p", "hi", "--model", door.script(DONE)), ("sessions", "move", "s1")):
-        url = f"jsonl://{tmp_path}"
-        ran = door.run(*command, url) if "move" in command else door.run("--store", url, *command)
-        assert ran.code == 1
-        if "move" not in command:
-            assert "JSON lines are a format now" in ran.err
-            assert "`holdfast sessions move ID sqlite:///folder/file.db" in ran.err
+def test_a_folder_of_lines_is_no_store_and_the_message_says_what_to_do(said: Door) -> None:
+    url = f"jsonl://{said.folder}/lines"
+    commands = (
+        ("sessions", "list"),
+        ("-p", "hi", "--model", said.script(DONE)),
+        ("log", "import", "x"),
+        ("secrets", "scan"),
+    )
+    (said.work / "x").write_text("")
+    for command in (*(("--store", url, *each) for each in commands), ("sessions", "move", "s1", url)):
+        ran = said.run(*command)
+        assert (ran.code, ran.out) == (1, "")
+        assert "JSON lines are a format now, and no store. Use one of sqlite:///folder/file.db" in ran.err
+        assert f"`holdfast sessions move ID sqlite:///folder/file.db --store {url}`" in ran.err
+    assert "JSON lines are a format now" in said.run("doctor", "--store", url).out
+    assert not (said.folder / "lines").exists()
