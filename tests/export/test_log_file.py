@@ -128,6 +128,17 @@ async def test_every_event_comes_back_from_its_line() -> None:
     assert tuple(each for each in found if isinstance(each, Recorded)) == records
 
 
+async def test_a_log_has_one_start_and_begins_with_it() -> None:
+    first, second, *_ = GOLDEN["conversation"]
+    twice = (first, second, replace(first, seq=3, id="other.3"))
+
+    assert line_of(await refused(await exported(await stored(twice), session_of(twice)))) == 4
+    content = await exported(await stored((first, second)), session_of(twice))
+    header, _, other = content.splitlines(keepends=True)
+    late = sealed(json.loads(other) | {"seq": 1})
+    assert line_of(await refused(header + late)) == 2
+
+
 async def test_calls_that_stand_open_outside_a_turn_are_refused() -> None:
     """They would run in the next turn, as they were allowed in the file."""
     first, *_ = GOLDEN["conversation"]

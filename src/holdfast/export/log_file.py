@@ -179,10 +179,10 @@ class _LogFile(Sequence[Recorded]):
 
     def _own(self, record: Recorded) -> Recorded:
         """`record` as it stands in the new session."""
-        if record.seq > 1:
+        if (record.seq == 1) != isinstance(record.event, Started):
+            raise LogDamaged("a log begins with the start of its session, and with no other")
+        if not isinstance(record.event, Started):
             return record
-        if not isinstance(record.event, Started) or record.event.session != self._source:
-            raise LogDamaged(f"the log does not begin with the start of session {self._source!r}")
         return replace(record, event=replace(record.event, session=self._session, store=self._store, parent=""))
 
     def __len__(self) -> int:
