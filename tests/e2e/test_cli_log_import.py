@@ -2,6 +2,7 @@
 
 import json
 import stat
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,6 +15,7 @@ from tests.stores.sqlite_kit import damage
 
 RUNS = {"text": "one", "calls": [{"name": "Bash", "args": {"command": "echo said > a.txt; cat a.txt"}}]}
 DONE = {"text": "two"}
+OLD = Path(__file__).parents[1] / "fixtures" / "lines_folder"
 TOKEN = "ghp_" + "a1B2" * 9
 
 
@@ -155,6 +157,15 @@ async def test_the_sessions_that_it_started_are_named_and_not_in_the_file(door: 
     await anyio.to_thread.run_sync(both)
 
 
+def test_a_session_of_an_old_store_of_lines_is_imported_from_its_folder(door: Door) -> None:
+    made = door.run("log", "import", str(OLD / "sessions" / "s1"), "--json")
+    assert (made.code, made.json["events"]) == (0, 25)
+    shown = door.run("sessions", "show", made.json["session"], "--json").json
+    assert [message["role"] for message in shown["messages"]][:2] == ["user", "assistant"]
+    refused = door.run("log", "import", str(OLD))
+    assert (refused.code, "STORE/sessions/ID" in refused.err) == (1, True)
+
+
 def test_a_folder_of_lines_is_no_store_and_the_message_says_what_to_do(said: Door) -> None:
     url = f"jsonl://{said.folder}/lines"
     commands = (
@@ -168,6 +179,6 @@ def test_a_folder_of_lines_is_no_store_and_the_message_says_what_to_do(said: Doo
         ran = said.run(*command)
         assert (ran.code, ran.out) == (1, "")
         assert "JSON lines are a format now, and no store. Use one of sqlite:///folder/file.db" in ran.err
-        assert f"`holdfast sessions move ID sqlite:///folder/file.db --store {url}`" in ran.err
+        assert "`holdfast log import FOLDER/sessions/ID`" in ran.err
     assert "JSON lines are a format now" in said.run("doctor", "--store", url).out
     assert not (said.folder / "lines").exists()

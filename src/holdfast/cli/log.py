@@ -98,7 +98,7 @@ def export(place: Place, **given: Any) -> int:  # Any: as above
 
 
 @command.command("import")
-@click.argument("file", type=click.File("rb", lazy=False))
+@click.argument("file", type=click.Path(path_type=Path, exists=True, allow_dash=True))
 @click.option("--name", default="", metavar="NAME", help="What the new session is called.")
 @as_json
 @placed
@@ -108,6 +108,8 @@ def import_log(place: Place, **given: Any) -> int:  # Any: as above
     The same log again: events, ids, times, blobs. A line that is torn, altered or foreign is named by its number, and
     nothing is written. What was allowed in it, a looser mode and a wider scope do not count here, and what was open is
     closed: an imported session runs nothing by itself.
+
+    FILE may be the folder of a session in a store of JSON lines, as 0.2.0 kept them: STORE/sessions/ID.
     """
     return _run("import_log", place, **given)
 

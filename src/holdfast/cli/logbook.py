@@ -22,6 +22,7 @@ from holdfast.export.diagnostic_reader import read_diagnostic
 from holdfast.export.files import replace_file
 from holdfast.export.log_file import import_log as make_session
 from holdfast.export.log_file import log_lines
+from holdfast.export.old_folder import folder_lines
 from holdfast.export.session_check import check_session
 from holdfast.headless import check_name, find, find_one
 from holdfast.logic.redact import Redactor
@@ -139,11 +140,11 @@ async def _export_events(place: Place, session: str, output: Path | None) -> int
     return 0
 
 
-async def import_log(place: Place, *, file: BinaryIO, name: str, as_json: bool) -> int:
-    """Make a session from a file of lines, and say what of it does not count."""
+async def import_log(place: Place, *, file: Path, name: str, as_json: bool) -> int:
+    """Make a session from a file of lines or an old folder, and say what of it does not count."""
     name = check_name(name) if name else ""
     with tempfile.TemporaryFile() as again:  # standard input can be read once only, and a file may change meanwhile
-        await anyio.to_thread.run_sync(shutil.copyfileobj, file, again)
+        await anyio.to_thread.run_sync(_spool, file, again)
         async with place.opened() as store:
             done = await make_session(store, again, name=name, clock=SystemClock())
     if taken_back := [each for each in done.added if not isinstance(each.event, Renamed | StoreChanged)]:
@@ -158,6 +159,16 @@ async def import_log(place: Place, *, file: BinaryIO, name: str, as_json: bool) 
     else:
         say(f"{done.session}: {counted(done.events, 'event')}")
     return 0
+
+
+def _spool(file: Path, to: BinaryIO) -> None:
+    if file == Path("-"):
+        shutil.copyfileobj(sys.stdin.buffer, to)
+    elif file.is_dir():
+        to.writelines(folder_lines(file))
+    else:
+        with file.open("rb") as source:
+            shutil.copyfileobj(source, to)
 
 
 def _told(trouble: Trouble | None) -> int:

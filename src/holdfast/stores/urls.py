@@ -124,9 +124,9 @@ def _path(url: str, rest: str) -> str:
 
 def _no_json_lines(url: str) -> str:
     return (
-        f"{url!r}: JSON lines are a format now, and no store. Use one of {_FORMS}. What Holdfast 0.2.0 keeps in that "
-        f"folder, it can move: `holdfast sessions move ID sqlite:///folder/file.db --store {url}`, with 0.2.0. To have a "
-        "session as lines: `holdfast log export ID --format events`."
+        f"{url!r}: JSON lines are a format now, and no store. Use one of {_FORMS}. A session that 0.2.0 kept "
+        "in such a folder comes over with `holdfast log import FOLDER/sessions/ID`; `holdfast log export ID --format events` "
+        "writes one as lines."
     )
 
 
