@@ -1,4 +1,4 @@
-"""T4: a small disk runs full before each event of a session, on both durable stores, and becomes read-only at the end."""
+"""T4: a small disk runs full before each event of a session, and becomes read-only at the end."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""T1: a real process is killed with SIGKILL, again and again, in the middle of its sessions, on both durable stores."""
+"""T1: a real process is killed with SIGKILL, again and again, in the middle of its sessions."""
 
 import itertools
 import random
