@@ -32,7 +32,6 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     losing: int
     worst: int
-    repaired: int
     wrongs: dict[str, list[str]]
 
 
