@@ -186,3 +186,25 @@ def test_l4_the_work_grows_with_the_text_and_not_with_the_number_of_pieces(text:
     streamed(*text, redactor=redactor)
 
     assert redactor.seen <= 1200 * len(text), redactor.seen / len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"value": "hunter2pass", "name": "DB_PASSWORD"}\n',
+        '{\n "value": "hunter2pass",\n "name": "DB_PASSWORD"\n}\n',
+        "- name: DB_PASSWORD\n  value: hunter2pass\n",
+        "value=hunter2pass,key=token",
+        "<password>\nhunter2pass\n</password>\n",
+        "machine a.example\nlogin ada\npassword\nhunter2pass\n",
+        'password: {\n  "value": "hunter2pass"}\n',
+    ],
+)
+def test_b7_a_value_in_another_line_than_its_name_is_masked_however_it_is_cut(text: str) -> None:
+    whole = PLAIN.text(text)
+    assert "hunter2" not in whole
+
+    for size in (1, 2, 3, 5, 7):
+        stream = StreamRedactor()
+        pieces = [piece for at in range(0, len(text), size) for piece in stream.feed(text[at : at + size])]
+        assert "".join((*pieces, *stream.flush())) == whole

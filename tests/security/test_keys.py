@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote, quote_plus
 
 import anyio
+import anyio.abc
 import pytest
 
 from holdfast import open_session, open_store
@@ -109,6 +110,43 @@ async def test_sec_h2_no_key_of_a_profile_reaches_a_hook(house: Path, tmp_path: 
     assert "HOLDFAST_HOOK_EVENT" in seen
     assert KEY not in seen
     assert HEADER not in seen
+
+
+async def test_a_variable_that_is_sent_in_the_header_of_a_hook_reaches_nothing_else(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUARD_LOGIN", "guard-5Tq8ZpWx1Nb")
+    heard: list[str] = []
+
+    async def answer(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            said = (await stream.receive()).decode()
+            heard.extend(line for line in said.splitlines() if line.lower().startswith("x-guard"))
+            await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    hook = {
+        "type": "http",
+        "url": f"http://127.0.0.1:{port}/",
+        "headers": {"X-Guard": "$GUARD_LOGIN $EXTRA_HDR"},
+        "allowedEnvVars": ["GUARD_LOGIN", "EXTRA_HDR"],
+    }
+    settings = tmp_path / "hooks.json"
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
+    look = call("Bash", command="env; printf %s guard-5Tq8; printf %s ZpWx1Nb")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        async with open_session(
+            model=scripted(look, "Done."), store=None, cwd=house, settings=settings, permission_mode="bypassPermissions"
+        ) as session:
+            await session.run("Go.")
+            shown = str(session.history)
+        tasks.cancel_scope.cancel()
+    assert heard == ["X-Guard: guard-5Tq8ZpWx1Nb"]
+    assert "HOLDFAST_RUN" in shown
+    assert "guard-5Tq8ZpWx1Nb" not in shown
+    assert "GUARD_LOGIN" not in shown
 
 
 def test_sec_h2_no_key_is_filled_into_a_file_of_a_project(house: Path) -> None:

@@ -125,7 +125,7 @@ def write_anew(place: Place) -> None:
         )
 
 
-def cleaned(db: Db) -> None:
+def mark_clean(db: Db) -> None:
     """Say that nothing is left."""
     set_value(db, UNCLEAN, 0)
 

@@ -21,7 +21,7 @@ MOST_FOUND: Final = 200
 """Files that are named; where there are more, nobody could look through all."""
 MOST_DENIED: Final = 1000
 """The same of those that rules are about."""
-LARGEST: Final = 64 * 1024
+LARGEST: Final = 512 * 1024
 """Bytes of a file that are searched for a credential; a longer one counts as holding one."""
 
 _SYSTEM: Final = "darwin" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
