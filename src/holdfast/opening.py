@@ -152,7 +152,7 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
     lease = await store.lease(session, owner, options.lease_ttl_s)
     try:
         loaded = await replay.load(store, session, whole=options.on_crash == "abandon")
-        if loaded.trouble is not None and loaded.trouble.kind != "torn":
+        if loaded.trouble is not None:
             wrong = NeedsUpgrade if loaded.trouble.kind == "newer" else LogDamaged
             mend = (
                 "" if wrong is NeedsUpgrade else f" `holdfast log repair {session}` mends it and keeps what was there."
@@ -201,7 +201,6 @@ async def _take_over(
         state.progress,
         len(state.transcript.messages),
         options.on_crash,
-        trouble=loaded.trouble,
         absent=absent,
         drifted=drifted,
     )

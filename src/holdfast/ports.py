@@ -35,8 +35,6 @@ class LogSlice(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[Recorded, ...]
     trouble: Trouble | None = None
-    notes: tuple[str, ...] = ()
-    """What lies beside the log and does not count, such as the bytes of a stopped writer, when a log is read as a whole."""
 
 
 class FoldSnapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -131,7 +131,7 @@ async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings
     """Look for secrets in a session, and change nothing."""
     look = Look(store, meta.id, eraser)
     part = await store.read(meta.id, max(0, meta.seq - 1))
-    problem = part.trouble.detail if part.trouble is not None and part.trouble.kind != "torn" else ""
+    problem = part.trouble.detail if part.trouble is not None else ""
     spots = await look.spots() if await look.learn() else ()
     name = replace(meta.name, eraser.find(meta.name))
     return Findings(session=meta.id, name=name, store=store.url, spots=spots, problem=problem)

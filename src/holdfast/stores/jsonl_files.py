@@ -4,12 +4,8 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
 from holdfast.logic.rewriting import Change, changed_bytes
-
-sync_bytes: Final = getattr(os, "fdatasync", os.fsync)
-"""Bring the bytes of an open file to the disk, with its length and without its times where the system can."""
 
 
 def make_folder(folder: Path) -> None:
@@ -51,22 +47,6 @@ def replace_file(path: Path, content: bytes, *, durably: bool = True) -> None:
         raise
     if durably:
         sync_folder(path.parent)
-
-
-def create_file(path: Path, content: bytes) -> bool:
-    """Put `content` at `path` durably if nothing is there; say whether it was so.
-
-    Of several processes that try at once, exactly one is told yes: a hard link never replaces a name.
-    """
-    partial = _partial(path, content, durably=True)
-    try:
-        os.link(partial, path)
-    except FileExistsError:
-        return False
-    finally:
-        partial.unlink(missing_ok=True)
-    sync_folder(path.parent)
-    return True
 
 
 def _partial(path: Path, content: bytes, *, durably: bool) -> Path:

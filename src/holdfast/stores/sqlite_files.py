@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.stores.disk import explain_os, is_read_only, open_regular, read_regular
+from holdfast.stores.jsonl_files import make_folder, sync_folder
 from holdfast.vocab.errors import StoreError, StoreUnavailable
 
 BLOB_IN_TABLE: Final = 1024 * 1024
@@ -43,7 +44,8 @@ def check_local(path: Path, mounts: str | None = None) -> None:
     if _NETWORK.fullmatch(kind):
         raise StoreUnavailable(
             f"{str(path)!r} is on a network file system ({kind} at {str(where)!r}), where SQLite can lose data. "
-            "Put the store on a local disk (HOLDFAST_DATA_DIR), or use a jsonl: store."
+            "Put the store on a local disk (HOLDFAST_DATA_DIR), and bring sessions over as lines: `holdfast log export ID "
+            "--format events -o FILE`, then `holdfast log import FILE`."
         )
 
 
@@ -62,14 +64,6 @@ def make_file(path: Path) -> None:
         if not os.access(path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             number = errno.EROFS if is_read_only(path) else errno.EACCES
             raise OSError(number, os.strerror(number), str(path)) from None
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder that only this user may enter, durably; an existing one stays as it is."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(mode=0o700, exist_ok=True)
-        sync_folder(each.parent)
 
 
 @contextmanager
@@ -174,15 +168,6 @@ def write_durably(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def set_aside(path: Path, session: str, seq: int, lines: list[bytes]) -> Path:

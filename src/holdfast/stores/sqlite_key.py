@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.stores.sqlite_files import locked, make_folder
+from holdfast.stores.jsonl_files import make_folder
+from holdfast.stores.sqlite_files import locked
 from holdfast.vocab.errors import StoreUnavailable, UserError
 
 SERVICE: Final = "holdfast"
