@@ -2,8 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import anyio
@@ -11,7 +10,6 @@ import anyio
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
 from holdfast.ports import EventStore
 from holdfast.runtime.clock import SystemClock
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.owners import this_process
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite_db import CHECKPOINT_PAGES
@@ -28,13 +26,12 @@ EVENT = EntryAdded(kind="note", content="x" * 880)
 def measure(bench: Bench) -> Iterator[Row]:
     """Single commits in interleaved rounds, then many sessions that share them."""
     rounds = anyio.run(_rounds, bench.folder, bench.pick(30, 2), bench.pick(20, 2))
-    ours, bare, jsonl = (Figure(tuple(map(float, rounds[name])), "ms") for name in ("sqlite", "bare", "jsonl"))
+    ours, bare = (Figure(tuple(map(float, rounds[name])), "ms") for name in ("sqlite", "bare"))
     ratio = Figure(tuple(one / other for one, other in zip(rounds["sqlite"], rounds["bare"], strict=True)), "x")
     session = figures(bench.peers.measure("append_item", folder=str(bench.folder), times=bench.pick(300, 2)))
     yield Row(what="durable append of 1 KB, SQLite store", figure=ours, beside={"bare SQLite commit": bare} | session)
     yield Row(what="durable append against a bare commit, by round", figure=ratio, aim=Aim(most=1.5))
     yield Row(what="... CPU of the event loop's thread", figure=Figure(tuple(rounds["loop"]), "ms"))
-    yield Row(what="durable append of 1 KB, JSONL store", figure=jsonl, beside={"bare SQLite commit": bare})
     for sessions in (8, 32):
         rates = anyio.run(_together, bench.folder, sessions, bench.pick(40, 2), bench.pick(5, 1))
         alone = Figure(tuple(1000 / value for value in ours.values), "events/s")
@@ -43,35 +40,20 @@ def measure(bench: Bench) -> Iterator[Row]:
 
 
 async def _rounds(folder: Path, rounds: int, size: int) -> dict[str, list[float]]:
-    """The mean time of a commit in each round, of `size` commits a store, in turn: the disk's mood is the same for all."""
-    taken: dict[str, list[float]] = {"sqlite": [], "bare": [], "jsonl": [], "loop": []}
-    async with _stores(folder) as stores:
-        leases = {name: await store.lease("s1", this_process()) for name, store in stores.items()}
-        bare = _bare(folder / "bare.db")
-        line = codec.encode(recorded(EVENT, 1000))
-        for number in range(rounds + 1):
-            for name, store in stores.items():
-                loop = time.thread_time()
-                mean = await _commits(store, leases[name], number * size, size)
-                taken[name].append(mean)
-                if name == "sqlite":
-                    taken["loop"].append((time.thread_time() - loop) * 1000 / size)
-            taken["bare"].append(_bare_commits(bare, line, number * size, size))
-        bare.close()
+    """The mean time of a commit in each round, of `size` commits each, in turn: the disk's mood is the same for all."""
+    taken: dict[str, list[float]] = {"sqlite": [], "bare": [], "loop": []}
+    store = await SqliteStore.open(folder / "append.db", clock=SystemClock())
+    lease = await store.lease("s1", this_process())
+    bare = _bare(folder / "bare.db")
+    line = codec.encode(recorded(EVENT, 1000))
+    for number in range(rounds + 1):
+        loop = time.thread_time()
+        taken["sqlite"].append(await _commits(store, lease, number * size, size))
+        taken["loop"].append((time.thread_time() - loop) * 1000 / size)
+        taken["bare"].append(_bare_commits(bare, line, number * size, size))
+    bare.close()
+    await store.close()
     return {name: values[1:] for name, values in taken.items()}
-
-
-@asynccontextmanager
-async def _stores(folder: Path) -> AsyncIterator[dict[str, EventStore]]:
-    stores: dict[str, EventStore] = {
-        "sqlite": await SqliteStore.open(folder / "append.db", clock=SystemClock()),
-        "jsonl": await JsonlStore.open(folder / "append", clock=SystemClock()),
-    }
-    try:
-        yield stores
-    finally:
-        for store in stores.values():
-            await store.close()
 
 
 async def _commits(store: EventStore, lease: Lease, after: int, size: int) -> float:

@@ -94,14 +94,46 @@ FAMILIES: Final[Mapping[str, str]] = {
     "every letter and sign": "".join(map(chr, range(32, 127))) + "x" * 400,
     "ordinary prose": "The quick brown fox jumps over the lazy dog, and the key of the house is lost.\n",
 }
+COUNTED: Final[Mapping[str, str]] = {
+    "counted tokens": "token=a%db1c2\n",
+    "counted passwords": "PASSWORD=w%d\n",
+    "counted words": "token: word%dless\n",
+    "counted names": "A%d_TOKEN=a1b2c3d4\n",
+    "counted suffixes": "token_a%d=1\n",
+    "counted brackets": "token=[1%d",
+    "counted calls": "password=a%d(",
+    "counted phrases": 'token="aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa %d b"\n',
+    "counted colours": "\x1b[1mtoken=\x1b[0ma%d ",
+    "counted quotes": '"apiKey": "a%db1c2d3e4f5",\n',
+    "counted source": "    token = self.take%d(name)\n",
+    "counted settings": '{"name":"A%d_TOKEN","value":"a1b2c3d4"},',
+    "counted URLs": "https://ada:pw%d@host/ ",
+}
+"""Texts that never say the same again: what is known of one value helps with no other."""
+MADE: Final[Mapping[str, Callable[[int], str]]] = {
+    "the same behind many others": lambda size: _counted("token=a%db1c2\n", 12 * KB) + "token='1" * (size // 8),
+    "all letters, then beginnings of tokens": lambda size: "".join(map(chr, range(32, 127))) + "sk-" * (size // 3),
+    "beginnings of tokens in one word": lambda size: (
+        "sk-ant-sk-proj-AIza-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AK-" * (size // 58 + 1)
+    ),
+    "database URLs in one word": lambda size: (
+        "postgres://mysql://redis://amqp://oracle://mssql://+srv://" * (size // 58 + 1)
+    ),
+    "fewer and fewer backslashes": lambda size: (
+        "".join("token=" + "\\" * n + '"' for n in range(85, 0, -1)) * (size // 4250 + 1)
+    ),
+    "letters that JSON writes": lambda size: "\\u0041token=\\u0042" * (size // 18 + 1),
+    "dashes before values": lambda size: ("key" + "-" * 147 + "value=abcd") * (size // 160 + 1),
+}
+"""Texts that are more than one piece again and again."""
 WORDS: Final = re.compile(r"\w+")
 
 
 def measure(bench: Bench) -> Iterator[Row]:
     """Each family at five sizes: the most that doubling a text costs, and the time of the largest beside a search for words."""
     sizes = bench.pick(SIZES, SIZES[:2])
-    for name, unit in FAMILIES.items():
-        texts = [(unit * (size // len(unit) + 1))[:size] for size in sizes]
+    for name in (*FAMILIES, *COUNTED, *MADE):
+        texts = [text_of(name, size) for size in sizes]
         taken = [_median(lambda text=text: PLAIN.find(text)) for text in texts]  # type: ignore[misc]  # called before the next is bound
         words = _median(lambda text=texts[-1]: WORDS.findall(text))  # type: ignore[misc]  # likewise
         doubling = max(after / before for before, after in pairwise(taken))
@@ -111,11 +143,24 @@ def measure(bench: Bench) -> Iterator[Row]:
     yield from _streamed(bench.pick(256 * KB, 16 * KB))
 
 
+def text_of(family: str, size: int) -> str:
+    """A text of a family."""
+    if family in COUNTED:
+        return _counted(COUNTED[family], size)
+    if family in MADE:
+        return MADE[family](size)[:size]
+    unit = FAMILIES[family]
+    return (unit * (size // len(unit) + 1))[:size]
+
+
+def _counted(unit: str, size: int) -> str:
+    return "".join(unit % number for number in range(100_000, 100_000 + size // len(unit)))[:size]
+
+
 def _streamed(size: int) -> Iterator[Row]:
     """A stream in pieces of four characters, beside the same text twice as long."""
     for name in ("token=", "private key lines", "letters", "ordinary prose"):
-        unit = FAMILIES[name]
-        half, whole = ((unit * (many // len(unit) + 1))[:many] for many in (size // 2, size))
+        half, whole = text_of(name, size // 2), text_of(name, size)
         doubling = _median(lambda text=whole: _feed(text)) / _median(lambda text=half: _feed(text))  # type: ignore[misc]  # as above
         yield Row(what=f"{name} in pieces of 4: doubling", figure=Figure((doubling,), "times"), aim=Aim(most=2.2))
 

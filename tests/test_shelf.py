@@ -300,7 +300,7 @@ async def test_pruning_takes_old_and_empty_sessions_and_leaves_open_ones() -> No
 
 async def test_a_session_moves_to_another_store_whole_and_goes_on_there(tmp_path: Path) -> None:
     source = await open_store(f"sqlite:///{tmp_path}/a.db", clock=CLOCK)
-    target = await open_store(f"jsonl:///{tmp_path}/b", clock=CLOCK)
+    target = await open_store(f"sqlite:///{tmp_path}/b.db", clock=CLOCK)
     long = "x" * 50_000
     async with open_session(model=scripted("one", "two"), store=source, session_id="s") as session:
         await session.run(long)
@@ -357,7 +357,7 @@ class Busy:
         return await self._store.read(session, after, limit)
 
 
-@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/s.db", "jsonl://{}/j"])
+@pytest.mark.parametrize("url", ["memory:", "sqlite:///{}/s.db"])
 async def test_a_session_that_is_written_meanwhile_verifies_clean(tmp_path: Path, url: str) -> None:
     store = await open_store(url.format(tmp_path), clock=CLOCK)
     lease = await store.lease("s", this_process())

@@ -1,6 +1,5 @@
 """A child whose parent died in the middle of a turn: what it did happens once, wherever the two go from there."""
 
-import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,13 +10,14 @@ import pytest
 from holdfast import UserError, open_session, open_store, shelf, tool
 from holdfast.ports import EventStore, ModelRequest, SessionQuery
 from holdfast.runtime.clock import SystemClock
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.tools.spawn import child_tool
 from holdfast.vocab.errors import NoSession
 from holdfast.vocab.events import ToolFinished
 from holdfast.vocab.messages import text_of
 from holdfast.vocab.specs import ModelFacts
 from tests.contracts.kit import Till, call, scripted
+from tests.stores.sqlite_kit import copy_database
 
 CLOCK = SystemClock()
 
@@ -62,7 +62,7 @@ class Scene:
 @asynccontextmanager
 async def crashed(folder: Path) -> AsyncIterator[Scene]:
     till, reached, release = Till(), anyio.Event(), anyio.Event()
-    living = await open_store(f"jsonl://{folder / 'living'}", clock=CLOCK)
+    living = await open_store(f"sqlite://{folder / 'living'}", clock=CLOCK)
     tools = [child_tool(), till.tool, _waiting(reached, release)]
     async with (
         open_session(model=Family(), store=living, session_id="parent", tools=tools) as session,
@@ -70,10 +70,10 @@ async def crashed(folder: Path) -> AsyncIterator[Scene]:
     ):
         tasks.start_soon(session.run, "go")
         await reached.wait()
-        await anyio.to_thread.run_sync(shutil.copytree, folder / "living", folder / "dead")
+        await anyio.to_thread.run_sync(copy_database, folder / "living", folder / "dead")
         release.set()
     await living.close()
-    store = await JsonlStore.open(folder / "dead", clock=CLOCK, is_dead=lambda _: True)
+    store = await SqliteStore.open(folder / "dead", clock=CLOCK, is_dead=lambda _: True)
     yield Scene(store, till)
     await store.close()
 

@@ -44,6 +44,7 @@ from holdfast.options import Options, takes_options
 from holdfast.ports import EventStore, Model, Tool, Trace
 from holdfast.providers.local.profile import profile_of
 from holdfast.reloading import Relisten, Reloading
+from holdfast.runtime.ask_human import THIS_SESSION
 from holdfast.runtime.bus import Bus
 from holdfast.runtime.hooks.means import PythonFunction
 from holdfast.runtime.inbox import Inbox
@@ -358,7 +359,7 @@ def _keeper(project: str, cwd: str) -> KeepRules:
         try:
             await anyio.to_thread.run_sync(book.add, project if grant == "project" else EVERYWHERE, whole)
         except UserError as exc:
-            return f"it holds for this session only: {exc}"
+            return f"{THIS_SESSION}: {exc}"
         return ""
 
     return keep

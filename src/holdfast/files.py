@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from holdfast.logic.rewriting import Change, changed_bytes
+
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -44,6 +46,18 @@ def replace_file(
         raise
     if durable:
         _sync(parent or ".", folder)
+
+
+def change_files(paths: Iterable[Path], change: Change) -> int:
+    """Change files, each in one step; return how many are different now."""
+    count = 0
+    for path in paths:
+        before = path.read_bytes()
+        after = changed_bytes(before, change)
+        if after != before:
+            replace_file(path, after)
+            count += 1
+    return count
 
 
 def make_folder(folder: Path) -> None:

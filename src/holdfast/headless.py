@@ -92,7 +92,7 @@ async def _run(job: Job, out: BinaryIO, descriptor: int, complaining: Complain, 
             def complain(words: str) -> None:
                 complaining(with_store(words, store.url))
 
-            desk = Desk() if job.lines else None
+            desk = Desk(complain) if job.lines else None
             found = await settled(await _found(job, store, complain), store)
             found = await as_agent(found, store, model_given=job.options.model is not None)
             options = replace(found, store=store, asker=desk.ask if desk else None, on_wait=complain)

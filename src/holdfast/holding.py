@@ -50,7 +50,7 @@ async def whole_progress(store: EventStore, session: str) -> Progress:
 
 
 def _check_whole(session: str, trouble: Trouble | None, *, empty: bool) -> None:
-    if trouble is not None and trouble.kind != "torn":
+    if trouble is not None:
         refuse(session, trouble)
     if empty:
         raise LogDamaged(f"The log of session {session!r} has no events. `holdfast log repair {session}` may help.")

@@ -106,6 +106,7 @@ class Listening(Struct, frozen=True, kw_only=True):
         return Means(
             cwd=world.cwd,
             environment={**self.keys.without(os.environ), **self.environment},
+            headers={**self.keys.for_headers(os.environ), **self.environment},
             project=self.project,
             run_prompt=lambda prompt, hook: _ask_once(prompt, hook, world),
             run_agent=self.run_agent,

@@ -84,7 +84,7 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
             bypass_forbidden=world.policy().bypass_forbidden,
             fs_scope=_scope(world),
             tools=[each for each in options.tools or () if not each.spec.child],
-            tool_names=fork.names(world.tools.specs()) if fork.narrows else _without_children(options),
+            tool_names=fork.names(world.tools.specs()) if fork.narrows or options.tool_names is not None else None,
             system_prompt=world.instructions,
             append_system_prompt="",
             parent=world.session,
@@ -138,11 +138,6 @@ def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
         "allow_unpriced": True,
         "asker": not_about_money(options.asker or options.prompt),
     }
-
-
-def _without_children(options: Options) -> list[str] | None:
-    makes_children = {each.spec.name for each in options.tools or () if each.spec.child}
-    return None if options.tool_names is None else [name for name in options.tool_names if name not in makes_children]
 
 
 async def _run_child(

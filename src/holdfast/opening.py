@@ -153,7 +153,7 @@ async def _resume(options: Options, store: EventStore, owner: Owner, session: st
     lease = await store.lease(session, owner, options.lease_ttl_s)
     try:
         loaded = await replay.load(store, session, whole=options.on_crash == "abandon")
-        if loaded.trouble is not None and loaded.trouble.kind != "torn":
+        if loaded.trouble is not None:
             refuse(session, loaded.trouble)
         first = (await store.read(session, 0, 1)).records[0].event
         variables = first.context.variables if isinstance(first, Started) else {}
@@ -198,7 +198,6 @@ async def _take_over(
         state.progress,
         len(state.transcript.messages),
         options.on_crash,
-        trouble=loaded.trouble,
         absent=absent,
         drifted=drifted,
     )

@@ -35,8 +35,6 @@ class LogSlice(msgspec.Struct, frozen=True, kw_only=True):
 
     records: tuple[Recorded, ...]
     trouble: Trouble | None = None
-    notes: tuple[str, ...] = ()
-    """What lies beside the log and does not count, such as the bytes of a stopped writer, when a log is read as a whole."""
 
 
 class FoldSnapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -337,6 +335,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of reason: `rule`, `mode`, `path`, `shell` ..."""
     offers: tuple[str, ...] = ()
     """Rules that would have allowed the call, as narrow as what is shown: what an answer may grant."""
+    exact: str = ""
+    """The rule that allows exactly this call: what an answer without rules keeps for longer than the session. Empty when no rule can."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

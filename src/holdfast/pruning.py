@@ -8,7 +8,7 @@ from msgspec import Struct
 from holdfast.holding import forget_trace, held, is_needed
 from holdfast.ports import Clock, EventStore, SessionQuery
 from holdfast.vocab.errors import NoSession, SessionBusy, UserError
-from holdfast.vocab.specs import SessionMeta, Trouble
+from holdfast.vocab.specs import SessionMeta
 
 DAY: Final = 24 * 3600 * 1_000_000
 _BUSY: Final = "somebody has it open"
@@ -53,10 +53,10 @@ class _Pruning(Struct, frozen=True):
     """Sessions that were last used before then are old; microseconds since 1970."""
     empty: bool
 
-    def wants(self, meta: SessionMeta, trouble: Trouble | None = None) -> bool:
-        """Whether a session is to go. What cannot be read may have been said: a session with trouble is not empty."""
+    def wants(self, meta: SessionMeta) -> bool:
+        """Whether a session is to go."""
         old = self.horizon is not None and meta.updated < self.horizon
-        return old or (self.empty and meta.empty and trouble is None)
+        return old or (self.empty and meta.empty)
 
     async def take(self, session: str, gone: Collection[str]) -> str | None:
         """Delete a session; else say why it stays."""
@@ -82,7 +82,7 @@ class _Pruning(Struct, frozen=True):
             meta = await self.store.meta(session)
         except NoSession:
             return ""
-        if trouble is not None and (trouble.kind != "torn" or not self.wants(meta, trouble)):
+        if trouble is not None:
             mend = f"`holdfast log repair {session}` mends it, `holdfast sessions delete {session}` deletes it"
             return f"not all of it can be read ({trouble.detail.rstrip('.')}). {mend}"
         if not self.wants(meta):

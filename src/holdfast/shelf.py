@@ -136,7 +136,7 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
     trouble, told = None, SessionMeta(id=session)
     async for part in pages(store, session):
         told = project(told, [record for record in part.records if record.seq <= meta.seq])
-        trouble = part.trouble if part.trouble is not None and part.trouble.kind != "torn" else None
+        trouble = part.trouble
     if trouble is not None and not any(trouble.detail in words for words in wrong):
         wrong.append(f"{trouble.kind}: {trouble.detail}")
     if trouble is None and told != meta:
@@ -144,15 +144,6 @@ async def verify(store: EventStore, session: str) -> tuple[str, ...]:
     if meta.store and meta.store != store.identity:
         wrong.append(f"another store wrote it: {meta.store!r}")
     return tuple(dict.fromkeys(wrong))
-
-
-async def notes(store: EventStore, session: str) -> tuple[str, ...]:
-    """What lies beside the log of a session and does not count: reported, and nothing is wrong with it."""
-    notes: tuple[str, ...] = ()
-    async for part in pages(store, session):
-        notes += part.notes
-    torn = part.trouble is not None and part.trouble.kind == "torn"
-    return notes or ((part.trouble.detail,) if part.trouble is not None and torn else ())
 
 
 async def record(store: EventStore, session: str) -> SessionRecord:

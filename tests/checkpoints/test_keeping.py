@@ -296,13 +296,13 @@ async def test_the_log_says_what_was_kept_before_the_next_process_goes_on(tmp_pa
 
 async def test_the_files_of_the_store_are_left_out_when_it_lies_in_the_folder(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("first")
-    for url in (f"sqlite://{tmp_path / 'own.db'}", f"jsonl://{tmp_path / 'own'}"):
-        async with kept_session(tmp_path, [*turn(bash("rm a.txt")), {"text": "Yes."}], store=url) as session:
-            await session.run("Go.")
-            report = await session.restore_files(before=session.turns[0].turn)
-            assert report.paths == (str(tmp_path / "a.txt"),)
-            assert report.problems == ()
-            await session.run("Still there?")
+    url = f"sqlite://{tmp_path / 'own.db'}"
+    async with kept_session(tmp_path, [*turn(bash("rm a.txt")), {"text": "Yes."}], store=url) as session:
+        await session.run("Go.")
+        report = await session.restore_files(before=session.turns[0].turn)
+        assert report.paths == (str(tmp_path / "a.txt"),)
+        assert report.problems == ()
+        await session.run("Still there?")
 
 
 async def test_what_a_program_in_the_background_does_in_a_later_turn_goes_back_too(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from holdfast.logic.checkpoint_tree import Entry, Tree, pack
 from holdfast.logic.parts import cited_blobs, digest
 from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.owners import this_process
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.vocab.errors import IllegalTransition, UserError
@@ -186,7 +185,7 @@ async def test_a_tree_of_another_folder_is_not_put_here(tmp_path: Path) -> None:
 
 
 async def test_a_restore_that_a_crash_cut_off_is_finished_before_the_next_turn(tmp_path: Path) -> None:
-    work, url = tmp_path / "work", f"jsonl://{tmp_path / 'store'}"
+    work, url = tmp_path / "work", f"sqlite://{tmp_path / 'store'}"
     work.mkdir()
     replies = [
         *turn(write("a.txt", "one"), write("b.txt", "one")),
@@ -206,7 +205,7 @@ async def test_a_restore_that_a_crash_cut_off_is_finished_before_the_next_turn(t
     (work / "a.txt").write_text("two\n")  # half of it is done: one of the two files is as it was before
     assert tree_of(work) not in (one, two)
 
-    async with kept_session(work, replies, store=f"jsonl://{tmp_path / 'cut'}", resume="cut") as session:
+    async with kept_session(work, replies, store=f"sqlite://{tmp_path / 'cut'}", resume="cut") as session:
         await session.run("Go on.")
         assert tree_of(work) == one
         done = [each for each in await session.events() if isinstance(each.event, RestoreStarted | RestoreFinished)]
@@ -216,7 +215,7 @@ async def test_a_restore_that_a_crash_cut_off_is_finished_before_the_next_turn(t
 
 
 async def test_a_restore_that_a_crash_cut_off_is_finished_before_another_one(tmp_path: Path) -> None:
-    work, url = tmp_path / "work", f"jsonl://{tmp_path / 'store'}"
+    work, url = tmp_path / "work", f"sqlite://{tmp_path / 'store'}"
     work.mkdir()
     replies = [*turn(write("a.txt", "one")), *turn(write("a.txt", "two"))]
     async with kept_session(work, replies, store=url, session_id="cut") as session:
@@ -227,7 +226,7 @@ async def test_a_restore_that_a_crash_cut_off_is_finished_before_another_one(tmp
         log = await session.events()
     started = next(place for place, each in enumerate(log) if isinstance(each.event, RestoreStarted))
     await _begin_again(tmp_path / "cut", tmp_path / "store", log[: started + 1])
-    async with kept_session(work, replies, store=f"jsonl://{tmp_path / 'cut'}", resume="cut") as session:
+    async with kept_session(work, replies, store=f"sqlite://{tmp_path / 'cut'}", resume="cut") as session:
         assert session.is_restoring
         await session.restore_files(to=second)
         assert not session.is_restoring
@@ -268,7 +267,7 @@ async def test_input_that_comes_while_files_are_put_back_waits_for_them(tmp_path
 
 async def _begin_again(folder: Path, source: Path, records: tuple[Recorded, ...]) -> None:
     """Make a store that holds `records`, as a process that died would have left it."""
-    old, new = await JsonlStore.open(source, clock=CLOCK), await JsonlStore.open(folder, clock=CLOCK)
+    old, new = await SqliteStore.open(source, clock=CLOCK), await SqliteStore.open(folder, clock=CLOCK)
     try:
         cited = {sha for record in records for sha in cited_blobs(record.event)}
         blobs = {sha: await old.blob(sha) for sha in sorted(cited)}
@@ -410,7 +409,7 @@ async def test_a_moved_session_and_a_fork_can_still_put_files_back(tmp_path: Pat
     (work / "a.txt").write_text("zero")
     replies = [*turn(bash("echo one > a.txt")), *turn(write("a.txt", "two")), {"text": "Hi."}]
     source = await SqliteStore.open(tmp_path / "sessions.db", clock=CLOCK)
-    target = await JsonlStore.open(tmp_path / "there", clock=CLOCK)
+    target = await SqliteStore.open(tmp_path / "there", clock=CLOCK)
     try:
         async with kept_session(work, replies, store=source, session_id="moved") as session:
             await session.run("One.")

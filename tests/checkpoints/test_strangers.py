@@ -28,7 +28,7 @@ from tests.checkpoints.test_restoring import _begin_again, write
 async def test_what_the_person_wrote_after_a_crash_is_not_replaced_by_the_restore_that_the_crash_cut_off(
     tmp_path: Path,
 ) -> None:
-    work, url = tmp_path / "work", f"jsonl://{tmp_path / 'store'}"
+    work, url = tmp_path / "work", f"sqlite://{tmp_path / 'store'}"
     work.mkdir()
     replies = [
         *turn(write("a.txt", "one"), write("c.txt", "one")),
@@ -48,7 +48,7 @@ async def test_what_the_person_wrote_after_a_crash_is_not_replaced_by_the_restor
     for name in ("c.txt", "d.txt"):
         (work / name).write_text("two")  # what the restore had not come to
 
-    async with kept_session(work, replies, store=f"jsonl://{tmp_path / 'cut'}", resume="cut") as session:
+    async with kept_session(work, replies, store=f"sqlite://{tmp_path / 'cut'}", resume="cut") as session:
         await session.run("Go on.")
         assert [(work / name).read_text() for name in ("a.txt", "b.txt", "c.txt")] == ["a day's work"] * 2 + ["one"]
         assert not (work / "d.txt").exists()
@@ -76,21 +76,6 @@ def test_a_link_or_a_folder_that_appeared_meanwhile_is_not_replaced(tmp_path: Pa
     assert put_back(Entry(path, "link", target=b"there"), b"", [root], "mark", now=now), (
         "nothing there is nothing to lose"
     )
-
-
-async def test_a_store_that_is_the_folder_itself_is_never_put_back(tmp_path: Path) -> None:
-    replies = [*turn(bash("echo x > made")), *turn(write("kept.txt", "x"))]
-    async with kept_session(tmp_path, replies, store=f"jsonl://{tmp_path}") as session:
-        await session.run("Go.")
-        await session.run("Go on.")
-        ours = {name for name in tree_of(tmp_path) if name.startswith(("blobs", "sessions", "owners"))}
-        report = await session.restore_files(before=session.turns[0].turn)
-
-        assert ours <= tree_of(tmp_path).keys()
-        assert (report.paths, report.problems) == ((str(tmp_path / "kept.txt"),), ())
-        assert any("the log of this session lies in it" in each for each in report.warnings)
-        kept = [each.event for each in await session.events() if isinstance(each.event, TreeKept)]
-        assert not any(each.tree for each in kept)
 
 
 async def test_what_the_person_decided_for_all_sessions_does_not_go_back_with_one_of_them(

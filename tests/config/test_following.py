@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.following import NotFollowed, followed
+from holdfast.config.followed_table import NotFollowed
+from holdfast.config.following import followed
 from holdfast.config.survey import drifted
 from tests.config.world import World
 
@@ -36,13 +37,22 @@ MAKE = ("GNUmakefile", "makefile", "Makefile")
         ("jq -r .tool_input.file_path | grep -q x && exit 2", ()),
         ("git status --short", ()),
         ('[[ -n "$X" ]] && echo "$X"', ()),
+        ("jq -r .tool_input.file_path | { read -r f; [[ $f == *.ts ]] && echo \"${f%.ts}\" >&2; }", ()),
+        ("if [ $? -ne 0 ]; then printf '%s\\n' \"$X\" >&2; exit 2; fi", ()),
+        ("for f in $(git diff --name-only); do case $f in *.py) ruff check \"$f\";; esac; done", ()),
+        ("command -v jq > /dev/null || exit 0; export LANG=C; unset LC_ALL", ()),
+        ("sed -n 's/a/b/p' x | awk '{ print $1 }' | sort -u", ()),
+        ("python3 -m json.tool x && python3 -c 'import json, sys; print(json.load(sys.stdin)[\"a\"])'", None),
+        ("scripts/check.sh > log.txt 2>&1", ("scripts/check.sh",)),
     ],
 )  # fmt: skip
-def test_what_runs_is_found(tmp_path: Path, command: str, files: tuple[str, ...]) -> None:
+def test_what_runs_is_found(tmp_path: Path, command: str, files: tuple[str, ...] | None) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "sub").mkdir()
+    (tmp_path / "hookmod.py").touch()
     found = followed(command, None, (tmp_path,), tmp_path)
-    assert {each.relative_to(tmp_path).as_posix() for each in found} == set(files)
+    if files is not None:
+        assert {each.relative_to(tmp_path).as_posix() for each in found} == set(files)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +94,59 @@ def test_what_runs_is_found(tmp_path: Path, command: str, files: tuple[str, ...]
         "./x 'unbalanced",
         "sudo ./x",
         "bash -c " * 9 + "x",
+        # what a shell evaluates besides commands
+        "declare -a a='($(sh ev*.sh))'",
+        "printf -v 'a[$(sh ev*.sh)]' x",
+        "test -v 'a[$(sh ev*.sh)]'",
+        "[ -v 'a[$(sh ev*.sh)]' ]",
+        "[[ -v 'a[$(sh ev*.sh)]' ]]",
+        "let 'a[$(sh ev*.sh)]'",
+        "unset 'a[$(sh ev*.sh)]'",
+        "x='a[$(sh ev*.sh)]'; echo $((x))",
+        'x="a[\\$(sh ev*.sh)]"; (( x ))',
+        'x="a[\\$(sh ev*.sh)]"; [[ x -eq 1 ]]',
+        'x="a[\\$(sh ev*.sh)]"; o=-v; test $o "$x"',
+        'x="a[\\$(sh ev*.sh)]"; o=-v; [ $o "$x" ]',
+        "x='$(sh ev*.sh)'; echo \"${x@P}\"",
+        "x[$(sh ev*.sh)]=1",
+        "PS4='$(sh ev*.sh)'; set -x; true",
+        "mapfile -c 1 -C 'sh ev*.sh' < x",
+        # which program is meant
+        "for PATH in $PWD/bin; do cat x; done",
+        'read PATH <<< "$PWD/bin"; cat x',
+        'read -r a PATH <<< "x $PWD/bin"; cat x',
+        'printf -v PATH %s "$PWD/bin"; cat x',
+        'command export PATH="$PWD/bin"; cat x',
+        'hash -p "$PWD/"ev*.sh cat; cat x',
+        ': "${BASH_ENV:=$(echo ev*.sh)}"; export BASH_ENV; bash -c true',
+        "HOME=$PWD git status",
+        "GIT_EDITOR='sh ev*.sh' git branch --edit-description",
+        "RIPGREP_CONFIG_PATH=rc rg x",
+        "env --chdir=sub ./x",
+        "env '-iSsh ev*.sh' jq .",
+        # programs that run others by their words
+        "sed '1e sh ev*.sh' x",
+        "sed 's/x/sh ev*.sh/e' x",
+        "sed -f x.sed y",
+        'sed "$X" y',
+        "awk -f x.awk y",
+        'awk \'BEGIN { f = "sys" "tem"; @f("sh ev*.sh") }\'',
+        "sort --compress-prog=./ev*.sh x",
+        'find . "$X"',
+        # what was written just before
+        "cp ev*.sh x.sh; sh x.sh; rm x.sh",
+        "cat ev*.sh > x.sh; sh x.sh; rm x.sh",
+        'cat ev*.sh > "$X"; sh x.sh',
+        "cat ev*.sh | tee x.sh; ./x.sh",
+        # modules that run what they find
+        "python3 -m pytest -q",
+        "python3 -m timeit 'import hookmod'",
+        "python3 -c 'import pty'",
+        'python3 -c \'import os; getattr(os, "sys" + "tem")("./x")\'',
+        "python3 -c 'import sys; sys.path.insert(0, \"x\"); import json'",
+        "python3 -c 'import sys as s; s.path.insert(0, \"x\")'",
+        "python3 -c 'from sys import path'",
+        'python3 -c \'open("x.py", "w")\'',
     ],
 )
 def test_what_cannot_be_told_is_refused(tmp_path: Path, command: str) -> None:
@@ -121,6 +184,10 @@ def behind_a_linked_folder(world: World) -> None:
     (world.project / "scripts").symlink_to("scripts2")
 
 
+def another_interpreter(world: World) -> None:
+    world.write("runner", "#!/bin/sh\ntouch other", mode=0o755)
+
+
 def renamed(world: World) -> None:
     os.rename(world.project / "scripts/cd.sh", world.project / "scripts/x.sh")
 
@@ -137,6 +204,8 @@ LAPSES: dict[str, tuple[str, Callable[[World], object]]] = {
     "a Makefile that goes before": ("make guard", lambda world: world.write("GNUmakefile", "guard:\n\t./other\n")),
     "a script in a folder": ("cd scripts && ./cd.sh", lambda world: world.write("scripts/cd.sh", "touch other")),
     "a folder that became a link": ("cd scripts && ./cd.sh", behind_a_linked_folder),
+    "what the first line of a script names": ("./by-runner.sh", another_interpreter),
+    "the same behind env": ("./by-env.sh", another_interpreter),
     "a script that went": ("cd scripts && ./cd.sh", renamed),
 }
 
@@ -150,6 +219,9 @@ def test_sec_m3_trust_lapses_when_what_a_hook_runs_changes(
     world.write("package.json", '{"scripts":{"guard":"./guard"}}')
     world.write("Makefile", "guard:\n\t./guard\n")
     world.write("scripts/cd.sh", "touch ran", mode=0o755)
+    world.write("runner", "#!/bin/sh\ntouch ran", mode=0o755)
+    world.write("by-runner.sh", "#!./runner\n", mode=0o755)
+    world.write("by-env.sh", "#!/usr/bin/env -S ./runner\n", mode=0o755)
     world.trust()
     before = world.read().trust
     assert (before.state, before.held_hooks, drifted(before.survey)) == ("trusted", {}, ())

@@ -15,6 +15,7 @@ from holdfast.extensions.mcp_files import ServersPlace, read_servers
 from holdfast.extensions.plugin_place import PluginPlace
 from holdfast.extensions.plugin_settings import read_enabling
 from holdfast.mcp.spec import ServerSpec
+from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Mode
 from tests.config.world import World, rules
 
@@ -239,10 +240,72 @@ def test_a_trust_level_in_another_programs_file_is_told_to_be_left_out(world: Wo
     assert (found.mode, [each.startswith(f"{path}:") and words in each for each in found.warnings]) == (None, [True])
 
 
-@pytest.mark.parametrize(("key", "meant"), [("denied", "deny"), ("allowed", "allow"), ("asks", "ask")])
-def test_a_key_that_is_nearly_a_list_of_rules_is_told_with_the_list(world: World, key: str, meant: str) -> None:
+@pytest.mark.parametrize("key", ["allowed", "Allow"])
+def test_a_key_that_is_nearly_allow_is_told_and_allows_nothing(world: World, key: str) -> None:
     world.write(world.config, {"permissions": {key: ["Bash(x)"]}})
 
-    [words] = world.read().warnings
+    found = world.read()
 
-    assert f"'permissions.{key}' is not a setting that this version knows (did you mean {meant!r}?)" in words
+    assert f"'permissions.{key}' is not a setting that this version knows (did you mean 'allow'?)" in found.warnings[0]
+    assert rules(found) == []
+
+
+@pytest.mark.parametrize("path", [".claude/settings.json", ".holdfast/settings.json"])
+@pytest.mark.parametrize(
+    ("section", "key", "meant"),
+    [
+        ("permissions", "denny", "deny"),
+        ("permissions", "denied", "deny"),
+        ("permissions", "Deny", "deny"),
+        ("permissions", "asks", "ask"),
+        ("permisions", "deny", "deny"),
+        ("Permission", "denny", "deny"),
+    ],
+)
+def test_a_misspelled_denial_holds_and_is_told_before_the_workspace_is_trusted(
+    world: World, path: str, section: str, key: str, meant: str
+) -> None:
+    written = world.write(path, {section: {key: ["Bash(ls)"], "allow": ["Bash(make)"]}})
+
+    found = world.read()
+
+    assert rules(found) == [(meant, "Bash(ls)", "project")]
+    assert [words for words in found.warnings if f"(did you mean 'permissions.{meant}'?)" in words] == [
+        f"{written}:3: '{section}.{key}' is not a setting that this version knows (did you mean 'permissions.{meant}'?); "
+        "what it restricts holds all the same. Write the name as it is."
+    ]
+    assert [(each.value, each.counts) for each in found.why(f"permissions.{meant}")] == [("Bash(ls)", True)]
+
+
+def test_a_misspelled_section_allows_nothing_and_its_mode_only_makes_stricter(world: World) -> None:
+    world.write(world.config, {"permisions": {"allow": ["Bash(make)"], "defaultMode": "plan"}})
+    world.write(
+        world.home / ".claude/settings.json",
+        {"permissions": {"defaultmode": "acceptEdits", "disableBypassPermissionMode": "disable"}},
+    )
+
+    found = world.read()
+
+    assert (rules(found), found.mode) == ([], "plan")
+    assert found.bypass_forbidden == str(world.home / ".claude/settings.json")
+
+
+def test_a_misspelled_denial_that_is_no_rule_makes_its_file_broken(world: World) -> None:
+    world.write(world.config, {"permissions": {"denny": ["Bash("]}})
+
+    with pytest.raises(UserError, match=r"permissions\.denny: .*nothing is started"):
+        world.read()
+
+
+def test_a_key_that_nobody_knows_in_another_programs_file_is_told_and_one_that_is_known_there_is_not(
+    world: World,
+) -> None:
+    path = world.write(
+        world.home / ".claude/settings.json",
+        {"cleanupPeriodDays": 3, "chat": {}, "enabledPlugin": {}, "permissions": {"x": 1}},
+    )
+
+    assert world.read().warnings == (
+        f"{path}:6: 'permissions.x' is not a setting that this version knows; it is left out.",
+        f"{path}:4: 'enabledPlugin' is not a setting that this version knows (did you mean 'enabledPlugins'?); it is left out.",
+    )

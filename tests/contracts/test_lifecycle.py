@@ -16,7 +16,7 @@ from holdfast.ports import MachineMismatch, Slot
 from holdfast.replay import replay
 from holdfast.runtime.clock import SystemClock
 from holdfast.shelf import check_store
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.vocab.deltas import Notice
 from holdfast.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
 from holdfast.vocab.event import Recorded
@@ -24,6 +24,7 @@ from holdfast.vocab.events import SlotWritten, Started, ToolStarted, TurnComplet
 from holdfast.vocab.messages import text_of
 from holdfast.vocab.specs import SessionContext
 from tests.contracts.kit import call, kinds, look, scripted, stream, talk
+from tests.stores.sqlite_kit import damage, put_over
 
 
 @pytest.mark.contract("ST-1", "ST-6", "ST-7", "ST-18", "ST-19", "ST-32", "RV-6")
@@ -46,7 +47,7 @@ async def test_a_store_that_refuses_the_start_means_no_session(tmp_path: Path) -
     file = tmp_path / "file"
     file.write_text("not a folder")
     with pytest.raises(Exception, match="file"):
-        async with open_session(model=scripted("x"), store=f"jsonl:///{file}"):
+        async with open_session(model=scripted("x"), store=f"sqlite:///{file}/s.db"):
             pytest.fail("the session must not reach Idle")
 
 
@@ -150,13 +151,12 @@ async def test_a_resume_that_only_looks_leaves_the_log_as_it_was(tmp_path: Path)
 @pytest.mark.contract("ST-20", "ST-27")
 async def test_a_session_of_another_store_is_refused_by_name(tmp_path: Path) -> None:
     clock = SystemClock()
-    first = await JsonlStore.open(tmp_path / "one", clock=clock)
+    first = await SqliteStore.open(tmp_path / "one", clock=clock)
     async with open_session(model=scripted("one"), store=first, session_id="mine") as session:
         await session.run("a")
     await first.close()
-    second = await JsonlStore.open(tmp_path / "two", clock=clock)
-    (tmp_path / "two" / "sessions").mkdir(exist_ok=True)
-    (tmp_path / "one" / "sessions" / "mine").rename(tmp_path / "two" / "sessions" / "mine")
+    second = await SqliteStore.open(tmp_path / "two", clock=clock)
+    await put_over(tmp_path / "one", tmp_path / "two", "mine")
     with pytest.raises(StoreMismatch, match="sessions move") as refused:
         async with open_session(model=scripted("one"), store=second, resume="mine"):
             pytest.fail("must not open")
@@ -173,12 +173,10 @@ async def test_a_session_of_another_store_is_refused_by_name(tmp_path: Path) -> 
 @pytest.mark.contract("ST-27")
 async def test_a_damaged_log_is_the_only_other_thing_that_blocks_a_resume(tmp_path: Path) -> None:
     clock = SystemClock()
-    store = await JsonlStore.open(tmp_path / "one", clock=clock)
+    store = await SqliteStore.open(tmp_path / "one", clock=clock)
     async with open_session(model=scripted("one"), store=store, session_id="mine") as session:
         await session.run("a")
-    segment = next((tmp_path / "one" / "sessions" / "mine").glob("*.jsonl"))
-    content = segment.read_bytes()
-    segment.write_bytes(content.replace(b'"turn_started"', b'"turn_sTarted"'))
+    damage(tmp_path / "one", 3, "mine")
     with pytest.raises(LogDamaged) as damaged:
         async with open_session(model=scripted("one"), store=store, resume="mine"):
             pytest.fail("must not open")
@@ -303,7 +301,7 @@ async def test_what_is_not_in_the_table_is_illegal() -> None:
 
 
 async def test_tools_and_the_state_of_before_survive_a_plain_resume(tmp_path: Path) -> None:
-    url = f"jsonl:///{tmp_path}/folder"
+    url = f"sqlite:///{tmp_path}/s.db"
     model = scripted(call("look", at="sky"), "blue", "yes")
     async with open_session(model=model, store=url, tools=[look]) as session:
         await session.run("colour?")

@@ -13,7 +13,7 @@ from holdfast.extensions.lifecycle import ExtensionContext
 from holdfast.logic.parts import cited_blobs
 from holdfast.ports import EventStore, Model, Slot
 from holdfast.runtime.clock import SystemClock
-from holdfast.stores.jsonl import JsonlStore
+from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.crash_store import WrappedStore
 from holdfast.testing.store_examples import owner
 from holdfast.vocab.errors import NoSession, StoreError, StoreMismatch, StoreUnavailable
@@ -21,6 +21,7 @@ from holdfast.vocab.event import Event, Recorded
 from holdfast.vocab.events import Closed, Started, ToolStarted
 from holdfast.vocab.messages import ToolResult, text_of
 from tests.contracts.kit import call, kinds, look, scripted, talk
+from tests.stores.sqlite_kit import put_over
 
 T = TypeVar("T")
 
@@ -231,14 +232,13 @@ async def test_a_turn_that_a_crash_cut_off_is_resumed_before_it_goes_on() -> Non
 @pytest.mark.contract("ST-20")
 async def test_whose_store_it_is_is_asked_before_anything_of_the_session_is_touched(tmp_path: Path) -> None:
     clock = SystemClock()
-    first = await JsonlStore.open(tmp_path / "one", clock=clock)
+    first = await SqliteStore.open(tmp_path / "one", clock=clock)
     async with open_session(model=scripted("one"), store=first, session_id="mine") as session:
         await session.write_slot("machine", "1", "{}")
         await session.run("a")
     await first.close()
-    second = Watched(await JsonlStore.open(tmp_path / "two", clock=clock))
-    (tmp_path / "two" / "sessions").mkdir(exist_ok=True)
-    (tmp_path / "one" / "sessions" / "mine").rename(tmp_path / "two" / "sessions" / "mine")
+    second = Watched(await SqliteStore.open(tmp_path / "two", clock=clock))
+    await put_over(tmp_path / "one", tmp_path / "two", "mine")
 
     class Witness:
         """A machine that notes that it was given something."""
@@ -288,7 +288,7 @@ async def test_a_resume_names_what_is_missing_and_goes_on_without_it(missing: st
 
 
 @pytest.mark.contract("ST-27")
-@pytest.mark.parametrize("url", ["sqlite:////proc/nope/x.db", "jsonl:////proc/nope/x"])
+@pytest.mark.parametrize("url", ["sqlite:////proc/nope/x.db"])
 async def test_a_store_that_cannot_be_reached_is_unavailable_and_no_missing_session(url: str) -> None:
     with pytest.raises(StoreUnavailable) as refused:
         async with open_session(model=scripted("x"), store=url, resume="s"):

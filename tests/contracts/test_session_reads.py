@@ -17,7 +17,7 @@ from holdfast.vocab.messages import Text, text_of
 from tests.contracts.kit import call, calls, kinds, look, scripted, talk
 from tests.kit.repository import Listener, Repository
 
-STORES = ("memory:", "sqlite:///{}/s.db", "jsonl:///{}/s")
+STORES = ("memory:", "sqlite:///{}/s.db")
 
 
 def said(listener: Listener) -> list[tuple[str, str]]:

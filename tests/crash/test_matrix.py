@@ -10,7 +10,7 @@ import pytest
 
 from holdfast.testing.crash import CrashReport, Kind, Scenario, crash_everywhere
 from holdfast.testing.crash_scenarios import SCENARIOS
-from holdfast.testing.crash_stage import OpenStore, inline_sqlite_store, jsonl_store, memory_store, sqlite_store
+from holdfast.testing.crash_stage import inline_sqlite_store, memory_store, sqlite_store
 from holdfast.testing.sim_loop import run_virtually
 
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
@@ -46,26 +46,22 @@ def test_every_prefix_of_a_log_can_be_gone_on_from(scenario: Scenario, tmp_path:
 
 
 @every_scenario
-@pytest.mark.parametrize(("name", "open_store"), [("sqlite", inline_sqlite_store)], ids=["sqlite without threads"])
-def test_the_sqlite_store_loses_nothing_in_a_crash(
-    scenario: Scenario, name: str, open_store: OpenStore, tmp_path: Path
-) -> None:
+def test_the_sqlite_store_loses_nothing_in_a_crash(scenario: Scenario, tmp_path: Path) -> None:
     async def crash() -> CrashReport:
-        return await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.02, pairs=20)
+        return await crash_everywhere(
+            scenario, folder=tmp_path, stores={"sqlite": inline_sqlite_store}, share=0.02, pairs=20
+        )
 
     report = run_virtually(crash)
 
     assert report.problems == (), report.words()
 
 
-@pytest.mark.parametrize(
-    ("name", "open_store"), [("jsonl", jsonl_store), ("sqlite", sqlite_store)], ids=["jsonl", "sqlite"]
-)
 @every_scenario
-async def test_the_stores_of_programs_lose_nothing_in_a_crash(
-    scenario: Scenario, name: str, open_store: OpenStore, tmp_path: Path
-) -> None:
+async def test_the_store_of_programs_loses_nothing_in_a_crash(scenario: Scenario, tmp_path: Path) -> None:
     with anyio.fail_after(50):
-        report = await crash_everywhere(scenario, folder=tmp_path, stores={name: open_store}, share=0.015, pairs=20)
+        report = await crash_everywhere(
+            scenario, folder=tmp_path, stores={"sqlite": sqlite_store}, share=0.015, pairs=20
+        )
 
     assert report.problems == (), report.words()

@@ -8,7 +8,7 @@ from tests.torture.power_loss import Kind, cut
 from tests.torture.progress import Progress
 
 
-@pytest.mark.parametrize(("kind", "recordings"), [("sqlite", 3), ("sqlite-normal", 1), ("jsonl", 1)])
+@pytest.mark.parametrize(("kind", "recordings"), [("sqlite", 3), ("sqlite-normal", 1)])
 def test_a_power_cut_leaves_every_acknowledged_event(kind: Kind, recordings: int, tmp_path: Path) -> None:
     progress = Progress(tmp_path, "power_loss", seed=1)
 

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.torture.forks import Forks
-from tests.torture.kill9 import StoreKind, store_url
+from tests.torture.kill9 import store_url
 from tests.torture.orders import Order, What, Word
 
-BOTH = pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
 CROWD = 20
 
 
@@ -20,8 +19,8 @@ def forks() -> Iterator[Forks]:
         yield started
 
 
-def order(kind: StoreKind, place: Path, life: int, what: What, session: str = "s1", **options: object) -> Order:
-    known: dict[str, object] = {"url": store_url(kind, place / "store"), "folder": str(place), "turns": 1}
+def order(place: Path, life: int, what: What, session: str = "s1", **options: object) -> Order:
+    known: dict[str, object] = {"url": store_url(place / "store"), "folder": str(place), "turns": 1}
     return Order(life=life, what=what, session=session, **{**known, **options})  # type: ignore[arg-type]  # a test names them
 
 
@@ -41,15 +40,12 @@ def wait_for_event(forks: Forks, name: str) -> Word:
             return word
 
 
-@BOTH
-def test_a_second_process_is_told_who_holds_the_session_before_any_model_call(
-    kind: StoreKind, forks: Forks, tmp_path: Path
-) -> None:
-    forks.start(order(kind, tmp_path, 1, "hold", turns=500))
+def test_a_second_process_is_told_who_holds_the_session_before_any_model_call(forks: Forks, tmp_path: Path) -> None:
+    forks.start(order(tmp_path, 1, "hold", turns=500))
     wait_for_event(forks, "TurnCompleted")
     owner = forks.pids[1]
 
-    forks.start(order(kind, tmp_path, 2, "join"))
+    forks.start(order(tmp_path, 2, "join"))
     heard = [word for word in forks.until_dead(2) if word.kind in ("event", "refused")]
 
     assert [word.kind for word in heard] == ["refused"]  # no event of its own, so no model call either
@@ -57,15 +53,14 @@ def test_a_second_process_is_told_who_holds_the_session_before_any_model_call(
     assert f"pid {owner}" in heard[0].text
 
 
-@BOTH
-def test_a_dead_owner_is_taken_over_at_once(kind: StoreKind, forks: Forks, tmp_path: Path) -> None:
-    forks.start(order(kind, tmp_path, 1, "hold", turns=500))
+def test_a_dead_owner_is_taken_over_at_once(forks: Forks, tmp_path: Path) -> None:
+    forks.start(order(tmp_path, 1, "hold", turns=500))
     wait_for_event(forks, "ToolStarted")
     forks.signal(1, signal.SIGKILL)
     for _ in forks.until_dead(1):
         pass
 
-    forks.start(order(kind, tmp_path, 2, "talk", finish=True))
+    forks.start(order(tmp_path, 2, "talk", finish=True))
     heard = list(forks.until_dead(2))
 
     assert [word for word in heard if word.kind in ("refused", "trouble", "waits")] == []
@@ -73,15 +68,14 @@ def test_a_dead_owner_is_taken_over_at_once(kind: StoreKind, forks: Forks, tmp_p
     assert heard[-2].kind == "end"
 
 
-@BOTH
 def test_twenty_processes_that_start_at_once_on_one_store_do_not_disturb_each_other(
-    kind: StoreKind, forks: Forks, tmp_path: Path
+    forks: Forks, tmp_path: Path
 ) -> None:
     gate = tmp_path / "gate"
     for life in range(1, CROWD + 1):
         (tmp_path / f"{life}").mkdir()
         own = str(tmp_path / f"{life}")
-        forks.start(order(kind, tmp_path, life, "join", f"s{life}", folder=own, gate=str(gate)))
+        forks.start(order(tmp_path, life, "join", f"s{life}", folder=own, gate=str(gate)))
     gate.touch()
 
     words = gather(forks, CROWD)
@@ -91,13 +85,10 @@ def test_twenty_processes_that_start_at_once_on_one_store_do_not_disturb_each_ot
     assert {word.text for word in words if word.kind == "dead"} == {"0"}
 
 
-@BOTH
-def test_of_twenty_processes_on_one_session_each_gets_it_or_is_told_who_has_it(
-    kind: StoreKind, forks: Forks, tmp_path: Path
-) -> None:
+def test_of_twenty_processes_on_one_session_each_gets_it_or_is_told_who_has_it(forks: Forks, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     for life in range(1, CROWD + 1):
-        forks.start(order(kind, tmp_path, life, "join", gate=str(gate)))
+        forks.start(order(tmp_path, life, "join", gate=str(gate)))
     gate.touch()
 
     words = gather(forks, CROWD)

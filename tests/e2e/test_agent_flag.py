@@ -183,3 +183,20 @@ def test_skills_and_agents_of_plugins_are_listed_and_used(door: Door) -> None:
     assert ran.code == 0, ran.err
     assert [each["name"] for each in ran.lines[0]["plugins"]] == ["rig"]
     assert (ran.lines[0]["tools"], ran.lines[-1]["result"]) == (["Read"], "Hoisted.")
+
+
+def test_a_fork_of_an_agent_has_the_agents_tools_and_no_more(door: Door) -> None:
+    reviewer(door, "---\nname: reviewer\ndescription: R.\ntools: Read, Skill\n---\nR.\n")
+    skill = "---\nname: look\ndescription: Looks.\ncontext: fork\n---\nLook.\n"
+    write(door.folder / "home/.claude/skills/look/SKILL.md", skill)
+    write(door.work / "a.txt", "A\n")
+    calls = [
+        {"name": "Read", "args": {"file_path": "a.txt"}},
+        {"name": "Write", "args": {"file_path": "b.txt", "content": "B"}},
+    ]
+    model = door.script({"calls": calls}, {"text": "Looked.", "expect": {"contains": "There is no tool 'Write'"}})
+
+    ran = door.run("-p", "/look", "--agent", "reviewer", "--model", model, "--permission-mode", "bypassPermissions")
+
+    assert (ran.code, ran.out) == (0, "Looked.\n"), ran.err
+    assert not (door.work / "b.txt").exists()

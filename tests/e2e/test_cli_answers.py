@@ -182,6 +182,93 @@ def test_a_grant_for_the_project_holds_in_the_next_session_and_not_elsewhere(doo
     assert door.run(*again, cwd=elsewhere).code == 3
 
 
+@pytest.mark.parametrize("grant", ["project", "person"])
+@pytest.mark.parametrize("early", [False, True])
+def test_a_grant_for_longer_without_rules_keeps_exactly_the_call(door: Door, grant: str, early: bool) -> None:
+    given = {"type": "answer", "allow": True, "grant": grant}
+    if early:
+        model = door.script(runs("cargo build -q"), DONE)
+        process = door.start("--model", model, "--input-format", "stream-json")
+        send(process, given, {"type": "user", "message": {"role": "user", "content": "go"}})
+    else:
+        process, _ = begin(door, runs("cargo build -q"), DONE)
+        send(process, given)
+    ran = finish(process)
+    place = str(door.work) if grant == "project" else "*"
+    again = door.run("permissions", "grants", "--json").json
+    flags = ("-p", "go", "--no-persist")
+
+    assert (ran.code, ran.complaints) == (0, "")
+    assert json.loads((door.folder / "data/grants.json").read_text()) == {place: ["Bash(cargo build -q)"]}
+    assert [each["rule"] for each in again] == ["Bash(cargo build -q)"]
+    assert door.run(*flags, "--model", door.script(runs("cargo build -q"), DONE)).code == 0
+    assert door.run(*flags, "--model", door.script(runs("cargo build -v"), DONE)).code == 3
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (runs("echo *.py > b.txt"), "no rule means exactly this call"),
+        (
+            {"calls": [{"name": "Write", "args": {"file_path": "b.txt", "content": "x"}}]},
+            '"rules" with any of ["Edit(/b.txt)"]',
+        ),
+    ],
+)
+def test_a_grant_for_longer_that_would_keep_nothing_is_refused_and_the_question_stays(
+    door: Door, early: bool, call: Line, words: str
+) -> None:
+    process = door.start("--model", door.script(call, DONE), *LINES)
+    given: Line = {"type": "answer", "allow": True, "grant": "project"}
+    prompt: Line = {"type": "user", "message": {"role": "user", "content": "go"}}
+    send(process, *((given, prompt) if early else (prompt,)))
+    list(read_until(process, "control_request"))
+    if not early:
+        send(process, given)
+    send(process, {"type": "answer", "allow": True, "grant": "session"})
+    ran = finish(process)
+
+    assert (ran.code, files(door)) == (0, ["b.txt"])
+    assert words in ran.complaints
+    assert ran.complaints.count("was not used: it would keep nothing for the grant 'project'") == 1
+    assert not (door.folder / "data/grants.json").exists()
+
+
+def test_rules_that_were_not_suggested_are_kept_nowhere_and_the_answer_is_refused(door: Door) -> None:
+    process, question = begin(door, runs("touch b.txt"), DONE)
+    wide = {"type": "addRules", "rules": [{"toolName": "Bash"}], "behavior": "allow", "destination": "userSettings"}
+    send(process, answer(question, behavior="allow", updatedPermissions=[wide]))
+    ran = finish(process)
+
+    assert (ran.code, files(door)) == (3, [])
+    assert "none of its rules was suggested" in ran.complaints
+
+
+@pytest.mark.parametrize("way", ["bare", "damaged"])
+def test_a_grant_that_could_not_be_kept_is_told(door: Door, way: str) -> None:
+    book = door.folder / "data/grants.json"
+    process, _ = begin(door, runs("touch b.txt"), DONE, flags=("--bare",) if way == "bare" else ())
+    if way == "damaged":
+        book.parent.mkdir(exist_ok=True)
+        book.write_text("{", encoding="utf-8")
+        book.chmod(0o600)
+    send(process, {"type": "answer", "allow": True, "grant": "project"})
+    ran = finish(process)
+
+    assert (ran.code, files(door)) == (0, ["b.txt"])
+    assert "is not kept: it holds for this session only: " in ran.complaints
+
+
+def test_a_grant_that_nobody_knows_is_answered_with_those_that_there_are(door: Door) -> None:
+    process, _ = begin(door, runs("touch b.txt"), DONE)
+    send(process, {"type": "answer", "allow": True, "grant": "forever"})
+    ran = finish(process)
+
+    assert (ran.code, files(door)) == (3, [])
+    assert "The grants are once, session, project, person." in ran.complaints
+
+
 # --- questions to the person -------------------------------------------------------------------------------------------------------
 
 

@@ -129,7 +129,7 @@ def test_a_call_that_nobody_can_approve_is_denied_reported_and_exits_3(door: Doo
     assert (denial["tool_name"], denial["tool_input"]) == ("Bash", {"command": "echo ran > b.txt"})
     assert denial["tool_use_id"]
     assert (ran.json["result"], ran.json["is_error"]) == ("Done.", False)
-    assert "Bash was not run" in ran.err
+    assert "Bash (echo ran > b.txt) was not run" in ran.err
     assert not (door.work / "b.txt").exists()
 
 
@@ -139,7 +139,7 @@ def test_a_call_that_nobody_can_approve_is_denied_reported_and_exits_3(door: Doo
         (("--allow", "Bash"), 0, True),
         (("--allowedTools", "Read,Bash Edit"), 0, True),
         (("--permission-mode", "bypassPermissions"), 0, True),
-        (("--permission-mode", "dontAsk"), 0, False),
+        (("--permission-mode", "dontAsk"), 3, False),
         (("--permission-mode", "plan", "--allow", "Bash"), 0, False),
         (("--permission-mode", "acceptEdits"), 0, True),
         (("--allow", "Edit(/b.txt)"), 0, True),

@@ -3,18 +3,16 @@
 import re
 import shlex
 
-import pytest
-
 from tests.e2e.door import WAIT, Door, finish, read_until
+from tests.stores.sqlite_kit import damage
 
 WAITS = {"calls": [{"name": "Bash", "args": {"command": WAIT}}]}
 DONE = {"text": "Done."}
 QUOTED = re.compile(r"`holdfast ([^`]*)`")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_a_session_that_is_at_work_elsewhere_can_be_followed_as_it_is_said(door: Door, kind: str) -> None:
-    store = f"{kind}://{door.folder / 'my sessions'}"
+def test_a_session_that_is_at_work_elsewhere_can_be_followed_as_it_is_said(door: Door) -> None:
+    store = f"sqlite://{door.folder / 'my sessions'}"
     flags = ("--session-id", "s1", "--store", store, "--allow", "Bash", "--output-format", "events")
     process = door.start("-p", "go", "--model", door.script(WAITS, DONE), *flags)
     list(read_until(process, "tool_started"))
@@ -31,11 +29,10 @@ def test_a_session_that_is_at_work_elsewhere_can_be_followed_as_it_is_said(door:
 
 
 def test_a_damaged_session_is_mended_as_it_is_said(door: Door) -> None:
-    store = f"jsonl://{door.folder / 'lines'}"
+    store = f"sqlite://{door.folder / 'store.db'}"
     model = door.script(DONE, DONE, DONE)
     door.run("--store", store, "-p", "hello", "--model", model, "--session-id", "s1")
-    file = next((door.folder / "lines" / "sessions" / "s1").glob("*.jsonl"))
-    file.write_bytes(file.read_bytes().replace(b'"hello"', b'"jello"', 1))
+    damage(door.folder / "store.db", 3)
 
     refused = door.run("--store", store, "-r", "s1", "-p", "more", "--model", model)
     (command,) = set(QUOTED.findall(refused.err))

@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 
 from tests.e2e.door import Door, finish, kinds, read_until
+from tests.stores.sqlite_kit import damage
 
 ONE = {"text": "one", "calls": [{"name": "Read", "args": {"file_path": "a.txt"}}]}
 TWO = {"text": "two"}
@@ -34,9 +35,8 @@ def test_a_log_is_shown_replayed_and_valid(door: Door) -> None:
 
 
 @pytest.mark.contract("RB-31", "RV-B2")
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_a_running_session_is_followed_from_another_process(door: Door, kind: str) -> None:
-    store = f"{kind}://{door.folder / 'followed'}"
+def test_a_running_session_is_followed_from_another_process(door: Door) -> None:
+    store = f"sqlite://{door.folder / 'followed'}"
     slow = {"text": "slowly but surely", "chunk": 4, "delay_ms": 150}
     process = door.start(
         *("-p", "hi", "--session-id", "s1", "--store", store, "--model", door.script(ONE, slow)),
@@ -97,11 +97,10 @@ def test_damage_is_named_the_rest_is_readable_and_repair_makes_it_whole(door: Do
     assert door.run("-r", "s1", "--finish").out == "two\n"
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_a_log_that_cannot_be_read_is_not_followed_or_copied_in_silence(door: Door, kind: str) -> None:
-    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--store", damaged_store(door, kind))
-    damage(door, kind, 1)
-    given = ("--store", damaged_store(door, kind))
+def test_a_log_that_cannot_be_read_is_not_followed_or_copied_in_silence(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--store", damaged_store(door))
+    damage(door.folder / "damaged", 1)
+    given = ("--store", damaged_store(door))
 
     tail = door.run("log", "tail", "s1", "--after", "0", *given)
     fork = door.run("sessions", "fork", "s1", *given)
@@ -114,25 +113,23 @@ def test_a_log_that_cannot_be_read_is_not_followed_or_copied_in_silence(door: Do
         assert "holdfast log repair s1" in refused.err
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_a_tail_of_a_damaged_log_shows_what_can_be_read(door: Door, kind: str) -> None:
-    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--store", damaged_store(door, kind))
-    damage(door, kind, 12)
+def test_a_tail_of_a_damaged_log_shows_what_can_be_read(door: Door) -> None:
+    door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", "s1", "--store", damaged_store(door))
+    damage(door.folder / "damaged", 12)
 
-    tail = door.run("log", "tail", "s1", "--json", "--store", damaged_store(door, kind))
-    shown = door.run("log", "show", "s1", "--json", "--store", damaged_store(door, kind))
+    tail = door.run("log", "tail", "s1", "--json", "--store", damaged_store(door))
+    shown = door.run("log", "show", "s1", "--json", "--store", damaged_store(door))
 
     assert tail.code == 1
     assert "goes no further" in tail.err
     assert [line["seq"] for line in tail.lines if "seq" in line] == [line["seq"] for line in shown.lines][-10:]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_a_repair_says_what_it_puts_aside_and_that_nothing_is_left(door: Door, kind: str) -> None:
-    store = damaged_store(door, kind)
+def test_a_repair_says_what_it_puts_aside_and_that_nothing_is_left(door: Door) -> None:
+    store = damaged_store(door)
     for session, seq in (("part", 4), ("nothing", 1)):
         door.run("-p", "hi", "--model", door.script(ONE, TWO), "--session-id", session, "--store", store)
-        damage(door, kind, seq, session)
+        damage(door.folder / "damaged", seq, session)
 
     part = door.run("log", "repair", "part", "--store", store).out
     nothing = door.run("log", "repair", "nothing", "--store", store)
@@ -145,43 +142,8 @@ def test_a_repair_says_what_it_puts_aside_and_that_nothing_is_left(door: Door, k
     assert [one["id"] for one in listed] == ["part"]
 
 
-def damaged_store(door: Door, kind: str) -> str:
-    return f"{kind}://{door.folder / 'damaged'}"
-
-
-def damage(door: Door, kind: str, seq: int, session: str = "s1") -> None:
-    """Make one event of a session unreadable."""
-    if kind == "sqlite":
-        with closing(sqlite3.connect(door.folder / "damaged")) as db, db:
-            num = "(SELECT num FROM sessions WHERE id = ?)"
-            db.execute(f"UPDATE events SET line = X'00112233' WHERE seq = ? AND session = {num}", (seq, session))
-        return
-    segment = min((door.folder / "damaged" / "sessions" / session).glob("*.jsonl"))
-    lines = segment.read_bytes().splitlines(keepends=True)
-    at = next(number for number, line in enumerate(lines) if f'"seq":{seq},'.encode() in line)
-    lines[at] = lines[at].replace(b'"at":', b'"ab":')
-    segment.write_bytes(b"".join(lines))
-
-
-def test_a_torn_tail_is_a_note_before_and_after_the_session_went_on(door: Door) -> None:
-    store = ("--store", f"jsonl://{door.folder / 'lines'}")
-    model = ("--model", door.script(TWO, TWO, TWO))
-    door.run("-p", "hi", *model, "--session-id", "s1", *store)
-    folder = door.folder / "lines/sessions/s1"
-    for token in (1, 2):
-        newest = folder / f"{token:08}.jsonl"
-        newest.write_bytes(newest.read_bytes() + b'{"seq":99,"id":"half')
-        valid = door.run("log", "validate", "s1", "--json", *store)
-        assert (valid.code, valid.json["problems"]) == (0, [])
-        assert [note[:8] for note in valid.json["notes"]] == [f"{n:08}" for n in range(1, token + 1)]
-        verified = door.run("sessions", "verify", "s1", "--json", *store)
-        assert (verified.code, verified.json) == (
-            0,
-            [{"id": "s1", "ok": True, "problems": [], "notes": valid.json["notes"]}],
-        )
-        assert "s1  ok\n  00000001.jsonl: the last 20 bytes" in door.run("sessions", "verify", *store).out
-        assert door.run("-r", "s1", "-p", "more", *model, *store).code == 0
-    assert "needs no repair" in door.run("log", "repair", "s1", *store).out
+def damaged_store(door: Door) -> str:
+    return f"sqlite://{door.folder / 'damaged'}"
 
 
 def test_an_unmatched_call_makes_a_log_invalid(door: Door) -> None:

@@ -36,7 +36,7 @@ def test_an_empty_text_is_no_session(door: Door, command: str, nothing: str) -> 
 def test_a_name_that_two_sessions_have_is_refused_where_something_would_be_lost(door: Door) -> None:
     say(door, "s1", "--name", "twin")
     say(door, "s2", "--name", "twin")
-    target = f"jsonl://{door.folder / 'lines'}"
+    target = f"sqlite://{door.folder / 'lines'}"
 
     for command in (("delete", "twin"), ("rename", "twin", "other"), ("move", "twin", target)):
         refused = door.run("sessions", *command)

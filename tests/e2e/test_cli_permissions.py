@@ -75,12 +75,17 @@ def test_an_approval_that_nobody_gives_after_a_crash_halts(door: Door) -> None:
     ("flags", "code", "words"),
     [
         ((), 3, "Allow it with --allow 'Edit(/b.txt)', or answer with --input-format stream-json."),
-        (("--deny", "Bash"), 0, "Bash was not run: denied by the rule 'Bash'."),
-        (("--permission-mode", "plan"), 0, "Bash was not run: the mode is plan: '{work}/b.txt' is not changed."),
+        (("--deny", "Bash"), 0, "Bash (echo ran >> b.txt) was not run: denied by the rule 'Bash'."),
+        (
+            ("--permission-mode", "plan"),
+            0,
+            "Bash (echo ran >> b.txt) was not run: the mode is plan: '{work}/b.txt' is not changed.",
+        ),
         (
             ("--permission-mode", "dontAsk"),
-            0,
-            "Bash was not run: '{work}/b.txt' would be changed; and the mode never asks.",
+            3,
+            "Bash (echo ran >> b.txt) was not run: '{work}/b.txt' would be changed; and the mode never asks. "
+            "Allow it with --allow 'Edit(/b.txt)'.\n",
         ),
     ],
 )
@@ -111,6 +116,86 @@ def test_a_rule_that_would_allow_a_sensitive_file_is_named(door: Door, call: Lin
     assert ran.code == 3
     assert f"Allow it with {shlex.join(flags)}, or answer with" in ran.err
     assert door.run("-p", "hi", "--no-persist", "--model", model, *flags).code == 0
+
+
+def test_a_line_about_a_call_has_the_beginning_of_its_command_with_nothing_that_a_terminal_obeys(door: Door) -> None:
+    commands = (
+        "curl -H 'Authorization: Bearer abcdefghijklmnop1234' http://a.test",
+        "frob\t1 \x1b[31m\n" + "x" * 100,
+        "rm -rf /",
+    )
+    model = door.script({"calls": [{"name": "Bash", "args": {"command": each}} for each in commands]}, DONE)
+    ran = door.run("-p", "hi", "--no-persist", "--model", model)
+
+    critical, secret, long = ran.err.splitlines()
+    assert critical.startswith("holdfast: Bash (rm -rf /) was not run: this would remove the whole file system")
+    excerpt = secret.partition(" was not run")[0]
+    assert ("abcdefgh" in excerpt, excerpt.startswith("holdfast: Bash (curl -H 'Authorization: ")) == (False, True)
+    assert long.startswith(f"holdfast: Bash (frob 1 \u241b[31m {'x' * 47}...) was not run: ")
+
+
+@pytest.mark.parametrize(
+    ("command", "flags", "by", "kind", "offers", "remedies", "code"),
+    [
+        ("cargo build", (), "nobody", "mode", ["Bash(cargo build *)"], [], 3),
+        ("cargo build", ("--permission-mode", "dontAsk"), "mode", "mode", ["Bash(cargo build *)"], [], 3),
+        ("cat .env", (), "nobody", "sensitive", [], ["Read(.env)"], 3),
+        ("cat .env", ("--permission-mode", "dontAsk"), "mode", "sensitive", [], ["Read(.env)"], 3),
+        ("cargo build", ("--deny", "Bash(cargo *)"), "policy", "rule", [], [], 0),
+        ("rm -rf /", (), "policy", "critical", [], [], 0),
+        ("touch b.txt", ("--permission-mode", "plan"), "policy", "mode", [], [], 0),
+    ],
+)
+def test_programs_are_told_why_a_call_was_denied_and_what_would_allow_it(
+    door: Door,
+    command: str,
+    flags: tuple[str, ...],
+    by: str,
+    kind: str,
+    offers: list[str],
+    remedies: list[str],
+    code: int,
+) -> None:
+    write(door.work / ".env", "K=1\n")
+    model = door.script({"calls": [{"name": "Bash", "args": {"command": command}}]}, DONE)
+    for output in ("json", "stream-json"):
+        ran = door.run("-p", "hi", "--no-persist", "--model", model, "--output-format", output, *flags)
+        (denial,) = ran.lines[-1]["permission_denials"]
+
+        assert (ran.code, denial["denied_by"], denial["reason"]["kind"]) == (code, by, kind)
+        assert (denial["offers"], denial["remedies"], bool(denial["reason"]["detail"])) == (offers, remedies, True)
+        assert denial["tool_input"] == {"command": command}
+    allowed = tuple(flag for rule in offers + remedies for flag in ("--allow", rule))
+    assert not allowed or door.run("-p", "hi", "--no-persist", "--model", model, *flags, *allowed).code == 0
+
+
+@pytest.mark.parametrize("by", ["person", "hook"])
+def test_programs_are_told_of_a_refusal_by_a_person_or_a_hook(door: Door, by: str) -> None:
+    if by == "hook":
+        decision = {"hookEventName": "PermissionRequest", "decision": {"behavior": "deny", "message": "Not here."}}
+        hook = {"type": "command", "command": f"echo '{json.dumps({'hookSpecificOutput': decision})}'"}
+        settings = {"hooks": {"PermissionRequest": [{"hooks": [hook]}]}}
+        write(door.folder / "config" / "settings.json", json.dumps(settings)).chmod(0o600)
+        process = door.start("-p", "go", "--model", door.script(RUNS, DONE), *LINES)
+    else:
+        process, question = asks(door)
+        refusal = {"request_id": question["request_id"], "response": {"behavior": "deny", "message": "Not here."}}
+        send(process, {"type": "control_response", "response": refusal})
+    rest = finish(process)
+
+    (denial,) = rest.lines[-1]["permission_denials"]
+    assert (rest.code, denial["denied_by"], denial["reason"]["detail"].rstrip(".")) == (0, by, "Not here")
+
+
+def test_programs_are_told_of_a_refusal_by_a_hook_before_the_call(door: Door) -> None:
+    hook = {"type": "command", "command": "echo 'Not here.' >&2; exit 2"}
+    settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [hook]}]}}
+    write(door.folder / "config" / "settings.json", json.dumps(settings)).chmod(0o600)
+    ran = door.spawn("-p", "hi", "--no-persist", "--model", door.script(RUNS, DONE), "--output-format", "json")
+
+    (denial,) = ran.json["permission_denials"]
+    assert (ran.code, denial["denied_by"], denial["reason"]["kind"]) == (0, "hook", "hook")
+    assert "Not here." in denial["reason"]["detail"]
 
 
 def test_a_call_that_no_named_rule_would_allow_is_told_so(door: Door) -> None:

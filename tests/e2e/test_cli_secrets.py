@@ -121,7 +121,7 @@ def test_sec_l4_what_every_program_knows_does_not_ask(command: str, door: Door) 
 
 
 def test_every_store_is_looked_through_unless_one_is_named(talked: Door) -> None:
-    other = f"jsonl://{talked.folder}/data/beside"
+    other = f"sqlite://{talked.folder}/data/beside.db"
     model = talked.script({"text": "Hm."})
     assert talked.run("-p", f"Use {OTHER}.", "--model", model, "--store", other, "--session-id", "s3").code == 0
     found = {each["session"]: each["count"] for each in talked.run("secrets", "scan", "--json").json}

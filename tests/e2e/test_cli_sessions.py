@@ -166,11 +166,11 @@ def test_the_commands_that_look_after_sessions(door: Door) -> None:
     hits = told("search", "second prompt")
     assert isinstance(hits, list)
     assert [hit["session"] for hit in hits] == ["s2"]
-    assert told("move", "s1", f"jsonl://{door.folder / 'lines'}") == {
+    assert told("move", "s1", f"sqlite://{door.folder / 'lines'}") == {
         "id": "s1",
-        "store": f"jsonl://{door.folder}/lines",
+        "store": f"sqlite://{door.folder}/lines",
     }
-    moved = door.run("--store", f"jsonl://{door.folder / 'lines'}", "-r", "a name", "-p", "more")
+    moved = door.run("--store", f"sqlite://{door.folder / 'lines'}", "-r", "a name", "-p", "more")
     assert (moved.code, moved.out) == (0, "two\n")
     assert told("delete", "s2") == {"deleted": ["s2"]}
     assert told("prune", "--older-than", "0", "--dry-run") == {"would_delete": ["s3"], "dry_run": True}

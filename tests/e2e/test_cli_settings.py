@@ -81,21 +81,19 @@ def files_with(door: Door, *secrets: str) -> list[str]:
 
 
 @pytest.mark.contract("RV-33")
-@pytest.mark.parametrize("store", ["sqlite", "jsonl"])
 @pytest.mark.parametrize("key", [KEY, "$ENV:HOUSE_KEY"])
 def test_a_key_reaches_the_provider_and_no_row_message_event_trace_or_output(
-    door: Door, monkeypatch: pytest.MonkeyPatch, store: str, key: str
+    door: Door, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setenv("HOUSE_KEY", KEY)
-    url = ("--store", f"jsonl://{door.folder}/logs") if store == "jsonl" else ()
     with house() as server:
         profile = {"type": "openai-chat", "base_url": server.address, "api_key": key, "headers": {"X-Tenant": HEADER}}
         own(door, {"providers": {"house": profile}, "models": {"m1": {"window": 9_000}}})
         ran = [
-            door.run("-p", "hi", "--model", "house:m1", *url, "--session-id", "s1", "--output-format", output)
+            door.run("-p", "hi", "--model", "house:m1", "--session-id", "s1", "--output-format", output)
             for output in ("stream-json", "text", "events", "json")
         ]
-        ran += [door.run(*command, "s1", *url) for command in _LOOKS]
+        ran += [door.run(*command, "s1") for command in _LOOKS]
         asked, bodies = server.asked, server.bodies
 
     assert [each.code for each in ran] == [0] * len(ran)
@@ -105,9 +103,8 @@ def test_a_key_reaches_the_provider_and_no_row_message_event_trace_or_output(
     for each in ran:
         assert not any(secret in each.out + each.err for secret in (KEY, HEADER))
     assert not any(KEY.encode() in body for body in bodies)
-    if store == "sqlite":
-        with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db:
-            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    with closing(sqlite3.connect(door.folder / "data" / "sessions.db")) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     assert any(door.folder.rglob("*trace*")), "there is a trace to look at"
     assert files_with(door, KEY, HEADER) == []
 

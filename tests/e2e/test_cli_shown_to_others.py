@@ -66,6 +66,18 @@ def test_sec_l2_no_key_is_shown_of_a_log(talked: Door, tmp_path: Path) -> None:
         assert "[REDACTED]" in done.out
 
 
+def test_a_key_in_the_name_of_a_file_is_shown_to_no_program(talked: Door) -> None:
+    (talked.work / f"of {PRINTED}.txt").write_text("x")
+    read = {"calls": [{"name": "Read", "args": {"file_path": f"of {PRINTED}.txt"}}]}
+    model = talked.script(read, {"text": "Read."})
+    shown = [talked.run("-p", "Go.", "--model", model, "--output-format", "events", "--session-id", "s1")]
+    shown += [talked.run("log", *command) for command in (("show", "s1", "--json"), ("replay", "s1"))]
+    for done in shown:
+        assert done.code == 0, done.err
+        assert "of [REDACTED].txt" in done.out
+        assert PRINTED not in done.out
+
+
 @pytest.mark.parametrize("kind", ["log show", "log replay", "log export", "json", "markdown", "html", "workflow"])
 def test_no_known_key_is_shown_of_a_log_that_was_written_without_knowing_it(
     kind: str, talked: Door, monkeypatch: pytest.MonkeyPatch

@@ -2,17 +2,15 @@
 
 import signal
 
-import pytest
-
 from tests.e2e.door import WAIT, Door, finish, read_until
+from tests.stores.sqlite_kit import damage
 
 WAITS = {"calls": [{"name": "Bash", "args": {"command": WAIT}}]}
 DONE = {"text": "Done."}
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_the_list_tells_how_it_stands_with_each_session(door: Door, kind: str) -> None:
-    store = ("--store", f"{kind}://{door.folder / 'sessions'}")
+def test_the_list_tells_how_it_stands_with_each_session(door: Door) -> None:
+    store = ("--store", f"sqlite://{door.folder / 'sessions'}")
     flags = (*store, "--model", door.script(WAITS, DONE), "--allow", "Bash", "--output-format", "events")
     running, killed = (door.start("-p", "go", "--session-id", name, *flags) for name in ("running", "killed"))
     for process in (running, killed):
@@ -34,11 +32,10 @@ def test_the_list_tells_how_it_stands_with_each_session(door: Door, kind: str) -
 
 
 def test_a_damaged_session_is_marked_and_hides_no_other(door: Door) -> None:
-    store = ("--store", f"jsonl://{door.folder / 'lines'}")
+    store = ("--store", f"sqlite://{door.folder / 'store.db'}")
     for name in ("sound", "broken"):
         door.run("-p", "hello", "--session-id", name, *store, "--model", door.script(DONE))
-    file = next((door.folder / "lines" / "sessions" / "broken").glob("*.jsonl"))
-    file.write_bytes(file.read_bytes().replace(b'"hello"', b'"jello"', 1))
+    damage(door.folder / "store.db", 3, "broken")
 
     found = {each["id"]: each["status"] for each in door.run("sessions", "list", *store, "--json").json}
 

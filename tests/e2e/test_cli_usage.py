@@ -120,7 +120,7 @@ def test_wrong_usage_exits_2_with_plain_words(
         (("-p", "hi", "-c"), 1, "can be continued yet"),
         (("sessions", "show", "missing"), 1, "There is no session"),
         (("sessions", "delete", "missing"), 1, "There is no session"),
-        (("sessions", "move", "a/b", "jsonl:else"), 2, "neither the id nor the name"),
+        (("sessions", "move", "a/b", "sqlite:else"), 2, "neither the id nor the name"),
         (("log", "show", "missing"), 1, "There is no"),
         (("sessions", "list", "--store", "sqlite:///no/such/store.db"), 1, "There is no store"),
     ],

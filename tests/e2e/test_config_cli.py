@@ -47,7 +47,7 @@ def test_every_value_is_shown_with_its_file_and_line_and_what_is_held_back(door:
         "allow Read(.claude/**)  (default)",
         f"currentProvider = house  ({mine}:1)",
         f"providers.house.api_key = (a secret)  ({mine}:1)",
-        f"TOKEN  ({mine}:1)",
+        f"TOKEN=(a secret)  ({mine}:1)",
         f"Held back until the workspace is trusted:\n  language = Latin  ({theirs}:2)",
         f"Known elsewhere, not used here:\n  statusLine  ({mine}:1)",
     ):

@@ -1,10 +1,13 @@
 """docs/exit-codes.md says how commands end; what it says of `--finish` and `--input-id` is so, and no code is missing."""
 
+import json
 import re
 from pathlib import Path
 
+import pytest
+
 from holdfast.view import account
-from tests.e2e.door import Door
+from tests.e2e.door import Door, write
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exit-codes.md"
 ONE, TWO = {"text": "one"}, {"text": "two"}
@@ -32,3 +35,61 @@ def test_finishing_what_is_not_open_is_done(door: Door) -> None:
     ran = door.run("-r", "s1", "--finish")
 
     assert (ran.code, "Nothing was open" in ran.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("typed", "code"),
+    [
+        *(
+            (typed, account.COULD_NOT_START)
+            for typed in (
+                *(
+                    "-r nope -p x",
+                    "sessions show nope",
+                    "log show nope",
+                    "log tail nope",
+                    "secrets scan --session nope",
+                ),
+                *("agents show nope", "skills show nope", "config show --why nope", "sessions delete nope"),
+            )
+        ),
+        *(
+            (typed, account.USAGE)
+            for typed in (
+                *("-p x --agent nope", "-p /nope", "usage --since nope", "log show a/b", "sessions show a/b"),
+                *("-p x --no-such-flag", "no-such-command", "permissions check Bash"),
+            )
+        ),
+    ],
+)
+def test_what_there_is_none_of_could_not_be_done_and_what_means_nothing_was_typed_wrong(
+    door: Door, typed: str, code: int
+) -> None:
+    assert door.run("-p", "hi", "--model", door.script(ONE)).code == 0
+    model = ("--model", door.script(ONE)) if "-p" in typed.split() else ()
+
+    ran = door.run(*typed.split(), *model)
+
+    assert (ran.code, ran.out, bool(ran.err)) == (code, "", True)
+
+
+def test_a_prompt_that_a_hook_refuses_fails_its_turn(door: Door) -> None:
+    hook = {"type": "command", "command": "echo 'Not today.' >&2; exit 2"}
+    settings = {"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}
+    write(door.folder / "config" / "settings.json", json.dumps(settings)).chmod(0o600)
+
+    ran = door.spawn("-p", "hi", "--model", door.script(ONE))
+
+    assert (ran.code, "Not today." in ran.err) == (account.FAILED, True)
+    assert "a hook refused the prompt" in DOCUMENT.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("mode", "code"), [("default", 3), ("dontAsk", 3), ("plan", 0)])
+def test_a_call_that_needed_an_answer_ends_with_3_in_the_mode_that_asks_nobody_too(
+    door: Door, mode: str, code: int
+) -> None:
+    call = {"calls": [{"name": "Bash", "args": {"command": "touch b.txt"}}]}
+
+    ran = door.run("-p", "hi", "--no-persist", "--permission-mode", mode, "--model", door.script(call, ONE))
+
+    assert (ran.code, ran.out) == (code, "one\n")

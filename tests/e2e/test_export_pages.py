@@ -1,11 +1,11 @@
 """`holdfast export` to Markdown and HTML, as a person types it."""
 
 import os
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.door import Door, finish, read_until
+from tests.stores.sqlite_kit import damage, tamper
 
 KEY = "ghp_Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4"
 SCRIPT = (
@@ -100,11 +100,12 @@ def test_help_names_every_format(door: Door) -> None:
 
 @pytest.mark.parametrize("name", ["a.md", "a.html", "a.json"])
 def test_what_can_be_read_of_a_damaged_log_is_written_and_said(door: Door, name: str) -> None:
-    store = f"jsonl://{door.folder / 'lines'}"
+    store = f"sqlite://{door.folder / 'store.db'}"
     model = door.script({"text": "one"}, {"text": "two"})
     door.run("--store", store, "-p", "hello", "--model", model, "--session-id", "s1")
+    said = door.run("--store", store, "sessions", "list", "--json").json[0]["seq"]
     door.run("--store", store, "-r", "s1", "-p", "a second word", "--model", model)
-    _damage(next((door.folder / "lines" / "sessions" / "s1").glob("00000002.jsonl")))
+    damage(door.folder / "store.db", said + 1)
 
     ran = door.run("--store", store, "export", "s1", "-o", name)
 
@@ -114,12 +115,6 @@ def test_what_can_be_read_of_a_damaged_log_is_written_and_said(door: Door, name:
     assert "hello" in written
     assert "a second word" not in written
     assert ("The log goes no further" in written) == (name != "a.json")
-
-
-def _damage(file: Path) -> None:
-    lines = file.read_bytes().split(b"\n")
-    lines[1] = lines[1][:-10] + b"x" * 10
-    file.write_bytes(b"\n".join(lines))
 
 
 @pytest.mark.contract("RV-47")
@@ -187,11 +182,10 @@ def test_a_session_that_is_at_work_is_exported_too(door: Door) -> None:
 
 
 def test_a_store_that_cannot_be_written_is_exported_from_all_the_same(door: Door) -> None:
-    store = f"jsonl://{door.folder / 'lines'}"
+    store = f"sqlite://{door.folder / 'store.db'}"
     door.run("--store", store, "-p", "hello", "--model", door.script({"text": "one"}), "--session-id", "s1")
-    owners = door.folder / "lines" / "owners"
-    owners.rename(door.folder / "owners")
-    owners.write_text("nobody can take a session over here")
+    nobody = "CREATE TRIGGER nobody BEFORE INSERT ON owners BEGIN SELECT RAISE(ABORT, 'nobody may write here'); END"
+    tamper(door.folder / "store.db", nobody)
 
     ran = door.run("--store", store, "export", "s1", "-o", "a.md")
 

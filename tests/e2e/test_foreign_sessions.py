@@ -2,21 +2,22 @@
 
 import contextlib
 import json
-import shutil
 import sqlite3
 
+import anyio
 import pytest
 
 from tests.e2e.door import Door
+from tests.stores.sqlite_kit import put_over
 
 
 @pytest.mark.contract("ST-20", "ST-27")
 def test_continue_passes_over_a_newer_session_of_another_store(door: Door) -> None:
-    one, two = (f"jsonl://{door.folder / name}" for name in ("one", "two"))
+    one, two = (f"sqlite://{door.folder / name}.db" for name in ("one", "two"))
     model = door.script({"text": "mine"}, {"text": "mine again"})
     door.run("--store", one, "-p", "hi", "--model", model, "--session-id", "mine")
     door.run("--store", two, "-p", "hi", "--model", model, "--session-id", "foreign")
-    shutil.copytree(door.folder / "two" / "sessions" / "foreign", door.folder / "one" / "sessions" / "foreign")
+    anyio.run(put_over, door.folder / "two.db", door.folder / "one.db", "foreign")
 
     assert door.run("--store", one, "-c", "-p", "more").out == "mine again\n"
     for refused in (

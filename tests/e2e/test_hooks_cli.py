@@ -112,7 +112,16 @@ def test_the_hooks_of_a_workspace_do_nothing_until_it_is_trusted(door: Door) -> 
     ran_before = (door.work / "ran").exists()
     after = door.run("hooks", "test", "PreToolUse", "--trust")
 
+    listed = door.run("hooks", "list")
+
     assert "No hook matches" in before.out
+    assert "One hook of this workspace waits for trust: holdfast trust." in before.out
+    assert (
+        listed.out
+        == "There are no hooks that count here. One hook of this workspace waits for trust: holdfast trust.\n"
+    )
+    assert door.run("hooks", "list", "--json").json["held"] == 1
+    assert door.run("hooks", "list", "--trust", "--json").json["held"] == 0
     assert "not trusted" in before.err
     assert not ran_before
     assert "PreToolUse of 'Bash': deny" in after.out
@@ -225,7 +234,7 @@ def test_a_refusal_by_a_hook_that_failed_names_the_hook_without_its_secrets(door
     )
 
     words = "The hook 'no-such-guard --token [REDACTED] xxx"
-    assert f"Bash was not run: a hook refused the call: {words}" in shown.err
+    assert f"was not run: a hook refused the call: {words}" in shown.err
     assert words in str([line for line in told.lines if line["type"] == "user"])
     assert token not in shown.out + shown.err + told.out
 
@@ -236,7 +245,25 @@ def test_a_guard_of_a_mistyped_event_refuses(door: Door) -> None:
 
     assert "'PreToolUs' is not an event that this version knows. Did you mean 'PreToolUse'?" in ran.err
     assert (
-        "Bash was not run: a hook refused the call: The hook 'hooks.PreToolUs[0].hooks[0]' of PreToolUse failed"
-        in ran.err
+        "was not run: a hook refused the call: The hook 'hooks.PreToolUs[0].hooks[0]' of PreToolUse failed" in ran.err
     )
     assert not (door.work / "made").exists()
+
+
+@pytest.mark.parametrize(("matcher", "meant"), [("bash", "Bash"), ("Write|edti", "Edit"), ("webfetch", "WebFetch")])
+def test_a_guard_whose_matcher_names_no_tool_is_told_wherever_hooks_are_read(
+    door: Door, matcher: str, meant: str
+) -> None:
+    person(door, hooks=call("exit 2", matcher))
+    words = f"so the hook is never due. Did you mean {meant!r}?"
+
+    assert words in door.run("hooks", "list").err
+    assert words in door.run("doctor").out
+    assert words in door.spawn("-p", "hi", "--no-persist", "--model", door.script({"text": "Done."})).err
+
+
+@pytest.mark.parametrize("matcher", ["Bash", "Task", "mcp__a__b", "frobnicate", "Shell|Edit", "^bash$"])
+def test_a_matcher_that_may_be_meant_so_is_not_remarked_on(door: Door, matcher: str) -> None:
+    person(door, hooks=call("exit 0", matcher))
+
+    assert door.run("hooks", "list").err == ""

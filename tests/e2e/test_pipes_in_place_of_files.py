@@ -34,7 +34,6 @@ PLACES = {
     "database": ("../data/sessions.db",),
 }
 COMMANDS = ("-p go", "sessions list", "doctor", "config show", "memory list", "skills list", "trust show")
-SEGMENT, STORED = "sessions/s/00000001.jsonl", "log replay s"
 
 
 def put_pipe(path: Path) -> None:
@@ -67,34 +66,3 @@ def test_sec_l6_every_command_answers_whatever_stands_in_the_place_of_its_files(
     for command in COMMANDS:
         flags = ("--model", model) if command.startswith("-p") else ()
         assert answers(door, *command.split(), *flags), command
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "store.json",
-        SEGMENT,
-        "sessions/s/00000001.released",
-        "sessions/s/00000002.jsonl",
-        "owners/other.json",
-        "cache/sessions.msgpack",
-        "cache/snapshots/s",
-        "trace/s.jsonl",
-    ],
-)
-def test_sec_l6_a_pipe_in_a_store_of_files_is_not_waited_for(door: Door, name: str) -> None:
-    store = ("--store", f"jsonl://{door.folder / 'files'}")
-    model = ("--model", door.script({"text": "Done."}))
-    assert door.run("-p", "go", *model, "--session-id", "s", *store).code == 0
-    put_pipe(door.folder / "files" / name)
-    for command in ("sessions list", STORED, "log validate s", "sessions search Done", "-p more -r s"):
-        flags = model if command.startswith("-p") else ()
-        assert answers(door, *command.split(), *flags, *store), command
-
-
-def test_sec_l6_a_session_with_a_pipe_among_its_files_is_listed_as_damaged(door: Door) -> None:
-    store = ("--store", f"jsonl://{door.folder / 'files'}")
-    door.run("-p", "go", "--model", door.script({"text": "Done."}), "--session-id", "s", *store)
-    put_pipe(door.folder / "files" / SEGMENT)
-    assert "(damaged)" in door.spawn("sessions", "list", *store).out
-    assert "is not a regular file" in door.spawn(*STORED.split(), *store).err

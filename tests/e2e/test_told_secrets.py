@@ -17,12 +17,10 @@ from tests.contracts.kit import call, scripted
 from tests.e2e.door import Door
 
 
-@pytest.fixture(params=["sqlite", "sqlcipher", "jsonl"])
+@pytest.fixture(params=["sqlite", "sqlcipher"])
 def url(request: pytest.FixtureRequest, door: Door, monkeypatch: pytest.MonkeyPatch) -> str:
     folder = door.folder / "kept"
     folder.mkdir()
-    if request.param == "jsonl":
-        return f"jsonl://{folder}"
     if request.param == "sqlcipher":
         pytest.importorskip("sqlcipher3.dbapi2")
         monkeypatch.setenv("RAW", "0f" * 32)

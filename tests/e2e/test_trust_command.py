@@ -207,3 +207,28 @@ def test_sec_m3_a_hook_that_cannot_be_followed_waits_for_trust_at_each_run(door:
     assert "waits for --trust" in waits.out
     assert runs.code == 0
     assert (door.work / "b.txt").exists()
+
+
+def test_the_environment_that_a_workspace_sets_is_shown_alike_before_and_after_it_is_trusted(door: Door) -> None:
+    said = {"env": {"FOO": "bar", "API_TOKEN": "abcdef123456"}}
+    write(door.work / ".claude/settings.json", json.dumps(said))
+
+    before, held = door.run("trust", "show").out, door.run("config", "show").out
+    assert door.run("trust", "--yes").code == 0
+    after = door.run("config", "show").out
+
+    assert "  FOO=bar " in before
+    assert "  env.FOO = bar " in held
+    assert "  FOO=bar " in after
+    assert "abcdef123456" not in before + held + after
+
+
+def test_revoking_where_nothing_needs_trust_says_so(door: Door) -> None:
+    write(door.work / ".git/HEAD", "ref: refs/heads/main\n")
+
+    nothing = door.run("trust", "revoke").out
+    write(door.work / ".claude/settings.json", json.dumps({"env": {"FOO": "bar"}}))
+    something = door.run("trust", "revoke").out
+
+    assert nothing == f"{door.work} was not trusted, and nothing in it needs trust; nothing was changed.\n"
+    assert something == f"{door.work} was not trusted; nothing was changed.\n"

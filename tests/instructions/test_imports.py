@@ -131,6 +131,24 @@ def test_secrets_are_never_told(world: World, name: str, through_link: bool) -> 
     assert "secrets" in found.problems[0]
 
 
+@pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md", ".claude/rules/a.md", "harmless.md"])
+def test_another_name_of_a_private_file_is_never_told(world: World, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(world.home))
+    private = world.home / ".aws/credentials"
+    private.parent.mkdir()
+    private.write_text("TOP SECRET")
+    world.write("CLAUDE.local.md", "See @fine.md and @harmless.md")
+    world.write("fine.md", "Fine.")
+    (world.project / name).parent.mkdir(parents=True, exist_ok=True)
+    os.link(private, world.project / name)
+
+    found = world.gather()
+
+    assert "TOP SECRET" not in found.text
+    assert "Fine." in found.text
+    assert any("another name of ~/.aws/credentials" in each for each in found.problems), found.problems
+
+
 def test_a_template_of_a_secret_may_be_told(world: World) -> None:
     world.write(".env.example", "KEY=")
     world.write("CLAUDE.md", "See @.env.example")

@@ -123,6 +123,13 @@ def test_b7_any_text_in_pieces_of_one_to_seven_characters_is_redacted_as_the_who
     assert "".join(told) == PLAIN.text(text)
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_key_behind_a_colour_is_held_from_its_first_letter(size: int) -> None:
+    text = "\x1b[31msk-ant-api03-kASAOsE1nYEZ9GlGHpYaax7LBejYWo6oScBVX4ANCc9vIFShP88xbjV0fhZ7bDkJUvzFjlQcE30peXmnRZ5QW8W5LUAA"
+
+    assert "".join(streamed(*(text[at : at + size] for at in range(0, len(text), size)))) == PLAIN.text(text)
+
+
 def test_ordinary_text_comes_back_at_once() -> None:
     stream = StreamRedactor()
 
@@ -186,3 +193,25 @@ def test_l4_the_work_grows_with_the_text_and_not_with_the_number_of_pieces(text:
     streamed(*text, redactor=redactor)
 
     assert redactor.seen <= 1200 * len(text), redactor.seen / len(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"value": "hunter2pass", "name": "DB_PASSWORD"}\n',
+        '{\n "value": "hunter2pass",\n "name": "DB_PASSWORD"\n}\n',
+        "- name: DB_PASSWORD\n  value: hunter2pass\n",
+        "value=hunter2pass,key=token",
+        "<password>\nhunter2pass\n</password>\n",
+        "machine a.example\nlogin ada\npassword\nhunter2pass\n",
+        'password: {\n  "value": "hunter2pass"}\n',
+    ],
+)
+def test_b7_a_value_in_another_line_than_its_name_is_masked_however_it_is_cut(text: str) -> None:
+    whole = PLAIN.text(text)
+    assert "hunter2" not in whole
+
+    for size in (1, 2, 3, 5, 7):
+        stream = StreamRedactor()
+        pieces = [piece for at in range(0, len(text), size) for piece in stream.feed(text[at : at + size])]
+        assert "".join((*pieces, *stream.flush())) == whole

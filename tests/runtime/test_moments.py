@@ -228,7 +228,7 @@ async def test_only_ended_turns_can_be_rewound_to() -> None:
 async def test_a_move_that_was_cut_off_opens_nowhere_twice_and_can_be_finished(tmp_path: Path) -> None:
     clock = SystemClock()
     source = await open_store(f"sqlite:///{tmp_path}/a.db", clock=clock)
-    target = await open_store(f"jsonl:///{tmp_path}/b", clock=clock)
+    target = await open_store(f"sqlite:///{tmp_path}/b.db", clock=clock)
     async with open_session(model=scripted("one", "two"), store=source, session_id="s") as session:
         await session.run("a")
 

@@ -7,14 +7,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import anyio
-import pytest
 
 from holdfast import open_session, shelf
 from holdfast.logic.erasing import Eraser
 from holdfast.runtime.clock import SystemClock
 from holdfast.secrets.erasing import erase, is_clean, scour
 from holdfast.secrets.scanning import scan
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
 from holdfast.vocab.event_secrets import SecretsErased
@@ -81,20 +79,18 @@ class _Counted:
         self._inner.close()
 
 
-async def _open(kind: str, folder: Path, cut: _Cut | None = None) -> JsonlStore | SqliteStore:
-    if kind == "jsonl":
-        return await JsonlStore.open(folder, clock=SystemClock())
+async def _open(folder: Path, cut: _Cut | None = None) -> SqliteStore:
     connect = connect_stdlib if cut is None else cut.connect
     return await SqliteStore.open(
         folder / "s.db", clock=SystemClock(), connect=connect, inline=True, synchronous="normal"
     )
 
 
-async def _plant(kind: str, folder: Path, work: Path) -> None:
+async def _plant(folder: Path, work: Path) -> None:
     (work / "long.txt").write_text(f"{'word ' * 8_000}{token(4)}")
-    store = await _open(kind, folder)
+    store = await _open(folder)
     looks = (call("Bash", command=f"echo {token(3)}; cat long.txt"), call("Read", path=str(work / "long.txt")), "Done.")
-    for _ in range(2):  # two openings: a log of two segments
+    for _ in range(2):  # two openings
         async with open_session(
             session_id=SESSION,
             model=scripted(*looks, *looks),
@@ -107,13 +103,13 @@ async def _plant(kind: str, folder: Path, work: Path) -> None:
     await store.close()
 
 
-async def _erase(store: JsonlStore | SqliteStore) -> None:
+async def _erase(store: SqliteStore) -> None:
     eraser = Eraser(b"k" * 32)
     await erase(store, await store.meta(SESSION), eraser, reason="", clock=SystemClock())
     await scour(store)
 
 
-def _run_cut(kind: str, folder: Path, at: int) -> tuple[bool, int]:
+def _run_cut(folder: Path, at: int) -> tuple[bool, int]:
     """Erase in a process of its own that ends at the operation `at`; whether it came to its end, and how many there were."""
     read, write = os.pipe()
     child = os.fork()
@@ -124,7 +120,7 @@ def _run_cut(kind: str, folder: Path, at: int) -> tuple[bool, int]:
             sys.addaudithook(cut.hook)
 
             async def work() -> None:
-                store = await _open(kind, folder, cut)
+                store = await _open(folder, cut)
                 cut.armed = True
                 await _erase(store)
                 cut.armed = False
@@ -144,9 +140,9 @@ def _run_cut(kind: str, folder: Path, at: int) -> tuple[bool, int]:
     return code == 0, int(said or b"0")
 
 
-async def _look_after(kind: str, folder: Path) -> bool:
+async def _look_after(folder: Path) -> bool:
     """Check the store after a cut, finish the erasing, and check again. Return whether the log was the new one."""
-    store = await _open(kind, folder)
+    store = await _open(folder)
     assert await shelf.verify(store, SESSION) == ()
     records = (await store.read(SESSION)).records
     new = isinstance(records[-1].event, SecretsErased)
@@ -163,24 +159,23 @@ async def _look_after(kind: str, folder: Path) -> bool:
     return new
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "jsonl"])
-def test_an_erasing_may_be_cut_off_anywhere(kind: str, tmp_path: Path) -> None:
+def test_an_erasing_may_be_cut_off_anywhere(tmp_path: Path) -> None:
     template, work = tmp_path / "template", tmp_path / "work"
     template.mkdir()
     work.mkdir()
-    anyio.run(_plant, kind, template, work)
+    anyio.run(_plant, template, work)
     assert left_in(template)
     seen: list[bool] = []
     at = 0
     while True:
         at += 1
         folder = tmp_path / f"cut-{at}"
-        subprocess.run(["cp", "-a", str(template), str(folder)], check=True)  # with its hard links
-        whole, count = _run_cut(kind, folder, at)
+        subprocess.run(["cp", "-a", str(template), str(folder)], check=True)
+        whole, count = _run_cut(folder, at)
         if whole:
             assert count < at
             break
-        seen.append(anyio.run(_look_after, kind, folder))
+        seen.append(anyio.run(_look_after, folder))
         subprocess.run(["rm", "-r", str(folder)], check=True)
     assert set(seen) == {False, True}
     assert seen == sorted(seen)

@@ -51,7 +51,7 @@ async def test_b3_a_call_that_was_cut_off_leaves_no_part_of_its_key(tmp_path: Pa
 async def test_parts_of_a_known_value_in_a_stream_are_erased_at_once(chunk: int, tmp_path: Path) -> None:
     word = "plainwordkeyvalue"
     split = f"printf plainword; echo keyvalue; printf %s {word[:5]}; printf %s {word[5:]}"
-    store = await open_store(f"jsonl://{tmp_path}/store")
+    store = await open_store(f"sqlite://{tmp_path}/store")
     replies = (
         {
             "text": f"Say {word[:9]}, {word[9:]}.",

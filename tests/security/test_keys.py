@@ -4,13 +4,13 @@ import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, quote_plus
 
 import anyio
+import anyio.abc
 import pytest
 
-from holdfast import open_session
+from holdfast import open_session, open_store
 from holdfast.cli.known_values import known_values
 from holdfast.cli.place import Place
 from holdfast.config.known_keys import known_keys
@@ -18,8 +18,11 @@ from holdfast.config.layers import read_layers
 from holdfast.extensions.mcp_files import ServersPlace, read_servers
 from holdfast.logic.redact import Redactor
 from holdfast.vocab.errors import UserError
+from holdfast.vocab.event_instructions import InstructionsRead
+from holdfast.vocab.events import Renamed, Started
 from holdfast.vocab.keys import Keys
 from tests.contracts.kit import call, scripted
+from tests.secrets.test_erasing_names import unpacked
 
 KEY, HEADER, STORE, PLAIN = "house-7Zk3Vt9QwLr7", "extra-XyB2NmHc8PdS", "ab" * 32, "written-out-fGaJe5U1oKiT4"
 
@@ -109,6 +112,43 @@ async def test_sec_h2_no_key_of_a_profile_reaches_a_hook(house: Path, tmp_path: 
     assert HEADER not in seen
 
 
+async def test_a_variable_that_is_sent_in_the_header_of_a_hook_reaches_nothing_else(
+    house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GUARD_LOGIN", "guard-5Tq8ZpWx1Nb")
+    heard: list[str] = []
+
+    async def answer(stream: anyio.abc.SocketStream) -> None:
+        async with stream:
+            said = (await stream.receive()).decode()
+            heard.extend(line for line in said.splitlines() if line.lower().startswith("x-guard"))
+            await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+
+    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
+    port = listener.extra(anyio.abc.SocketAttribute.local_port)
+    hook = {
+        "type": "http",
+        "url": f"http://127.0.0.1:{port}/",
+        "headers": {"X-Guard": "$GUARD_LOGIN $EXTRA_HDR"},
+        "allowedEnvVars": ["GUARD_LOGIN", "EXTRA_HDR"],
+    }
+    settings = tmp_path / "hooks.json"
+    settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}))
+    look = call("Bash", command="env; printf %s guard-5Tq8; printf %s ZpWx1Nb")
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        async with open_session(
+            model=scripted(look, "Done."), store=None, cwd=house, settings=settings, permission_mode="bypassPermissions"
+        ) as session:
+            await session.run("Go.")
+            shown = str(session.history)
+        tasks.cancel_scope.cancel()
+    assert heard == ["X-Guard: guard-5Tq8ZpWx1Nb"]
+    assert "HOLDFAST_RUN" in shown
+    assert "guard-5Tq8ZpWx1Nb" not in shown
+    assert "GUARD_LOGIN" not in shown
+
+
 def test_sec_h2_no_key_is_filled_into_a_file_of_a_project(house: Path) -> None:
     server = {"command": "docs", "env": {"A": "${COMPANY_LLM_SECRET:-none}", "B": "${EXTRA_HDR:-none}"}}
     (house / ".mcp.json").write_text(json.dumps({"mcpServers": {"docs": server}}))
@@ -124,7 +164,7 @@ async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_pat
     settings = tmp_path / "hooks.json"
     hook = {"matcher": "*", "hooks": [{"type": "command", "command": "cat notes.txt"}]}
     settings.write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
-    store = f"jsonl://{tmp_path}/store"
+    store = f"sqlite://{tmp_path}/store/s.db"
     replies = (
         call("Read", file_path=str(house / "notes.txt")),
         call("Bash", command="cat notes.txt; seq 12000; cat notes.txt"),
@@ -147,7 +187,7 @@ async def test_sec_h2_the_value_of_a_key_is_written_nowhere(house: Path, tmp_pat
 async def test_the_value_of_a_key_is_not_in_what_a_session_begins_with(house: Path, tmp_path: Path) -> None:
     """Its name, its variables, the notes of the folder, the words of the caller, and the name of a tool that the model made up."""
     (house / "AGENTS.md").write_text(f"Use {KEY} always.\n")
-    store = f"jsonl://{tmp_path}/store"
+    store = f"sqlite://{tmp_path}/store/s.db"
     model = scripted(call(f"Task{KEY}", a=1), "One.", "Two.", "Three.", "Four.")
     open_one = functools.partial(
         open_session, model=model, store=store, cwd=house, append_system_prompt=f"Take {HEADER}."
@@ -161,23 +201,22 @@ async def test_the_value_of_a_key_is_not_in_what_a_session_begins_with(house: Pa
     async with open_one(resume="s1", fork=True, name=f"Fork of {KEY}") as session:
         await session.run("Go on.")
     _nowhere(tmp_path / "store", (KEY, HEADER))
-    events = _lines(tmp_path / "store" / "sessions" / "s1")
-    named = [event["data"]["name"] for event in events if event.get("type") in ("started", "renamed")]
-    assert named == ["About [REDACTED]", "And [REDACTED]"]
-    read = [event for event in events if event.get("type") == "instructions_read"]
-    assert len(read) == 2, "the second opening was told what the first one was told last"
-
-
-def _lines(folder: Path) -> list[dict[str, Any]]:  # Any: what stands in a line is JSON
-    return [json.loads(line) for path in sorted(folder.rglob("*.jsonl")) for line in path.read_text().splitlines()]
+    kept = await open_store(store)
+    events = [record.event for record in (await kept.read("s1")).records]
+    await kept.close()
+    assert [event.name for event in events if isinstance(event, Started | Renamed)] == [
+        "About [REDACTED]",
+        "And [REDACTED]",
+    ]
+    assert len([event for event in events if isinstance(event, InstructionsRead)]) == 2, (
+        "the second opening was told what the first one was told last"
+    )
 
 
 def _nowhere(folder: Path, secrets: tuple[str, ...]) -> None:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    assert files
-    for path in files:
-        content = path.read_bytes()
-        assert [secret for secret in secrets if secret.encode() in content] == [], path
+    content = unpacked(folder)
+    assert content
+    assert [secret for secret in secrets if secret.encode() in content] == []
 
 
 def test_sec_h2_an_untrusted_workspace_names_no_keys(house: Path) -> None:

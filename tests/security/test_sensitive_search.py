@@ -89,6 +89,18 @@ async def test_sec_h3_grep_does_not_show_sensitive_files(repository: Path, args:
     assert judged[0].taints == ()
 
 
+@pytest.mark.parametrize("name", [".ENV", "sub/.Env.local", "certs/ID_RSA", "Server.PEM", ".AWS/Credentials"])
+async def test_capitals_make_no_sensitive_name_harmless(repository: Path, name: str) -> None:
+    """Where a file system does not tell them apart, it is the very file."""
+    (repository / name).parent.mkdir(exist_ok=True)
+    (repository / name).write_text(f"-----BEGIN PRIVATE KEY-----\nA={KEY}\n")
+    search = call("Grep", pattern="A=", hidden=True, no_ignore=True, output_mode="content")
+    judged, texts = await done(repository, search, call("Read", file_path=name), bash("grep -rh A= ."))
+
+    assert not [text for text in texts if KEY in text]
+    assert [each.decision for each in judged] == ["allow", "ask", "ask"]
+
+
 async def test_sec_h3_whether_a_sensitive_file_matches_is_not_told(repository: Path) -> None:
     for mode in ("content", "files_with_matches", "count"):
         search = {"hidden": True, "no_ignore": True, "output_mode": mode}
@@ -273,6 +285,7 @@ async def test_sec_h3_the_guard_of_three_taints_sees_what_a_search_read(reposito
     assert len(asked) == 2
     assert "which may hold secrets" in asked[0]
     assert "would meet in this session" in asked[1]
+    assert "(met before in this session)" in asked[1]
 
 
 @pytest.mark.parametrize(
@@ -463,7 +476,7 @@ async def test_git_shows_everything_where_nothing_sensitive_is_tracked(tmp_path:
     (tmp_path / ".env").write_text(f"DB={KEY}\n")
     (tmp_path / "a.py").write_text("K = 1\n")
     committed(tmp_path, "a.py")
-    elsewhere = (":sub", "stash", "reflog")
+    elsewhere = (":sub", "stash", "reflog", ".ENV")  # the last names the file
     commands = [command for command in GIT_SHOWS if not any(each in command for each in elsewhere)]
     assert await verdicts(tmp_path, commands) == dict.fromkeys(commands, ("allow", False))
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 
+from holdfast.logic.parts import cited_blobs
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.sqlite_db import Access, Db, DbError, Row, Value, connect_stdlib
 from holdfast.testing.builders import START, recorded, started
@@ -146,6 +147,32 @@ def tamper(path: Path, sql: str, args: Sequence[Value] = ()) -> None:
     """Change the database behind the store's back."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(sql, args)
+
+
+def damage(path: Path, seq: int, session: str = "s1") -> None:
+    """Make one event of a session unreadable."""
+    num = "(SELECT num FROM sessions WHERE id = ?)"
+    tamper(path, f"UPDATE events SET line = X'00112233' WHERE seq = ? AND session = {num}", (seq, session))
+
+
+async def put_over(source: Path, target: Path, session: str) -> None:
+    """Bring a session into another store as it is, as somebody would who copies files."""
+    async with AsyncExitStack() as stack:
+        stores = [await SqliteStore.open(path, clock=Clock()) for path in (source, target)]
+        for store in stores:
+            stack.push_async_callback(store.close)
+        old, new = stores
+        records = (await old.read(session)).records
+        blobs = {sha: await old.blob(sha) for record in records for sha in cited_blobs(record.event)}
+        lease = await new.lease(session, owner())
+        await new.append(lease, 0, records, blobs)
+        await new.release(lease)
+
+
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a database as it is now, while somebody writes it."""
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
 
 
 def peek(path: Path, sql: str, args: Sequence[Value] = ()) -> list[Row]:

@@ -6,7 +6,6 @@ from typing import Unpack
 import pytest
 
 from holdfast.ports import EventStore
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.testing.builders import START
 from holdfast.testing.store_contract import Options, StepClock, StoreContract
@@ -19,11 +18,6 @@ class TestMemory(StoreContract):
         return await MemoryStore.open(str(where), **options)
 
 
-class TestJsonl(StoreContract):
-    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
-        return await JsonlStore.open(where / "store", **options)
-
-
 class TestSqlite(StoreContract):
     async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
         sqlite = pytest.importorskip("holdfast.stores.sqlite")
@@ -31,9 +25,7 @@ class TestSqlite(StoreContract):
         return store
 
 
-every_store = pytest.mark.parametrize(
-    "suite", [TestMemory(), TestJsonl(), TestSqlite()], ids=["memory", "jsonl", "sqlite"]
-)
+every_store = pytest.mark.parametrize("suite", [TestMemory(), TestSqlite()], ids=["memory", "sqlite"])
 
 
 @every_store

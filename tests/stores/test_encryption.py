@@ -307,8 +307,6 @@ async def test_a_keyring_that_cannot_be_trusted_with_a_key_makes_no_store(
         "sqlite://?key={1}",
         "sqlcipher://{0}/x.db",
         "sqlcipher://{0}/x.db?synchronous=normal",
-        "jsonl://{0}/x?key=env:RAW",
-        "jsonl://?key={1}",
         "memory:?key={1}",
         "sqlit://{0}/x.db?key={1}",
     ],

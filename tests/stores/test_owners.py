@@ -9,7 +9,6 @@ import pytest
 from msgspec.structs import replace
 
 from holdfast.stores.owners import is_dead, this_process
-from tests.stores.jsonl_kit import python
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 
@@ -45,7 +44,7 @@ def test_a_process_lives_until_it_is_gone_or_its_id_is_another_ones() -> None:
 
 
 def test_an_owner_is_not_dead_because_no_file_handle_is_left_to_look() -> None:
-    with python(WITHOUT_HANDLES) as process:
+    with subprocess.Popen([sys.executable, "-c", WITHOUT_HANDLES], stdout=subprocess.PIPE, text=True) as process:
         assert process.communicate()[0].split() == ["False", "False"]
 
 

@@ -451,7 +451,7 @@ def test_a_network_file_system_is_refused_with_a_hint(path: str, kind: str) -> N
     if not kind:
         check_local(Path(path), mounts)
         return
-    with pytest.raises(StoreUnavailable, match=rf"\({kind} at .*local disk"):
+    with pytest.raises(StoreUnavailable, match=rf"\({kind} at .*local disk.*log export ID --format events.*log import"):
         check_local(Path(path), mounts)
 
 

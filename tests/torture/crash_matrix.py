@@ -14,13 +14,13 @@ import anyio
 from holdfast.testing.crash import CrashReport, crash_everywhere
 from holdfast.testing.crash_awaits import interfere_everywhere
 from holdfast.testing.crash_scenarios import SCENARIOS
-from holdfast.testing.crash_stage import Scenario, inline_sqlite_store, jsonl_store, memory_store, sqlite_store
+from holdfast.testing.crash_stage import Scenario, inline_sqlite_store, memory_store, sqlite_store
 from holdfast.testing.sim_loop import run_virtually
 
 PAIRS: Final = 400
 """Crashes during recoveries, for each scenario and store."""
 VIRTUAL: Final = {"memory": memory_store, "sqlite, inline": inline_sqlite_store}
-THREADED: Final = {"jsonl": jsonl_store, "sqlite": sqlite_store}
+THREADED: Final = {"sqlite": sqlite_store}
 """Stores that need real threads, so real time passes."""
 
 Part = Callable[[Path], CrashReport]

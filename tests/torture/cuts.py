@@ -17,7 +17,6 @@ from holdfast.assemble import open_session
 from holdfast.ports import EventStore
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.runtime.clock import SystemClock
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.owners import this_process
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.trace import NoTrace
@@ -31,7 +30,7 @@ from tests.torture.lives import REPLIES, make_tools
 from tests.torture.tap import TAP, Tape
 from tests.torture.through import through
 
-Kind = Literal["sqlite", "sqlite-normal", "jsonl"]
+Kind = Literal["sqlite", "sqlite-normal"]
 CHECKPOINT_PAGES: Final = 40
 """Small, so that a short recording holds several checkpoints."""
 SESSIONS: Final = 3
@@ -59,8 +58,6 @@ class Findings(msgspec.Struct, kw_only=True):
     """Images in which an acknowledged event was lost."""
     worst: int = 0
     """The most events that one image had lost."""
-    repaired: int = 0
-    """Images with a torn batch that had to be repaired: its last sectors reached the disk and earlier ones did not."""
     wrongs: dict[str, list[str]] = {}
 
 
@@ -112,17 +109,13 @@ async def record(task: Task, root: Path) -> Work:
 
 @asynccontextmanager
 async def _working_store(kind: Kind, path: Path, *, inline: bool) -> AsyncIterator[EventStore]:
-    store: EventStore
-    if kind == "jsonl":
-        store = await JsonlStore.open(path, clock=SystemClock())
-    else:
-        store = await SqliteStore.open(
-            path,
-            clock=SystemClock(),
-            synchronous="full" if kind == "sqlite" else "normal",
-            connect=connector(VFS, checkpoint_pages=CHECKPOINT_PAGES),
-            inline=inline,
-        )
+    store = await SqliteStore.open(
+        path,
+        clock=SystemClock(),
+        synchronous="full" if kind == "sqlite" else "normal",
+        connect=connector(VFS, checkpoint_pages=CHECKPOINT_PAGES),
+        inline=inline,
+    )
     try:
         yield store
     finally:
@@ -168,7 +161,7 @@ async def _look(task: Task, path: Path, acknowledged: dict[str, int], work: Work
     """Open what a power cut left, compare it with what was acknowledged, and go on writing."""
     missing = 0
     try:
-        store = await _survivor(task.kind, path)
+        store = await _survivor(path)
     except HoldfastError as exc:
         found.wrongs["images that do not open"].append(f"{story}: {exc}")
         return
@@ -179,9 +172,6 @@ async def _look(task: Task, path: Path, acknowledged: dict[str, int], work: Work
             if list(there) != work.written[session][: len(there)]:
                 found.wrongs["logs that are not a prefix"].append(f"{story}: {session}")
         session = next(reversed(acknowledged))
-        if task.kind == "jsonl" and await _is_damaged(store, session):
-            found.repaired += 1
-            await store.repair(session)
         await _go_on(store, session, acknowledged[session] if task.kind != "sqlite-normal" else 0)
     except HoldfastError as exc:
         found.wrongs["images that cannot go on"].append(f"{story}: {type(exc).__name__}: {exc}")
@@ -191,11 +181,8 @@ async def _look(task: Task, path: Path, acknowledged: dict[str, int], work: Work
     found.worst = max(found.worst, missing)
 
 
-async def _survivor(kind: Kind, path: Path) -> EventStore:
-    clock = SystemClock()
-    if kind == "jsonl":
-        return await JsonlStore.open(path, clock=clock, is_dead=lambda _: True, create=False)
-    return await SqliteStore.open(path, clock=clock, is_dead=lambda _: True, create=False, inline=True)
+async def _survivor(path: Path) -> EventStore:
+    return await SqliteStore.open(path, clock=SystemClock(), is_dead=lambda _: True, create=False, inline=True)
 
 
 async def _events(store: EventStore, session: str) -> tuple[Recorded, ...]:
@@ -203,11 +190,6 @@ async def _events(store: EventStore, session: str) -> tuple[Recorded, ...]:
         return (await store.read(session)).records
     except HoldfastError:
         return ()
-
-
-async def _is_damaged(store: EventStore, session: str) -> bool:
-    trouble = (await store.read(session)).trouble
-    return trouble is not None and trouble.kind == "damaged"
 
 
 async def _go_on(store: EventStore, session: str, at_least: int) -> None:

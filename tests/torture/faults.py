@@ -1,6 +1,6 @@
 """The process behind `io_errors`: lets one turn meet a failing disk at the n-th call, for every n.
 
-`python -m tests.torture.tapped faults '{"kind": "sqlite", "error": "EIO", "stays": false, "folder": "/tmp/x"}'` prints what it found.
+`python -m tests.torture.tapped faults '{"error": "EIO", "stays": false, "folder": "/tmp/x"}'` prints what it found.
 """
 
 import errno
@@ -21,7 +21,6 @@ from holdfast.ports import EventStore
 from holdfast.providers.scripted import ScriptedModel
 from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.owners import is_dead
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.trace import NoTrace
@@ -44,7 +43,6 @@ LIMIT_S: Final = 30.0
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What to do."""
 
-    kind: Literal["sqlite", "jsonl"]
     error: Literal["EIO", "ENOSPC"]
     stays: bool
     """Whether every later call fails too, until an error is shown or the session has said three times that it waits."""
@@ -162,11 +160,7 @@ class Attempt:
     async def _store(self) -> AsyncIterator[EventStore]:
         path = self.root / "disk" / "data" / "store"
         clock, gone = SystemClock(), self._is_dead
-        store: EventStore
-        if self.task.kind == "jsonl":
-            store = await JsonlStore.open(path, clock=clock, is_dead=gone)
-        else:
-            store = await SqliteStore.open(path, clock=clock, is_dead=gone, connect=connector(VFS), inline=True)
+        store = await SqliteStore.open(path, clock=clock, is_dead=gone, connect=connector(VFS), inline=True)
         try:
             yield store
         finally:
@@ -190,7 +184,7 @@ async def try_all(task: Task) -> Findings:
         attempt = Attempt(task, number)
         await attempt.run()
         for name, wrong in attempt.wrongs.items():
-            story = f"{task.kind} {task.error}{' from' if task.stays else ''} call {number} ({attempt.fault.hit}), shown {attempt.shown!r}"
+            story = f"{task.error}{' from' if task.stays else ''} call {number} ({attempt.fault.hit}), shown {attempt.shown!r}"
             found.wrongs.setdefault(name, []).extend(f"{story}: {each}" for each in wrong)
         if not attempt.fault.hit:
             if attempt.shown:

@@ -1,6 +1,6 @@
 """The process behind `disk_full`: lets the disk run full before the k-th event of a session, for every k.
 
-`python -m tests.torture.full '{"kind": "sqlite", "folder": "/tmp/x"}'` prints what it found as JSON.
+`python -m tests.torture.full '{"folder": "/tmp/x"}'` prints what it found as JSON.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 import msgspec
@@ -42,7 +42,6 @@ MOST_ATTEMPTS: Final = 60
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What to do."""
 
-    kind: Literal["sqlite", "jsonl"]
     folder: str
     restarts: tuple[bool, ...] = (False, True)
     """Whether nobody makes room before the session was given up and another process failed to open it."""
@@ -71,9 +70,9 @@ class Attempt:
         self.disk = disk
         self.at = at
         self.restarts = restarts
-        self.place = Path(task.folder) / f"{task.kind}-{at}-{restarts}"
+        self.place = Path(task.folder) / f"{at}-{restarts}"
         self.store = Path(task.folder) / "disk" / "store"
-        self.url = f"sqlite://{self.store}.db" if task.kind == "sqlite" else f"jsonl://{self.store}"
+        self.url = f"sqlite://{self.store}.db"
         self.wrongs: dict[str, list[str]] = {}
         self._mends = not restarts
         """Whether somebody makes room when the session says that there is none."""
@@ -233,7 +232,7 @@ def try_all(task: Task) -> Findings:
             attempt = Attempt(task, disk, at, restarts=restarts)
             attempt.run()
             for name, wrong in attempt.wrongs.items():
-                story = f"{task.kind} full before event {at}, restarts={restarts}, told {attempt.told}"
+                story = f"full before event {at}, restarts={restarts}, told {attempt.told}"
                 found.wrongs.setdefault(name, []).extend(f"{story}: {each}" for each in wrong)
             if not attempt.filled:
                 break

@@ -1,4 +1,4 @@
-"""T3: one turn meets a failing disk at its n-th call, for every n, on both durable stores."""
+"""T3: one turn meets a failing disk at its n-th call, for every n."""
 
 import itertools
 from collections.abc import Callable
@@ -10,18 +10,14 @@ import msgspec
 from tests.torture.progress import Progress
 from tests.torture.separate import ask, scratch
 
-Kind = Literal["sqlite", "jsonl"]
 Error = Literal["EIO", "ENOSPC"]
-WAYS: Final[tuple[tuple[Kind, Error, bool], ...]] = tuple(
-    itertools.product(("sqlite", "jsonl"), ("EIO", "ENOSPC"), (False, True))
-)
-"""Store, error, and whether the disk stays broken until somebody mends it."""
+WAYS: Final[tuple[tuple[Error, bool], ...]] = tuple(itertools.product(("EIO", "ENOSPC"), (False, True)))
+"""Error, and whether the disk stays broken until somebody mends it."""
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     """What `faults.py` is asked to do."""
 
-    kind: Kind
     error: Error
     stays: bool
     folder: str
@@ -40,7 +36,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, state_dir: Path) -> bool:
     """Try all ways in which a disk can fail; a small scale tries fewer ways, each at every call."""
     progress = Progress(state_dir, "io_errors", seed)
-    ways = WAYS[:: 1 if scale >= 1 else 4]
+    ways = WAYS[:: 1 if scale >= 1 else 2]
     while (done := progress.done("ways to fail")) < len(ways):
         fail(*ways[done], progress)
         progress.count("ways to fail")
@@ -50,13 +46,13 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
     return progress.sound
 
 
-def fail(kind: Kind, error: Error, stays: bool, progress: Progress) -> None:
+def fail(error: Error, stays: bool, progress: Progress) -> None:
     """Try every call of a turn in one way, and count."""
     with scratch() as folder:
-        task = Task(kind=kind, error=error, stays=stays, folder=folder)
+        task = Task(error=error, stays=stays, folder=folder)
         found = ask(task, Findings, "tests.torture.tapped", "faults")
-    progress.count(f"{kind}: calls that failed", found.calls)
-    progress.count(f"{kind}: errors shown", found.shown)
-    progress.count(f"{kind}: turns that went on", found.survived)
-    progress.count(f"{kind}: leases that had to run out", found.held)
-    progress.faulted({f"{kind}: {name}": each for name, each in found.wrongs.items()}, f"{error} stays={stays}")
+    progress.count("calls that failed", found.calls)
+    progress.count("errors shown", found.shown)
+    progress.count("turns that went on", found.survived)
+    progress.count("leases that had to run out", found.held)
+    progress.faulted(found.wrongs, f"{error} stays={stays}")

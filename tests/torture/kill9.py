@@ -1,4 +1,4 @@
-"""T1: a real process is killed with SIGKILL, again and again, in the middle of its sessions, on both durable stores."""
+"""T1: a real process is killed with SIGKILL, again and again, in the middle of its sessions."""
 
 import itertools
 import random
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 
@@ -23,49 +23,45 @@ from tests.torture.lives import entries
 from tests.torture.orders import Order, Word
 from tests.torture.progress import Progress
 
-StoreKind = Literal["sqlite", "jsonl"]
 KILLS: Final = 1000
-"""On each store, at full size."""
+"""At full size."""
 CHAIN: Final = 20
 """Kills in one session before it is left to finish and judged."""
 SESSIONS_IN_A_STORE: Final = 5
 
 
 def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, state_dir: Path) -> bool:
-    """Kill until there were enough kills on each store."""
+    """Kill until there were enough kills."""
     progress = Progress(state_dir, "kill9", seed)
     wanted = max(1, round(KILLS * scale))
     with Forks() as forks:
-        for kind in ("sqlite", "jsonl"):
-            torment(forks, kind, wanted, progress, state_dir / "kill9", report)
+        torment(forks, wanted, progress, state_dir / "kill9", report)
     progress.save(over=True)
     return progress.sound
 
 
-def torment(
-    forks: Forks, kind: StoreKind, wanted: int, progress: Progress, folder: Path, report: Callable[[str], None]
-) -> None:
-    """Bring the number of kills on one store to `wanted`."""
-    while (kills := progress.done(f"{kind}: kills")) < wanted:
-        number = progress.done(f"{kind}: sessions")
-        place = folder / f"{kind}-{progress.seed}-{number // SESSIONS_IN_A_STORE}"
+def torment(forks: Forks, wanted: int, progress: Progress, folder: Path, report: Callable[[str], None]) -> None:
+    """Bring the number of kills to `wanted`."""
+    while (kills := progress.done("kills")) < wanted:
+        number = progress.done("sessions")
+        place = folder / f"{progress.seed}-{number // SESSIONS_IN_A_STORE}"
         place.mkdir(parents=True, exist_ok=True)
-        chain = Chain(forks, store_url(kind, place / "store"), place, f"{progress.seed}:{kind}:{number}")
+        chain = Chain(forks, store_url(place / "store"), place, f"{progress.seed}:{number}")
         try:
             chain.run(min(CHAIN, wanted - kills))
         finally:
             chain.stop()
-        _tell(progress, kind, chain)
+        _tell(progress, chain)
         if (number + 1) % SESSIONS_IN_A_STORE == 0 and progress.sound:
             shutil.rmtree(place)
-        progress.count(f"{kind}: sessions")
+        progress.count("sessions")
         progress.save()
-        report(f"{kind} {progress.done(f'{kind}: kills')} of {wanted}: {progress.line()}")
+        report(f"{progress.done('kills')} of {wanted}: {progress.line()}")
 
 
-def store_url(kind: StoreKind, path: Path) -> str:
-    """Where a store of that kind is."""
-    return f"sqlite://{path}.db" if kind == "sqlite" else f"jsonl://{path}"
+def store_url(path: Path) -> str:
+    """Where a store is."""
+    return f"sqlite://{path}.db"
 
 
 @dataclass
@@ -82,7 +78,6 @@ class Chain:
     acknowledged: list[Word] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
     wrongs: Wrongs = field(default_factory=dict)
-    torn: int = 0
 
     def __post_init__(self) -> None:
         # a chain that was broken off leaves its session behind: this is another one
@@ -166,17 +161,13 @@ class Chain:
             records: tuple[Recorded, ...] = (await store.read(self.session)).records
             wrong = judge_log(records, self.acknowledged, entries(self._place / "ledger"))
             damaged = list(await shelf.verify(store, self.session))
-            self.torn = len(await shelf.notes(store, self.session))
         finally:
             await store.close()
         return {**wrong, "what verify finds": damaged, "troubles": self.troubles}
 
 
-def _tell(progress: Progress, kind: StoreKind, chain: Chain) -> None:
-    progress.count(f"{kind}: kills", chain.kills)
-    progress.count(f"{kind}: kills right after ToolStarted", chain.in_tools)
-    progress.count(f"{kind}: events acknowledged", len(chain.acknowledged))
-    progress.count(f"{kind}: half batches that were cut", chain.torn)
-    progress.faulted(
-        {f"{kind}: {name}": each for name, each in chain.wrongs.items()}, f"seed {chain.seed} in {chain.url}"
-    )
+def _tell(progress: Progress, chain: Chain) -> None:
+    progress.count("kills", chain.kills)
+    progress.count("kills right after ToolStarted", chain.in_tools)
+    progress.count("events acknowledged", len(chain.acknowledged))
+    progress.faulted(chain.wrongs, f"seed {chain.seed} in {chain.url}")

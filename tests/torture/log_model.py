@@ -15,7 +15,6 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from holdfast.logic.parts import cited_blobs, digest
 from holdfast.ports import EventStore, SessionQuery
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.testing.builders import recorded, started
@@ -27,8 +26,8 @@ from holdfast.vocab.specs import Lease, Owner
 from tests.torture.progress import Progress
 from tests.torture.separate import quick_folder
 
-StoreKind = Literal["memory", "jsonl", "sqlite"]
-KINDS: Final[tuple[StoreKind, ...]] = ("memory", "jsonl", "sqlite")
+StoreKind = Literal["memory", "sqlite"]
+KINDS: Final[tuple[StoreKind, ...]] = ("memory", "sqlite")
 EXAMPLES: Final = 50_000
 """Over all stores, at full size."""
 BATCH: Final = 250
@@ -251,8 +250,6 @@ class LogMachine(RuleBasedStateMachine):
         match self.kind:
             case "memory":
                 return await MemoryStore.open(self._folder.name, clock=clock, is_dead=self._is_dead)
-            case "jsonl":
-                return await JsonlStore.open(path, clock=clock, is_dead=self._is_dead)
             case "sqlite":
                 return await SqliteStore.open(path, clock=clock, is_dead=self._is_dead, inline=self.inline)
 

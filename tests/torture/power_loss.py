@@ -9,8 +9,8 @@ import msgspec
 from tests.torture.progress import Progress
 from tests.torture.separate import ask, scratch
 
-Kind = Literal["sqlite", "sqlite-normal", "jsonl"]
-IMAGES: Final[dict[Kind, int]] = {"sqlite": 10_000, "sqlite-normal": 2_000, "jsonl": 2_000}
+Kind = Literal["sqlite", "sqlite-normal"]
+IMAGES: Final[dict[Kind, int]] = {"sqlite": 10_000, "sqlite-normal": 2_000}
 """At full size."""
 BATCH: Final = 250
 """Images of one recording."""
@@ -32,7 +32,6 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     losing: int
     worst: int
-    repaired: int
     wrongs: dict[str, list[str]]
 
 
@@ -59,8 +58,6 @@ def cut(kind: Kind, images: int, progress: Progress) -> None:
     progress.count(f"{kind}: recordings")
     progress.count(f"{kind}: images", found.images)
     progress.count(f"{kind}: events acknowledged", found.events)
-    if kind == "jsonl":
-        progress.count(f"{kind}: images that needed a repair", found.repaired)
     if kind == "sqlite-normal":  # documented: a power cut may take the newest acknowledged events
         progress.count(f"{kind}: images that lost an event", found.losing)
     else:

@@ -16,7 +16,7 @@ from holdfast.stores.urls import open_store
 from holdfast.vocab.event import Recorded
 from tests.torture.forks import Forks
 from tests.torture.judging import Wrongs, judge_log
-from tests.torture.kill9 import StoreKind, store_url
+from tests.torture.kill9 import store_url
 from tests.torture.lives import entries
 from tests.torture.orders import Order, Word
 from tests.torture.progress import Progress
@@ -37,19 +37,18 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
     progress = Progress(state_dir, "zombies", seed)
     wanted = max(1, round(ROUNDS * scale))
     with Forks() as forks:
-        for kind in ("sqlite", "jsonl"):
-            while (done := progress.done(f"{kind}: rounds")) < wanted:
-                play(forks, kind, min(SIDE_BY_SIDE, wanted - done), progress, state_dir / "zombies")
-                progress.save()
-                report(f"{kind} {progress.done(f'{kind}: rounds')} of {wanted}: {progress.line()}")
+        while (done := progress.done("rounds")) < wanted:
+            play(forks, min(SIDE_BY_SIDE, wanted - done), progress, state_dir / "zombies")
+            progress.save()
+            report(f"{progress.done('rounds')} of {wanted}: {progress.line()}")
     progress.save(over=True)
     return progress.sound
 
 
-def play(forks: Forks, kind: StoreKind, count: int, progress: Progress, folder: Path) -> None:
+def play(forks: Forks, count: int, progress: Progress, folder: Path) -> None:
     """Play some rounds side by side, each with a session and a store of its own."""
-    first = progress.done(f"{kind}: rounds") + progress.done(f"{kind}: owners that held the file's lock")
-    rounds = [Round(forks, kind, folder, f"{progress.seed}:{kind}:{first + each}", each) for each in range(count)]
+    first = progress.done("rounds") + progress.done("owners that held the file's lock")
+    rounds = [Round(forks, folder, f"{progress.seed}:{first + each}", each) for each in range(count)]
     by_life = {life: each for each in rounds for life in (each.owner, each.taker)}
     for each in rounds:
         each.begin()
@@ -61,10 +60,10 @@ def play(forks: Forks, kind: StoreKind, count: int, progress: Progress, folder: 
             each.look(time.monotonic())
     for each in rounds:
         wrong = anyio.run(each.judge)
-        progress.count(f"{kind}: rounds", 0 if each.locked else 1)
-        progress.count(f"{kind}: owners that held the file's lock", each.locked)
-        progress.count(f"{kind}: events acknowledged", len(each.acknowledged))
-        progress.faulted({f"{kind}: {name}": found for name, found in wrong.items()}, f"seed {each.seed}")
+        progress.count("rounds", 0 if each.locked else 1)
+        progress.count("owners that held the file's lock", each.locked)
+        progress.count("events acknowledged", len(each.acknowledged))
+        progress.faulted(wrong, f"seed {each.seed}")
         if not any(wrong.values()):
             shutil.rmtree(each.folder)
 
@@ -74,7 +73,6 @@ class Round:
     """One owner, one taker."""
 
     forks: Forks
-    kind: StoreKind
     base: Path
     seed: str
     number: int
@@ -88,7 +86,7 @@ class Round:
         self.folder = self.base / self.seed.replace(":", "-")
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        self.url = store_url(self.kind, self.folder / "store")
+        self.url = store_url(self.folder / "store")
         self.owner, self.taker = self.number * 2 + 1, self.number * 2 + 2
         self._until = self._chance.randint(2, 40)
         self._delay = self._chance.random() * 0.02

@@ -39,6 +39,15 @@ def test_settings_and_certificates_count_where_they_hold_something(
     assert found(tmp_path) == [Path(name).name]
 
 
+def test_a_bundle_of_certificates_is_looked_through_to_its_end(tmp_path: Path) -> None:
+    bundle = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n" * 4_000
+    (tmp_path / "cacert.pem").write_text(bundle)
+    assert found(tmp_path) == []
+
+    (tmp_path / "cacert.pem").write_text(f"{bundle}-----BEGIN PRIVATE KEY-----\n")
+    assert found(tmp_path) == ["cacert.pem"]
+
+
 def test_everything_in_a_sensitive_folder_counts_and_templates_do_not(tmp_path: Path) -> None:
     for name in (".aws/config", "sub/.ssh/deep/a", ".env.example", "sub/.env.local", "src/env.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

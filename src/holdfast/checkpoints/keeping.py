@@ -193,8 +193,6 @@ class Keeping(Struct, dict=True):
         portions = walk.portions()
         event = TreeKept(root=os.fsdecode(root))
         try:
-            if b"" in own:
-                raise TooMuch("the log of this session lies in it")
             if os.fsdecode(root) != clean(os.fsdecode(root)):
                 raise TooMuch("its name is not UTF-8, so that no event can hold it")
             while (portion := await anyio.to_thread.run_sync(next, portions, None)) is not None:
@@ -219,18 +217,12 @@ class Keeping(Struct, dict=True):
         return Look(root, tree, event, blobs, own, hidden)
 
     def _own_places(self, root: bytes) -> set[bytes]:
-        """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions.
-
-        Empty when the whole folder is the store's: then nothing of it can be put back.
-        """
+        """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions."""
         ours = [Path(os.path.realpath(each)) for each in (data_dir(), config_dir())]
         trace = trace_folder(self.world.store.url)
         if trace is not None:
             place = Path(os.path.realpath(trace.parent))
-            in_files = trace.name != "trace"
-            if not in_files and (root + b"/").startswith(os.fsencode(place) + b"/"):
-                return {b""}
-            ours += place.glob(f"{glob.escape(trace.stem)}*") if in_files else (place,)
+            ours += place.glob(f"{glob.escape(trace.stem)}*")
         return {each[len(root) + 1 :] for each in map(os.fsencode, ours) if each.startswith(root + b"/")}
 
     async def _recall(self) -> None:

@@ -245,7 +245,9 @@ def _parts(found: "Layered") -> dict[str, list[str]]:
     return {
         "Rules": [f"{_RULES[each.key]:5} {shown(str(each.value))}  ({each.source}){_at(each)}" for each in rules],
         "Hooks": [f"{legible(each.key[6:])}{_at(each)}" for each in counted if each.key.startswith("hooks.")],
-        "Environment": [f"{shown(each.key[4:])}{_at(each)}" for each in counted if each.key.startswith("env.")],
+        "Environment": [
+            f"{shown(f'{each.key[4:]}={each.value}')}{_at(each)}" for each in counted if each.key.startswith("env.")
+        ],
         "Folders": [legible(each) for each in found.folders],
         "Settings": [f"{_assigned(each)}{_at(each)}" for each in counted if not each.key.startswith(_ELSEWHERE_TOLD)],
         "Held back until the workspace is trusted": [f"{_assigned(each)}{_at(each)}" for each in held],

@@ -138,7 +138,7 @@ def check_store(here: Here) -> Iterator[Finding]:
     import anyio
 
     url = here.place.url
-    path = Path(url.partition("://")[2].partition("?")[0]) if url.startswith(("sqlite:", "jsonl:")) else None
+    path = Path(url.partition("://")[2].partition("?")[0]) if url.startswith("sqlite:") else None
     if here.place.store is None and path is not None and not path.exists():
         yield Finding(f"{url}: not there yet; the first session makes it")
         return

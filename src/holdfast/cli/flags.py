@@ -185,7 +185,7 @@ _DECLARED: Final[tuple[Callable[[Any], Any], ...]] = (  # Any: as click has it
     flag(
         "--cwd", type=click.Path(exists=True, file_okay=False), metavar="DIR", heading=PLACE, help="The working folder."
     ),
-    flag("--store", metavar="URL", heading=PLACE, help="Where sessions live: sqlite:///FILE, jsonl:///FOLDER."),
+    flag("--store", metavar="URL", heading=PLACE, help="Where sessions live: sqlite:///FILE."),
     flag(
         "--settings",
         type=click.Path(dir_okay=False),

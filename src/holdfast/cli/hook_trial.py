@@ -41,8 +41,15 @@ async def list_hooks(place: Place, *, settings: str | None, trust: bool, as_json
     """List the hooks that count."""
     layered, found = await _load(place, settings, trust=trust)
     if as_json:
-        telling.say_json({"hooks": [_entry(spec) for spec in found.specs], "warnings": _warnings(layered, found)})
+        telling.say_json(
+            {
+                "hooks": [_entry(spec) for spec in found.specs],
+                "held": len(_waiting(layered)),
+                "warnings": _warnings(layered, found),
+            }
+        )
         return 0
+    held = _held(layered)
     rows = [
         (spec.event, spec.matcher or "*", spec.if_rule, _kind(spec), spec.source, spec.on_failure, spec.label)
         for spec in found.specs
@@ -50,7 +57,7 @@ async def list_hooks(place: Place, *, settings: str | None, trust: bool, as_json
     if rows:
         telling.say_table(("event", "matcher", "if", "type", "from", "on failure", "hook"), rows)
     else:
-        telling.say("There are no hooks.")
+        telling.say(" ".join(("There are no hooks that count here.", *held)) if held else "There are no hooks.")
     _warn(_warnings(layered, found))
     return 0
 
@@ -67,14 +74,22 @@ async def try_hooks(
     args = said.get("tool_input")
     due = select(found.specs, event, word, args=args if isinstance(args, dict) else {}, rule_matches=_rule_matches)
     asked = tuple(spec for spec in due if isinstance(spec.handler, PromptHook | AgentHook))
-    environment = {**known_keys(layered.settings, layered).without(os.environ), **layered.env}
-    means = Means(cwd=str(cwd), environment=environment, project=str(project_root(cwd)), http_client=guarded_client)
+    keys = known_keys(layered.settings, layered)
+    means = Means(
+        cwd=str(cwd),
+        environment={**keys.without(os.environ), **layered.env},
+        headers={**keys.for_headers(os.environ), **layered.env},
+        project=str(project_root(cwd)),
+        http_client=guarded_client,
+    )
     own = own_runs(layered.trust, str(cwd))
     runnable, against = await judged([spec for spec in due if spec not in asked], own)
     if against:
         raise UserError(f"Nothing was run: {against}")
     runs = await run_each(runnable, said, means)
-    trial = _Trial(event, word, said, runs, asked, near_misses(found.specs, event, word), _warnings(layered, found))
+    trial = _Trial(
+        event, word, said, runs, asked, near_misses(found.specs, event, word), _warnings(layered, found), _held(layered)
+    )
     if as_json:
         telling.say_json(trial.content(found))
     else:
@@ -94,6 +109,7 @@ class _Trial:
         asked: Sequence[HookSpec],
         near: Sequence[HookSpec],
         warnings: Sequence[str],
+        held: Sequence[str],
     ) -> None:
         self._event = event
         self._word = word
@@ -102,6 +118,7 @@ class _Trial:
         self._asked = asked
         self._near = near
         self._warnings = warnings
+        self._held = held
 
     def content(self, found: HookReading) -> dict[str, object]:
         """All of it, for programs."""
@@ -123,7 +140,7 @@ class _Trial:
         if not self._runs and not self._asked:
             here = sum(spec.event == self._event for spec in found.specs)
             others = f"{here} for {self._event}, {len(found.specs) - here} for other events"
-            _say(f"No hook matches {about}. There are {others}.")
+            _say(" ".join((f"No hook matches {about}. There are {others}.", *self._held)))
         for run in self._runs:
             _say_run(run)
         for spec in self._asked:
@@ -153,6 +170,18 @@ async def _load(place: Place, settings: str | None, *, trust: bool) -> tuple[Lay
 
 def _warnings(layered: Layered, found: HookReading) -> list[str]:
     return [*found.warnings, *filter(None, (layered.notice,))]
+
+
+def _waiting(layered: Layered) -> tuple[str, ...]:
+    """The hooks of the workspace that do not count because nobody trusts it."""
+    return () if layered.trust.trusted else tuple(c.text for c in layered.trust.survey.claims if c.kind == "hook")
+
+
+def _held(layered: Layered) -> tuple[str, ...]:
+    """A sentence about hooks that wait for trust; none when none does."""
+    number = len(_waiting(layered))
+    many = "One hook of this workspace waits" if number == 1 else f"{number} hooks of this workspace wait"
+    return (f"{many} for trust: holdfast trust.",) if number else ()
 
 
 def _check_event(event: str) -> None:

@@ -17,7 +17,7 @@ seq = click.IntRange(min=0)
 
 @click.group("log")
 def command() -> None:
-    """Show, follow, replay, check, export and mend the log of a session."""
+    """Show, follow, replay, check, export, import and mend the log of a session."""
 
 
 @command.command()
@@ -73,20 +73,45 @@ def repair(place: Place, **given: Any) -> int:  # Any: as above
 
 @command.command()
 @click.argument("session")
-@click.option("--format", "kind", type=click.Choice(("jsonl",)), default="jsonl", help="One JSON object a line.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(("jsonl", "events")),
+    default="jsonl",
+    help="jsonl: the diagnostic log. events: the session itself, for `log import`.",
+)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The file to write; large fields go to a folder beside it. Standard output when left out.",
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    help="The file to write; large fields of the diagnostic log go to a folder beside it. Standard output when left out.",
 )
 @placed
 def export(place: Place, **given: Any) -> int:  # Any: as above
-    """Write the diagnostic log: what was sent to the model and what came back, tools, and every change of the history.
+    """Write the log of a session as lines of JSON. A session that is running can be exported too.
 
-    Made from the log and the trace, without secrets. A session that is running can be exported too.
+    jsonl is the diagnostic log: what was sent to the model and what came back, tools, and every change of the history,
+    made from the log and the trace, without secrets. events is the session itself, events and blobs, for `log import`:
+    nothing in it is masked. Sessions that it started are not in it; the command names them.
     """
     return _run("export", place, **given)
+
+
+@command.command("import")
+@click.argument("file", type=click.Path(path_type=Path, exists=True, allow_dash=True))
+@click.option("--name", default="", metavar="NAME", help="What the new session is called.")
+@as_json
+@placed
+def import_log(place: Place, **given: Any) -> int:  # Any: as above
+    """Make a session from a file that `log export --format events` wrote (- for standard input), under a new id.
+
+    The same log again: events, ids, times, blobs. A line that is torn, altered or foreign is named by its number, and
+    nothing is written. What was allowed in it, a looser mode and a wider scope do not count here, and what was open is
+    closed: an imported session runs nothing by itself.
+
+    FILE may be the folder of a session in a store of JSON lines, as 0.2.0 kept them: STORE/sessions/ID.
+    """
+    return _run("import_log", place, **given)
 
 
 def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above

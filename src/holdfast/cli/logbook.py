@@ -1,8 +1,11 @@
 """What the `log` commands do."""
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import anyio
 import click
@@ -16,15 +19,22 @@ from holdfast.export.diagnostic import json_lines, material_of, write_diagnostic
 from holdfast.export.diagnostic_check import check, in_words
 from holdfast.export.diagnostic_payloads import Resolver
 from holdfast.export.diagnostic_reader import read_diagnostic
+from holdfast.export.files import write_pieces
+from holdfast.export.log_file import import_log as make_session
+from holdfast.export.log_file import log_lines
+from holdfast.export.old_folder import folder_lines
 from holdfast.export.session_check import check_session
-from holdfast.headless import find, find_one
+from holdfast.headless import check_name, find, find_one
 from holdfast.logic.redact import Redactor
 from holdfast.logic.words import counted
 from holdfast.pages import PagedLog, pages, with_log
+from holdfast.ports import SessionQuery
 from holdfast.replay import replay_pieces
+from holdfast.runtime.clock import SystemClock
 from holdfast.view.following import Follower
 from holdfast.view.one_line import one_line
 from holdfast.view.scrubbed import clean_item, clean_line
+from holdfast.vocab.events import Renamed, StoreChanged
 from holdfast.vocab.specs import Trouble
 from holdfast.wire.stream import Item, line
 
@@ -89,7 +99,10 @@ async def validate(place: Place, *, session: str, as_json: bool) -> int:
 
 
 async def export(place: Place, *, session: str, kind: str, output: Path | None) -> int:
-    """Write the diagnostic log of a session to a file or to standard output."""
+    """Write the diagnostic log of a session, or the session itself, to a file or to standard output."""
+    output = None if output == Path("-") else output
+    if kind == "events":
+        return await _export_events(place, session, output)
     redactor = await redactor_of(place)
     async with place.opened(read_only=True) as store:
         meta = await find(store, session, complain)
@@ -107,12 +120,63 @@ async def export(place: Place, *, session: str, kind: str, output: Path | None) 
     return _told(trouble)
 
 
+async def _export_events(place: Place, session: str, output: Path | None) -> int:
+    async with place.opened(read_only=True) as store:
+        meta = await find(store, session, complain)
+        started = await store.list(SessionQuery(include_children=True))
+
+        def tell(log: PagedLog) -> None:
+            pieces = (each.decode() for each in log_lines(log, meta.seq))
+            if output is not None:
+                write_pieces(output, pieces)
+                say(f"{output}: {counted(meta.seq, 'event')}; nothing in it is masked")
+            else:
+                for piece in pieces:
+                    say(piece[:-1])
+
+        await with_log(store, meta.id, tell, last=meta.seq)
+    if children := sorted(each.id for each in started if each.parent == meta.id):
+        complain(f"Sessions that {meta.id} started are not in it; export each: {', '.join(children)}.")
+    return 0
+
+
+async def import_log(place: Place, *, file: Path, name: str, as_json: bool) -> int:
+    """Make a session from a file of lines or an old folder, and say what of it does not count."""
+    name = check_name(name) if name else ""
+    with tempfile.TemporaryFile() as again:  # standard input can be read once only, and a file may change meanwhile
+        await anyio.to_thread.run_sync(_spool, file, again)
+        async with place.opened() as store:
+            done = await make_session(store, again, name=name, clock=SystemClock())
+    if taken_back := [each for each in done.added if not isinstance(each.event, Renamed | StoreChanged)]:
+        complain(
+            "What was allowed, loosened or open in it does not count here: "
+            f"{counted(len(taken_back), 'event')} behind it took that back. `holdfast log show {done.session}` shows them."
+        )
+    if done.children:
+        complain(f"Sessions that it started were not in the file: {', '.join(done.children)}.")
+    if as_json:
+        say_json({"session": done.session, "events": done.events})
+    else:
+        say(f"{done.session}: {counted(done.events, 'event')}")
+    return 0
+
+
+def _spool(file: Path, to: BinaryIO) -> None:
+    if file == Path("-"):
+        shutil.copyfileobj(sys.stdin.buffer, to)
+    elif file.is_dir():
+        to.writelines(folder_lines(file))
+    else:
+        with file.open("rb") as source:
+            shutil.copyfileobj(source, to)
+
+
 def _told(trouble: Trouble | None) -> int:
     """Say where a log cannot be read any further; return what that means for the exit code."""
     if trouble is None:
         return 0
     complain(f"The log goes no further: {trouble.detail}")
-    return COULD_NOT if trouble.kind != "torn" else 0
+    return COULD_NOT
 
 
 async def repair(place: Place, *, session: str, as_json: bool) -> int:

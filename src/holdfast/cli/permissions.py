@@ -18,12 +18,13 @@ def command() -> None:
 @command.command()
 @click.argument("tool")
 @click.argument("json_args", required=False)
-@click.option("--mode", type=click.Choice(MODES), default="default", show_default=True)
+@click.option("--mode", type=click.Choice(MODES), help="The mode; without it that of the settings, else default.")
 @click.option("--allow", multiple=True, metavar="RULE", help="A rule that allows. Repeatable.")
 @click.option("--ask", multiple=True, metavar="RULE", help="A rule that asks. Repeatable.")
 @click.option("--deny", multiple=True, metavar="RULE", help="A rule that denies. Repeatable.")
 @click.option("--cwd", type=click.Path(exists=True, file_okay=False), help="The working folder.")
 @click.option("--scope", type=click.Choice(_SCOPES), default="project", show_default=True)
+@click.option("--bare", is_flag=True, help="Without settings, but those of the machine.")
 @click.option("--untrusted", is_flag=True, help="As in a workspace that nobody trusts.")
 @click.option("--expect", is_flag=True, help="With -: compare with what each line says is right, and print the score.")
 @click.pass_context
@@ -31,18 +32,20 @@ def check(
     ctx: click.Context,
     tool: str,
     json_args: str | None,
-    mode: str,
+    mode: str | None,
     allow: tuple[str, ...],
     ask: tuple[str, ...],
     deny: tuple[str, ...],
     cwd: str | None,
     scope: str,
+    bare: bool,
     untrusted: bool,
     expect: bool,
 ) -> int:
     """Print the verdict on a call of TOOL with JSON_ARGS, and end with 0 whatever it is. Nothing is run.
 
-    No settings are read: only --allow, --ask and --deny count, with - only the rules of each line.
+    The settings of the folder and what was granted there count as in a session, beside --allow, --ask and --deny, unless --bare. With -
+    no settings are read: only the rules of each line count.
 
     \b
     holdfast permissions check Bash '{"command": "git status && npm test"}' --allow 'Bash(npm test *)'
@@ -55,7 +58,7 @@ def check(
             raise click.UsageError("With - the calls come from standard input, not as an argument.", ctx)
         from holdfast.cli import permission_cases, permission_scores, telling
 
-        if mode != "default" or allow or ask or deny:
+        if mode or allow or ask or deny:
             telling.complain("With - each line says its own mode and rules: those of the command line are not used.")
         return permission_scores.score_lines() if expect else permission_cases.check_lines()
     if json_args is None:
@@ -66,8 +69,9 @@ def check(
     wanted = permission_place.Wanted(
         tool=tool, args=json_args, mode=mode, allow=allow, ask=ask, deny=deny, scope=scope, trusted=not untrusted
     )
+    settings = permission_place.settings_of(cwd or ctx.obj.cwd, bare=bare)
     try:
-        return permission_place.check_here(wanted, cwd or ctx.obj.cwd)
+        return permission_place.check_here(wanted, settings)
     except UserError as exc:
         raise click.UsageError(str(exc), ctx) from exc
 

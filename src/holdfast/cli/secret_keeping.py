@@ -140,8 +140,7 @@ def _stores(place: Place) -> tuple[str, ...]:
     folder = data_dir()
     usual = Path("/", default_store_url().partition("://")[2].lstrip("/"))
     files = [path for path in (usual, *sorted(folder.glob("*.db"))) if path.is_file()]
-    folders = [f"jsonl://{path.parent}" for path in sorted(folder.glob("*/store.json"))]
-    return (*(f"sqlite://{path}" for path in dict.fromkeys(files)), *folders)
+    return tuple(f"sqlite://{path}" for path in dict.fromkeys(files))
 
 
 @asynccontextmanager

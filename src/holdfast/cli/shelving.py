@@ -235,13 +235,12 @@ async def verify(place: Place, *, sessions: Sequence[str], as_json: bool) -> int
         named = [(await find(store, session, complain)).id for session in sessions]
         ids = named or [meta.id for meta in await store.list(SessionQuery(include_children=True))]
         wrong = {session: await _troubles(store, session) for session in ids}
-        notes = {session: await shelf.notes(store, session) for session, found in wrong.items() if not found}
     if as_json:
-        say_json([_verified(session, found, notes.get(session, ())) for session, found in wrong.items()])
+        say_json([{"id": session, "ok": not found, "problems": list(found)} for session, found in wrong.items()])
     else:
         for session, found in wrong.items():
             say(f"{session}  {'ok' if not found else 'NOT ok'}")
-            for words in found or notes[session]:
+            for words in found:
                 say(f"  {words}")
     return COULD_NOT if any(wrong.values()) else 0
 
@@ -275,11 +274,6 @@ def _is_unpriced(records: Sequence[Recorded]) -> bool:
     kinds = (ModelReplied, ModelFailed, Compacted, CompactionFailed)
     used = [each.event for each in records if isinstance(each.event, kinds) and each.event.usage is not None]
     return bool(used) and all(event.cost is None for event in used)
-
-
-def _verified(session: str, wrong: Sequence[str], notes: Sequence[str]) -> dict[str, object]:
-    found: dict[str, object] = {"id": session, "ok": not wrong, "problems": list(wrong)}
-    return found | ({"notes": list(notes)} if notes else {})
 
 
 async def _troubles(store: EventStore, session: str) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ async def _standing(store: EventStore, meta: SessionMeta, after: int) -> Standin
         return "idle"
     except HoldfastError:
         return "damaged"
-    if trouble is not None and trouble.kind != "torn":
+    if trouble is not None:
         return trouble.kind
     if held:
         return "running"

@@ -107,12 +107,13 @@ def revoke(cwd: Path, as_json: bool) -> int:
     was = _book().revoke(root)
     if as_json:
         telling.say_json({"root": root, "revoked": was})
+        return 0
+    needs = bool(_look(cwd).trust.survey.claims)
+    if was:
+        words = f"{root} is no longer trusted." if needs else f"{root} is no longer trusted. Nothing in it needs trust."
     else:
-        telling.say(
-            telling.harmless(
-                f"{root} is no longer trusted." if was else f"{root} was not trusted; nothing was changed."
-            )
-        )
+        words = f"{root} was not trusted{'' if needs else ', and nothing in it needs trust'}; nothing was changed."
+    telling.say(telling.harmless(words))
     return 0
 
 

@@ -8,15 +8,16 @@ import ast
 import os
 import re
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Struct
 
+from holdfast.config.followed_shell import below, require_commands, text_of
+from holdfast.config.followed_table import NotFollowed, Unknown, command_table
+from holdfast.config.followed_words import require_python, require_words
 from holdfast.config.mentions import PROJECT_VARIABLE
 
 if TYPE_CHECKING:
@@ -29,9 +30,9 @@ _PATTERN: Final = re.compile(r"[*?\[{]")
 """What makes several words of one, where it is not quoted."""
 _VERSION: Final = re.compile(r"(?<=[a-z])[0-9.]+$")
 _MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
-_RUNS: Final = re.compile(r"system|subprocess|popen|spawn|exec|eval|compile|__import__|runpy|importlib")
 _ASIDE: Final = re.compile(r"-.*|[0-9.]+[smhd]?|[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 """What may stand between a wrapper and its command."""
+_WRITES: Final = re.compile(r">(?!&\d)")
 _DEEPEST: Final = 4
 _DYNAMIC: Final = (
     "simple_expansion",
@@ -41,45 +42,6 @@ _DYNAMIC: Final = (
     "arithmetic_expansion",
 )
 _UNREADABLE: Final = ("function_definition", "process_substitution", "coproc_statement")
-
-
-class NotFollowed(ValueError):
-    """A command whose files cannot be told, and why."""
-
-
-class Unknown(NotFollowed):
-    """A program that is in no list."""
-
-
-class _Script(Struct, frozen=True, forbid_unknown_fields=True):
-    flags: str = ""
-    code: str = ""
-    modules: str = ""
-    language: str = ""
-
-
-class ProgramTable(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `followed.toml` says."""
-
-    plain: frozenset[str]
-    running: Mapping[str, tuple[str, ...]]
-    subcommands: Mapping[str, tuple[str, ...]]
-    wrappers: frozenset[str]
-    variables: frozenset[str]
-    scripts: Mapping[str, _Script]
-    manifests: Mapping[str, tuple[str, ...]]
-    projects: Mapping[str, tuple[str, ...]]
-    """Followed for the person's own programs alone."""
-    fetching: Mapping[str, tuple[str, ...]]
-
-
-@cache
-def command_table() -> "ProgramTable":
-    """What is known of programs."""
-    """What is known of programs."""
-    return msgspec.convert(
-        tomllib.loads(Path(__file__).with_name("followed.toml").read_text(encoding="utf-8")), ProgramTable
-    )
 
 
 def followed(
@@ -115,7 +77,7 @@ class HookCommand(Struct, frozen=True):
         """As `followed`."""
         if not self.bash:
             raise NotFollowed("it is written for another shell than bash")
-        if steered := sorted(command_table().variables & self.variables):
+        if steered := sorted(filter(command_table().steers, self.variables)):
             raise NotFollowed(f"the settings set {steered[0]} for it")
         return followed(self.command, self.args, bases, home, fetches=self.fetches)
 
@@ -166,6 +128,7 @@ class CommandLook:
         self._bases = bases
         self._home = home
         self._fetches_packages = fetches
+        self._written: list[str | None] = []
 
     def command(self, command: str, args: Sequence[str] | None) -> None:
         """Look at a program with its words, or at a text for a shell. Raise `NotFollowed`."""
@@ -174,6 +137,7 @@ class CommandLook:
         else:
             words = [PROJECT_VARIABLE.sub(".", word) for word in (command, *args)]
             self.program([None if "${" in word else word for word in words], _DEEPEST)
+        self._require_unwritten()
 
     def shell(self, text: str, depth: int) -> None:
         """Follow every program in a text."""
@@ -184,12 +148,16 @@ class CommandLook:
         root = _parser().parse(content).root_node
         if root.has_error:
             raise NotFollowed("it cannot be read with certainty")
-        for node in _below(root):
+        self._require_commands(root, content)
+        for node in below(root):
             if node.type in _UNREADABLE:
                 raise NotFollowed("it defines functions or runs commands beside it")
             if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
                 value = node.child_by_field_name("value")
-                self._assigned(_text(name, content), _text(value, content) if value is not None else "")
+                self._assigned(text_of(name, content), text_of(value, content) if value is not None else "")
+            if node.type == "file_redirect" and _WRITES.search(text_of(node, content).partition("<")[0]):
+                destination = node.child_by_field_name("destination")
+                self._written.append(_word(destination, content) if destination is not None else None)
             if node.type == "command":
                 self.program(_words(node, content), depth)
 
@@ -200,6 +168,9 @@ class CommandLook:
             raise NotFollowed("the name of a program is known only when it runs")
         short = os.path.basename(name)
         script = short if short in table.scripts else _VERSION.sub("", short)
+        self._require_words(short, rest)
+        if short in table.writers:
+            self._written += (word for word in rest if word is None or not word.startswith("-"))
         if "/" in name:
             self.found += (path for path in self._at(name) if path.is_relative_to(self._bases[0]))
         if name == "cd":
@@ -216,8 +187,7 @@ class CommandLook:
             if not rest or rest[0] not in table.subcommands[short]:
                 raise NotFollowed(f"what {short} runs with these words is not known")
         elif short in table.plain:
-            if any(piece in (word or "") for piece in table.running.get(short, ()) for word in rest):
-                raise NotFollowed(f"{short} runs other programs")
+            pass
         elif "/" in name:
             self._file(name)
         elif not self._fetches(short, rest):
@@ -243,7 +213,7 @@ class CommandLook:
         return ()
 
     def _assigned(self, name: str, value: str) -> None:
-        if name in command_table().variables:
+        if command_table().steers(name):
             raise NotFollowed(f"it sets {name}")
 
     def _enter(self, rest: Sequence[str | None]) -> None:
@@ -261,7 +231,8 @@ class CommandLook:
             if kind.code and re.fullmatch(kind.code, word):
                 return self._code(kind.language, value, depth)
             if kind.modules and re.fullmatch(kind.modules, word):
-                return self._module(value)
+                self._module(value)
+                return self._require_known(value, command_table().modules)
             if not word.startswith("-"):
                 return self._file(word)
             if not re.fullmatch(kind.flags, word):
@@ -273,32 +244,59 @@ class CommandLook:
             raise NotFollowed("its text is known only when it runs")
         if language == "shell":
             return self.shell(text, depth - 1)
-        if _RUNS.search(text):
-            raise NotFollowed("its Python text runs other programs or text")
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError, RecursionError) as exc:
             raise NotFollowed("its Python text cannot be read") from exc
+        require_python(tree, text)
         self._imports(tree)
 
     def _imports(self, tree: ast.AST) -> None:
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                for each in node.names:
-                    self._module(each.name)
+                names = [each.name for each in node.names]
             elif isinstance(node, ast.ImportFrom):
-                self._module(node.module or None)
+                names = [node.module or ""]
+            else:
+                continue
+            for name in names:
+                self._module(name)
+                self._require_known(name, command_table().imports)
+
+    def _require_commands(self, root: "Node", content: bytes) -> None:
+        """Refuse a text in which something may run that is not written as a command."""
+        require_commands(root, content)
+
+    def _require_words(self, name: str, rest: Sequence[str | None]) -> None:
+        """Refuse words with which a program runs others."""
+        require_words(name, rest)
+
+    def _require_known(self, name: str | None, harmless: frozenset[str]) -> None:
+        """A module that the folder does not bring must be one that runs nothing of it."""
+        if name not in harmless and not any(map(os.path.lexists, self._places_of(name))):
+            raise NotFollowed(f"what the module {name!r} runs is not known")
+
+    def _require_unwritten(self) -> None:
+        """Refuse a command that writes what it runs: what is there before and afterwards says nothing of it."""
+        for word in self._written if self.found else ():
+            if word is None:
+                raise NotFollowed("what it writes is known only when it runs")
+            if any(file.is_relative_to(place) for place in self._at(word) for file in self.found):
+                raise NotFollowed(f"it writes {word!r} and runs it")
 
     def _module(self, name: str | None) -> None:
         """A module is a file or a folder of each place where Python looks; one that appears earlier would run instead."""
+        self.found += self._places_of(name)
+
+    def _places_of(self, name: str | None) -> Iterator[Path]:
         if name is None or not _MODULE.fullmatch(name):
             raise NotFollowed("the module is known only when it runs")
         parts = name.split(".")
         for base in self._bases:
             for count in range(1, len(parts) + 1):
                 place = base.joinpath(*parts[:count])
-                self.found += (place.with_name(f"{place.name}.py"), place / "__init__.py")
-            self.found.append(base.joinpath(*parts) / "__main__.py")
+                yield from (place.with_name(f"{place.name}.py"), place / "__init__.py")
+            yield base.joinpath(*parts) / "__main__.py"
 
     def _manifest(self, names: Sequence[str], rest: Sequence[str | None]) -> None:
         if any(word is None for word in rest):
@@ -352,14 +350,6 @@ def _has_programs(manifest: Path) -> bool:
         return True
 
 
-def _below(node: "Node") -> Iterator["Node"]:
-    waiting = [node]
-    while waiting:
-        each = waiting.pop()
-        yield each
-        waiting += reversed(each.children)
-
-
 def _words(command: "Node", content: bytes) -> tuple[str | None, ...]:
     skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
     parts = [each for each in command.named_children if each.type not in skipped]
@@ -368,18 +358,14 @@ def _words(command: "Node", content: bytes) -> tuple[str | None, ...]:
 
 def _word(node: "Node", content: bytes) -> str | None:
     """What a word is, when that is known before it runs."""
-    text = _text(node, content)
-    if any(each.type in _DYNAMIC for each in _below(node)) or _PATTERN.search(_QUOTED.sub("", text)):
+    text = text_of(node, content)
+    if any(each.type in _DYNAMIC for each in below(node)) or _PATTERN.search(_QUOTED.sub("", text)):
         return None
     try:
         words = shlex.split(text) if any(quote in text for quote in "\"'\\") else [text]
     except ValueError:
         return None
     return words[0] if len(words) == 1 and not text.startswith(("$'", '$"')) else None
-
-
-def _text(node: "Node", content: bytes) -> str:
-    return content[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
 
 @cache

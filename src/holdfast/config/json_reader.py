@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.config.json_text import JsonText
-from holdfast.config.keys import nearest
+from holdfast.config.keys import nearly
 
 T = TypeVar("T")
 MOST_WARNINGS: Final = 20
@@ -51,7 +51,7 @@ class JsonReader:
         """Warn of the keys that are not `known`, and say which ones were likely meant."""
         others = [] if "*" in known or self._is_full() else [key for key in said if key not in known]
         for key in others[:MOST_WARNINGS]:
-            near = nearest(key, known) or nearest(key, known, cutoff=0.6)
+            near = nearly(key, known)
             meant = f" (did you mean {near!r}?)" if near else ""
             self.warn((*where, key), f"is not a setting that this version knows{meant}; it is left out")
         if len(others) > MOST_WARNINGS:

@@ -129,7 +129,6 @@ _PERMISSIONS: Final = Section(
             name="env.*",
             kind=str,
             elsewhere="project",
-            secret=True,
             words="A variable of the programs that tools and hooks start; Holdfast itself does not read it.",
         ),
     ),

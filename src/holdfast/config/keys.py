@@ -81,6 +81,37 @@ def is_elsewhere(where: Sequence[str]) -> bool:
     )
 
 
+def nearly(word: str, known: Iterable[str]) -> str:
+    """The known name that a slip of the pen was likely meant to be, in whatever capitals; empty when none is near."""
+    folded = {each.casefold(): each for each in known}
+    near = nearest(word.casefold(), folded) or nearest(word.casefold(), folded, cutoff=0.6)
+    return folded.get(near, "")
+
+
+def is_nearly_permissions(name: str) -> bool:
+    """Whether a key that nobody knows is nearly spelled `permissions`."""
+    known = names_below(())
+    return name not in known and name not in KNOWN_ELSEWHERE and nearly(name, known) == "permissions"
+
+
+def restricting(where: Sequence[str]) -> str:
+    """The key of `permissions` that can only restrict, and that is meant by a misspelled name at `where`; empty when there is none.
+
+    Either of the two names may be misspelled: that of the section, that of the key, or both.
+    """
+    if len(where) != 2 or not (where[0] == "permissions" or is_nearly_permissions(where[0])):
+        return ""
+    known = names_below(("permissions",))
+    if where[1] in known:
+        meant = where[1] if where[0] != "permissions" else ""
+    else:
+        meant = "" if is_elsewhere(("permissions", where[1])) else nearly(where[1], known)
+    return meant if meant in _RESTRICTING else ""
+
+
+_RESTRICTING: Final = ("deny", "ask", "defaultMode", "disableBypassPermissionsMode")
+
+
 def nearest(word: str, known: Iterable[str], *, cutoff: float = 0.7) -> str:
     """The known word that was most likely meant; empty when none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only for what is wrong

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from holdfast.config.layer_file import LayerFile
 from holdfast.config.layers import Layered
-from holdfast.config.named_keys import variables
+from holdfast.config.named_keys import sent_by_hooks, variables
 from holdfast.config.secret import Secret
 from holdfast.config.settings import Settings
 from holdfast.stores.urls import key_of
@@ -34,7 +34,8 @@ def known_keys(settings: Settings | None, layered: Layered | None = None, store_
         named |= layered.keys_beside.union(*(file.keys for file in _counted(layered)))
     for profile in () if settings is None else settings.providers.values():
         named |= set(variables(profile.options))
-    return Keys(frozenset(named), tuple(texts))
+    sent = sent_by_hooks([layer.section for layer in layered.hooks]) if layered is not None else ()
+    return Keys(frozenset(named), tuple(texts), frozenset(sent))
 
 
 def _secrets(settings: Settings) -> Iterator[Secret]:

@@ -94,7 +94,7 @@ class LastGood:
         if is_missing(place.path):
             return ()
         try:
-            return named_keys(JsonText.read(place.path).content, own=not place.of_project)
+            return named_keys(JsonText.read(place.path).content, own=not place.of_project, idle=True)
         except UserError as exc:
             kept = self.recall(place, str(exc))
             return () if kept is None else kept.keys

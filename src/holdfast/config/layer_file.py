@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.config.json_text import JsonText
 from holdfast.config.keys import find_key, names_below
 from holdfast.config.named_keys import named_keys
-from holdfast.config.permissions_section import LEVEL, SECTION, Permissions, read_level, read_permissions
+from holdfast.config.permissions_section import LEVEL, Permissions, read_level, read_permissions, slip_words
 from holdfast.config.places import Place
 from holdfast.config.settings_reader import SettingsReader
 
@@ -34,6 +34,8 @@ class LayerFile(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] = ()
     """Names of variables that hold keys."""
     warnings: tuple[str, ...] = ()
+    slips: tuple[str, ...] = ()
+    """Warnings about misspelled names of what restricts: they are told of a workspace that is not trusted too."""
     broken: str = ""
     """What is wrong with it."""
 
@@ -47,15 +49,13 @@ def read_layer(place: Place) -> LayerFile:
     """Read a file that is there. Raise `UserError` when it is not certain what it denies."""
     text = JsonText.read(place.path)
     reader = SettingsReader(text, elsewhere=place.family == "claude")
-    said = reader.everything()
-    if LEVEL not in said and LEVEL in reader.members(text.content, ()):
+    said, content = reader.everything(), reader.members(text.content, ())
+    if LEVEL not in said and LEVEL in content:
         reader.warn(
             (LEVEL,),
             "is not read from a file of another program. Write permissions.defaultMode, or .holdfast/settings.json",
         )
-    permissions = Permissions()
-    if SECTION in said:
-        permissions = read_permissions(reader, said[SECTION], source=place.source, root=place.root)
+    permissions = read_permissions(reader, content, source=place.source, root=place.root)
     level = read_level(reader, said[LEVEL]) if LEVEL in said else None
     if permissions.mode is None:
         permissions = replace(permissions, mode=level)
@@ -68,6 +68,7 @@ def read_layer(place: Place) -> LayerFile:
         servers_off=reader.value_or(said, "disabledMcpjsonServers", tuple[str, ...], ()),
         keys=named_keys(text.content, own=not place.of_project),
         warnings=tuple(reader.warnings),
+        slips=tuple(slip_words(reader, content)),
     )
 
 

@@ -207,6 +207,7 @@ def _merged(files: tuple[LayerFile, ...], trust: WorkspaceTrust, cwd: Path, note
     counted = tuple(file for file in files if trust.trusted or not file.place.of_project)
     merge = _Merge(notes=notes)
     for file in files:
+        merge.notes += file.slips
         if file in counted or file.broken:  # the rest of an untrusted workspace's file is nobody's concern
             merge.notes += (*file.warnings, *exposed(file))
     settings = _settings(counted, merge)

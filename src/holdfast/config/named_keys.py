@@ -10,13 +10,15 @@ from holdfast.config.secret import variable_of
 from holdfast.logic.redact_names import is_secret_key
 
 SERVERS: Final = "mcpServers"
+HOOKS: Final = "hooks"
 _FILLED: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?=[:}])")
 """A variable that is filled into an entry of a server."""
 
 
-def named_keys(content: bytes, *, own: bool) -> tuple[str, ...]:
+def named_keys(content: bytes, *, own: bool, idle: bool = False) -> tuple[str, ...]:
     """The variables that a file names as keys: each `$ENV:NAME`, and in a file of the person's `own` what its MCP servers are given.
 
+    Of a file that counts for nothing (`idle`) also what headers of its hooks name: those do not run.
     What a file says counts whatever it means: a setting that this version does not know may name a key too.
     """
     try:
@@ -24,6 +26,7 @@ def named_keys(content: bytes, *, own: bool) -> tuple[str, ...]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ()  # whoever reads it for use says what is wrong
     found = set(variables(said))
+    found |= set(sent_by_hooks(said.get(HOOKS))) if idle and isinstance(said, Mapping) else set()
     servers = said.get(SERVERS) if own and isinstance(said, Mapping) else None
     for entry in servers.values() if isinstance(servers, Mapping) else ():
         found |= set(_filled(entry))
@@ -35,6 +38,16 @@ def variables(value: object) -> Iterator[str]:
     for _, text in _texts(value, ""):
         if name := variable_of(text):
             yield name
+
+
+def sent_by_hooks(section: object) -> Iterator[str]:
+    """The variables that headers of hooks are made of, however the section is nested."""
+    if isinstance(section, Mapping):
+        names = section.get("allowedEnvVars")
+        yield from (name for name in (names if isinstance(names, list) else ()) if isinstance(name, str))
+    if isinstance(section, Mapping | list):
+        for inner in section.values() if isinstance(section, Mapping) else section:
+            yield from sent_by_hooks(inner)
 
 
 def _filled(entry: object) -> Iterator[str]:

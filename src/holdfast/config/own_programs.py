@@ -15,7 +15,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.config.following import CommandLook, NotFollowed, Unknown, command_table, command_text
+from holdfast.config.followed_table import NotFollowed, Unknown, command_table
+from holdfast.config.following import CommandLook, command_text
 from holdfast.config.mentions import mentioned
 
 _ELSEWHERE: Final = Path("/nonexistent/elsewhere")
@@ -187,6 +188,18 @@ class _OwnLook(CommandLook):
         aside = name in _BUILDERS and not _BUILDS & set(words)
         if not (elsewhere or fetched or aside):
             self._manifest(files, rest)
+
+    def _require_commands(self, root: object, content: bytes) -> None:
+        """What a text evaluates is the person's word."""
+
+    def _require_words(self, name: str, rest: Sequence[str | None]) -> None:
+        """So are the words of a program."""
+
+    def _require_known(self, name: str | None, harmless: frozenset[str]) -> None:
+        """Modules are the person's word unless the folder brings them."""
+
+    def _require_unwritten(self) -> None:
+        """What it writes is no matter here."""
 
     def _assigned(self, name: str, value: str) -> None:
         """What leads to folders elsewhere is the person's word."""

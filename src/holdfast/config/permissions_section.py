@@ -5,14 +5,15 @@ nobody knows stops the run: whoever wrote it may have meant a stricter one.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from holdfast.config.json_reader import MOST_WARNINGS
-from holdfast.config.keys import nearest
+from holdfast.config.keys import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
 from holdfast.config.settings_reader import SettingsReader
 from holdfast.logic.permissions.calls import meant_tool
 from holdfast.vocab.errors import UserError
@@ -53,22 +54,94 @@ def looser(mode: Mode, than: Mode) -> bool:
     return _LOOSENESS.index(mode) > _LOOSENESS.index(than)
 
 
-def read_permissions(reader: SettingsReader, raw: Raw, *, source: RuleSource, root: str) -> Permissions:
-    """Read the section. Raise `UserError` when it is not certain what it denies, `UnknownMode` when its mode is none."""
-    said = reader.members(raw, (SECTION,))
-    reader.warn_of_unknown(said, (SECTION,))
+class Slip(Struct, frozen=True, kw_only=True):
+    """A misspelled name in a file, of a key that can only restrict."""
+
+    where: tuple[str, ...]
+    meant: str
+    """The key of `permissions` that was likely meant."""
+    value: object
+
+
+def read_permissions(
+    reader: SettingsReader, content: Mapping[str, Raw], *, source: RuleSource, root: str
+) -> Permissions:
+    """Read the section of a file, and what restricts under a misspelled name: a slip of the pen must not lose a denial.
+
+    Raise `UserError` when it is not certain what it denies, `UnknownMode` when its mode is none.
+    """
+    said = reader.members(content[SECTION], (SECTION,)) if SECTION in content else {}
+    slips = slips_of(content)
+    known = {key: raw for key, raw in said.items() if (SECTION, key) not in {slip.where for slip in slips}}
+    reader.warn_of_unknown(known, (SECTION,))
     rules: list[Rule] = []
     for decision in DECISIONS:
         if decision in said:
             texts = reader.convert(said[decision], tuple[str, ...], (SECTION, decision))
-            rules += (replace(rule, source=source, root=root) for rule in _rules(reader, decision, texts))
+            rules += _rules(reader, decision, texts, (SECTION, decision))
+        for slip in slips:
+            if slip.meant == decision and isinstance(slip.value, list):
+                rules += _rules(reader, decision, slip.value, slip.where)
+    modes = [_mode(reader, said["defaultMode"])] if "defaultMode" in said else []
+    modes += [_stricter(mode) for slip in slips for mode in MODES if (slip.meant, slip.value) == ("defaultMode", mode)]
+    switches = [(SECTION, _NO_BYPASS)] if _NO_BYPASS in said else []
     return Permissions(
-        rules=tuple(rules),
-        mode=_mode(reader, said["defaultMode"]) if "defaultMode" in said else None,
+        rules=tuple(replace(rule, source=source, root=root) for rule in rules),
+        mode=min((mode for mode in modes if mode is not None), key=_LOOSENESS.index, default=None),
         folders=_folders(reader, said["additionalDirectories"]) if "additionalDirectories" in said else (),
-        no_bypass="disableBypassPermissionsMode" in said
-        and _is_set(reader, said["disableBypassPermissionsMode"], (SECTION, "disableBypassPermissionsMode")),
+        no_bypass=any(_is_set(reader, said[_NO_BYPASS], where) for where in switches)
+        or any(slip.meant == _NO_BYPASS and slip.value in (True, "disable") for slip in slips),
     )
+
+
+def slips_of(content: Mapping[str, Raw]) -> tuple[Slip, ...]:
+    """The misspelled names in a file under which something stands that restricts."""
+    found = list[Slip]()
+    for section, raw in content.items():
+        value = msgspec.json.decode(raw) if section == SECTION or is_nearly_permissions(section) else None
+        for key, each in value.items() if isinstance(value, dict) else ():
+            meant = restricting((section, key))
+            if meant and _fits(meant, each):
+                found.append(Slip(where=(section, key), meant=meant, value=each))
+    return tuple(found)
+
+
+def slip_words(reader: SettingsReader, content: Mapping[str, Raw]) -> Iterator[str]:
+    """A sentence about each misspelled name under which something stands that restricts."""
+    for slip in slips_of(content):
+        name, where = ".".join(slip.where), f"{SECTION}.{slip.meant}"
+        yield (
+            f"{reader.text.place(slip.where)}: {name!r} is not a setting that this version knows (did you mean {where!r}?); "
+            "what it restricts holds all the same. Write the name as it is."
+        )
+
+
+def unknown_permissions(content: Mapping[str, Raw]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Where a key of `permissions` stands that nobody knows, or a key that is nearly `permissions`, and a sentence about it."""
+    slips = {slip.where: slip.meant for slip in slips_of(content)}
+    known = names_below((SECTION,))
+    for section, raw in content.items():
+        nearly_so = is_nearly_permissions(section)
+        if nearly_so:
+            yield (section,), f"{section!r} is not a setting (did you mean {SECTION!r}?): nothing that it allows counts"
+        value = msgspec.json.decode(raw) if nearly_so or section == SECTION else None
+        for key in value if isinstance(value, dict) else ():
+            where, name = (section, key), f"'{section}.{key}'"
+            if where in slips:
+                yield where, f"{name} holds as 'permissions.{slips[where]}' only because it restricts: write it so"
+            elif section == SECTION and key not in known and not is_elsewhere(where):
+                near = nearly(key, known)
+                yield where, f"{name} is not a setting{f' (did you mean {near!r}?)' if near else ''}; it is left out"
+
+
+def _fits(meant: str, value: object) -> bool:
+    """Whether a value is what stands under such a key."""
+    if meant in DECISIONS:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str) or value is True
+
+
+_NO_BYPASS: Final = "disableBypassPermissionsMode"
 
 
 def read_level(reader: SettingsReader, raw: Raw) -> Mode | None:
@@ -80,15 +153,15 @@ def read_level(reader: SettingsReader, raw: Raw) -> Mode | None:
     return known
 
 
-def _rules(reader: SettingsReader, decision: Decision, texts: tuple[str, ...]) -> list[Rule]:
+def _rules(reader: SettingsReader, decision: Decision, texts: Sequence[str], where: tuple[str, ...]) -> list[Rule]:
     found: list[Rule] = []
     odd = 0
     for index, text in enumerate(texts):
         rule, problem = _rule(decision, text)
-        where = (SECTION, decision)
         if rule is not None:
             found.append(rule)
-            if decision != "allow" and (meant := meant_tool(rule.tool)):
+            meant = meant_tool(rule.tool) if decision != "allow" else ""
+            if meant.casefold() not in ("", rule.tool.casefold()):
                 words = (
                     f"has {text[:_LONGEST]!r}, which is about no tool that comes with holdfast. Did you mean {meant!r}?"
                 )
@@ -100,7 +173,7 @@ def _rules(reader: SettingsReader, decision: Decision, texts: tuple[str, ...]) -
         if odd <= MOST_WARNINGS:
             reader.warn(where, f"has {text[:_LONGEST]!r}{problem}", at=index)
     if odd > MOST_WARNINGS:
-        reader.warn((SECTION, decision), f"has {odd - MOST_WARNINGS} more that allow nothing")
+        reader.warn(where, f"has {odd - MOST_WARNINGS} more that allow nothing")
     return found
 
 

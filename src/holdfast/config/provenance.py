@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct, field
 
 from holdfast.config.json_outline import Node, outline
@@ -14,6 +15,7 @@ from holdfast.config.key_table import KEYS
 from holdfast.config.keys import canonical, find_key, is_elsewhere, names_below, nearest
 from holdfast.config.layer_file import LayerFile
 from holdfast.config.masking import masked
+from holdfast.config.permissions_section import SECTION, slips_of
 from holdfast.logic.permissions.book import DEFAULT_RULES
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.rules import Rule, RuleSource
@@ -151,7 +153,7 @@ class _Telling(Struct):
         """Why a value does not count; empty when it does."""
         row, of_project = said.row, self.file.place.of_project
         if row is None:
-            return ELSEWHERE if is_elsewhere(said.where) or self.file.place.family == "claude" else UNKNOWN
+            return ELSEWHERE if is_elsewhere(said.where) else UNKNOWN
         if self.file.place.family == "claude" and (
             row.elsewhere == "no" or (row.elsewhere == "project" and not of_project)
         ):
@@ -187,16 +189,22 @@ class _Telling(Struct):
 
 def _everything(text: JsonText) -> Iterator[_Said]:
     """Every value of the table that a file says, lists one by one, and whatever else stands beside them."""
-    yield from _walk(json.loads(text.content), outline(text.content).root, ())
+    slips = {
+        slip.where: slip.meant for slip in slips_of(msgspec.json.decode(text.content, type=dict[str, msgspec.Raw]))
+    }
+    yield from _walk(json.loads(text.content), outline(text.content).root, (), slips)
 
 
-def _walk(value: object, node: Node, where: tuple[str, ...]) -> Iterator[_Said]:
+def _walk(value: object, node: Node, where: tuple[str, ...], slips: Mapping[tuple[str, ...], str]) -> Iterator[_Said]:
     row = find_key(where) if where else None
     if row is not None and row.gathered == "list" and isinstance(value, list):
         yield from (_Said(where, row, each, node.inner[at].key_at) for at, each in enumerate(value))
-    elif row is None and isinstance(value, dict) and (not where or names_below(where)):
+    elif (
+        row is None and isinstance(value, dict) and (not where or names_below(where) or where in {w[:1] for w in slips})
+    ):
         for key, inner in value.items():
-            yield from _walk(inner, node.inner[key], (*where, key))
+            below = (*where, key)
+            yield from _walk(inner, node.inner[key], (SECTION, slips[below]) if below in slips else below, slips)
     else:
         yield _Said(where, row, value, node.key_at)
 

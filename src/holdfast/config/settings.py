@@ -128,7 +128,7 @@ class _Layer(SettingsReader):
     def over(self, below: Settings) -> Settings:
         """`below` with what this file says in its place."""
         said = self.everything()
-        self.warn_of_unknown(said, ())
+        self.warn_of_unknown(self.members(self.text.content, ()), ())
         chat = self._section(said, "chat", below.chat)
         models = {key: self._override(key, raw) for key, raw in self.entries(said, "models")}
         legacy, providers = self._providers(said, below)

@@ -33,10 +33,9 @@ class SettingsReader(JsonReader):
         return super().convert(raw, kind, where)
 
     def warn_of_unknown(self, said: Mapping[str, Raw], where: tuple[str, ...]) -> None:
-        """Warn of every key under `where` that no version of the table has."""
-        if not self.elsewhere:
-            known = names_below(where)
-            self.warn_of_others({key: said[key] for key in said if not is_elsewhere((*where, key))}, known, where)
+        """Warn of every key under `where` that no version of the table has, and no other program knows."""
+        others = {key: said[key] for key in said if not is_elsewhere((*where, key))}
+        self.warn_of_others(others, names_below(where), where)
 
 
 def is_shared(where: tuple[str, ...]) -> bool:

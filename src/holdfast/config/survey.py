@@ -21,7 +21,8 @@ from holdfast.config.claim_words import (
     variables,
 )
 from holdfast.config.contents import MOST_BYTES, MOST_FILES, Contents, sha
-from holdfast.config.following import HookCommand, NotFollowed, followed, hook_commands, server_commands
+from holdfast.config.followed_table import NotFollowed
+from holdfast.config.following import HookCommand, followed, hook_commands, server_commands
 from holdfast.config.git_folders import TooMany, own_folders, submodules
 from holdfast.config.git_keys import Unclear, program_keys
 from holdfast.config.json_text import LARGEST, JsonText, is_missing, read_regular
@@ -30,6 +31,7 @@ from holdfast.config.mentions import mentioned
 from holdfast.config.own_programs import is_stranger, own_program
 from holdfast.config.permissions_section import looser
 from holdfast.config.private_file import writable_name
+from holdfast.stores.disk import open_regular
 from holdfast.vocab.errors import UserError
 from holdfast.vocab.specs import Mode
 
@@ -207,7 +209,11 @@ class _Look(Contents):
 
     def _script(self, path: Path) -> None:
         self.running.append(path)
-        self.seen[f"script:{self.name(path)}"] = self.content(path, follow=True)
+        known = f"script:{self.name(path)}"
+        if known not in self.seen:
+            self.seen[known] = self.content(path, follow=True)
+            for interpreter in self._mentioned(_first_line(path)):
+                self._script(interpreter)
 
     def _follow(self, commands: Iterable[HookCommand]) -> None:
         for each in commands:
@@ -373,6 +379,16 @@ class _Look(Contents):
         name = self.name(path)
         self.seen[f"git:{name} {key}".rstrip()] = sha(f"{text}\0{inner}".encode("utf-8", "surrogateescape"))
         self._claim("git", name, (text or name,))
+
+
+def _first_line(path: Path) -> str:
+    """The line of a script that names what runs it; empty when it has none."""
+    try:
+        with open_regular(path) as file:
+            line = file.readline(LONGEST_COMMAND)
+    except OSError:
+        return ""  # whoever looks at its content says so
+    return line[2:].decode("utf-8", "surrogateescape") if line.startswith(b"#!") else ""
 
 
 def _decoded(text: JsonText) -> dict[str, object]:

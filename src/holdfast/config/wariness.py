@@ -74,7 +74,10 @@ def left_out_words(trust: WorkspaceTrust) -> str:
     if trust.trusted or not (trust.survey.claims or trust.survey.problem):
         return ""
     if not trust.survey.claims:
-        return f"This workspace is not trusted, and cannot be for good: {trust.survey.problem}."
+        return (
+            f"This workspace is not trusted, and trust for it cannot be recorded: {trust.survey.problem}. "
+            "For this run alone: --trust."
+        )
     counted = Counter(claim.kind for claim in trust.survey.claims)
     parts = [f"{number} {words[number > 1]}" for kind, words in _WORDS.items() if (number := counted[kind])]
     why = "This workspace is not trusted"

@@ -67,7 +67,7 @@ class Survey(Struct, frozen=True, kw_only=True):
 def dialogue_of(log: PagedLog, redactor: Redactor) -> Dialogue:
     """The conversation of a log. Its turns are made one at a time, as somebody asks for them."""
     found = _survey(log)
-    trouble = log.trouble.detail if log.trouble is not None and log.trouble.kind != "torn" else ""
+    trouble = log.trouble.detail if log.trouble is not None else ""
     return Dialogue(
         title=redactor.text(found.meta.name) or found.meta.id,
         facts=tuple(_facts(found, redactor)),

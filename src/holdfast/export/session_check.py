@@ -47,7 +47,7 @@ async def check_session(store: EventStore, session: str) -> SessionCheck:
         events=validity.events,
         wrong=(*wrong, *validity.problems, *in_words(issues)),
         issues=issues,
-        notes=(*_lost(trace), *await shelf.notes(store, session), *_others(seen)),
+        notes=(*_lost(trace), *_others(seen)),
     )
 
 

@@ -157,6 +157,8 @@ class Reading:
         handle = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             found = os.fstat(handle)
+            if found.st_nlink > 1 and (other := _private_name(real)) != real:
+                raise OSError(errno.EACCES, f"it is another name of {self.place.shown(other)}, which may hold secrets")
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(errno.EINVAL, "it is not a regular file")
             if os.path.realpath(path) != real or not os.path.samestat(os.stat(real, follow_symlinks=False), found):
@@ -241,6 +243,13 @@ class Reading:
             if ".git" in each.parts:
                 return ".git"
         return sensitive((plain(real, self._system), plain(str(path), self._system)), ground)
+
+
+def _private_name(path: str) -> str:
+    """The private file that a path is a hard link to, or the path."""
+    from holdfast.workspaces.looking import private_names  # noqa: PLC0415 - few notes have several names
+
+    return private_names()(path)
 
 
 def _is_plainly_a_note(path: str, roots: Sequence[Path]) -> bool:

@@ -8,14 +8,17 @@ of two texts. So all texts are looked through first (`learn`): what is found and
 looked for everywhere, so are the parts of what looks like nothing else (`KnownValues`).
 """
 
+import functools
 import hashlib
 import hmac
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Final
 
 from holdfast.logic.known_values import KnownValues
-from holdfast.logic.redact import Found, Redactor, apart, replace, written_forms
+from holdfast.logic.redact import Found, Redactor, merge_overlapping, replace, replace_part, written_forms
 from holdfast.logic.redact_values import looks_random
 from holdfast.logic.told_values import PLAIN_LEAST, find_told_words, forms, is_telling
 
@@ -53,51 +56,33 @@ class Eraser:
 
     def known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(self._redactor.known(text), apart([*self._exact(text)]))
+        return replace(self._redactor.known(text), merge_overlapping([*self._exact(text)]))
 
     def find(self, text: str) -> list[Found]:
         """Every secret in a text, in order; a mark is none."""
-        whole = apart([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
+        whole = merge_overlapping([*self._redactor.find(text), *find_told_words(text), *self._exact(text)])
         parts = [Found(run.start, run.end, _HALF) for run in self._index.parts(text)]
-        found = _named_after(whole, apart([*whole, *parts])) if parts else whole
+        found = _named_after(whole, merge_overlapping([*whole, *parts])) if parts else whole
         if not found or "[ERASED " not in text:
             return found
         return _outside([mark.span() for mark in _MARK.finditer(text)], found)
 
     def text(self, text: str) -> str:
         """A text with a mark in place of each secret."""
-        pieces: list[str] = []
-        at = 0
-        for one in self.find(text):
-            pieces += (text[at : one.start], self._mark(text[one.start : one.end], one.why))
-            at = one.end
-        return "".join((*pieces, text[at:])) if pieces else text
+        return replace(text, self.find(text), functools.partial(self._mark, text))
 
     def pieces(self, pieces: Sequence[str]) -> list[str]:
         """The pieces of one text, with a mark in the piece in which a secret begins and nothing of it in the next ones."""
         text = "".join(pieces)
-        found = self.find(text)
-        if not found:
-            return list(pieces)
-        clean: list[str] = []
-        start, place = 0, 0
-        for piece in pieces:
-            end, at, kept = start + len(piece), start, list[str]()
-            while place < len(found) and found[place].start < end:
-                one = found[place]
-                if one.start >= start:
-                    kept += (text[at : one.start], self._mark(text[one.start : one.end], one.why))
-                at = min(one.end, end)
-                if one.end > end:
-                    break
-                place += 1
-            clean.append("".join((*kept, text[at:end])))
-            start = end
-        return clean
+        secrets, mark = deque(self.find(text)), functools.partial(self._mark, text)
+        ends = accumulate(map(len, pieces))
+        return [
+            replace_part(text, end - len(piece), end, secrets, mark) for piece, end in zip(pieces, ends, strict=True)
+        ]
 
-    def _mark(self, secret: str, why: str) -> str:
-        tag = hmac.new(self._key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:DIGITS]
-        return f"[ERASED {tag}: {kind_of(why)}]"
+    def _mark(self, text: str, one: Found) -> str:
+        secret = text[one.start : one.end].encode("utf-8", "surrogatepass")
+        return f"[ERASED {hmac.new(self._key, secret, hashlib.sha256).hexdigest()[:DIGITS]}: {kind_of(one.why)}]"
 
     def _add(self, value: str, why: str, *, parts: bool = True) -> None:
         self._values[value] = why
@@ -121,7 +106,7 @@ def _named_after(whole: list[Found], found: list[Found]) -> list[Found]:
     for one in found:
         while at < len(whole) and whole[at].end <= one.start:
             at += 1
-        named.append(one._replace(why=whole[at].why) if at < len(whole) and whole[at].start < one.end else one)
+        named.append(Found(one.start, one.end, whole[at].why) if at < len(whole) and whole[at].start < one.end else one)
     return named
 
 

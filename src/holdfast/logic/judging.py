@@ -6,6 +6,9 @@ from msgspec.structs import replace
 from holdfast.logic.hooks.verdict import HookVerdict
 from holdfast.logic.open_calls import OpenCall, seen_as
 from holdfast.logic.permissions import Call, fingerprint, rules_digest, weigh
+from holdfast.logic.permissions.calls import usual_name
+from holdfast.logic.permissions.offers import is_exact_text
+from holdfast.logic.permissions.verdict import Verdict
 from holdfast.logic.policy import Policy
 from holdfast.logic.progress import Progress
 from holdfast.vocab.event import Draft
@@ -16,11 +19,37 @@ from holdfast.vocab.specs import ToolSpec
 
 def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
     """The verdict on a call that was looked at."""
+    verdict = _weighed(p, call, spec, policy)
+    event = CallJudged(
+        call=call.id,
+        decision=verdict.decision,
+        reason=verdict.reason,
+        detail=verdict.detail,
+        rules=rules_digest(policy.rules),
+        offers=verdict.offers,
+        remedies=verdict.remedies,
+        taints=verdict.taints,
+        unasked=verdict.unasked,
+    )
+    return Draft(event=event, by="rule", cause=call.id)
+
+
+def exact_rule(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> str:
+    """The rule that would allow exactly this call in any session; empty when no rule does."""
+    command = msgspec.json.decode(call.args, type=dict[str, object]).get("command")
+    if usual_name(call.name) != "Bash" or not isinstance(command, str) or not is_exact_text(command):
+        return ""
+    text = f"Bash({command})"
+    ruled = replace(policy, rules=(*policy.rules, replace(Rule.parse("allow", text), source="grant")))
+    return text if _weighed(p, replace(call, approved=""), spec, ruled).decision == "allow" else ""
+
+
+def _weighed(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Verdict:
     facts = call.facts
     ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
     hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
     own, seen = fingerprint(call.name, call.args), seen_as(call.name, call.args, facts)
-    verdict = weigh(
+    return weigh(
         Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
         ground,
         policy.rules,
@@ -32,14 +61,3 @@ def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft
         hook=hook,
         approved=own if call.approved in (seen, own) else "",
     )
-    event = CallJudged(
-        call=call.id,
-        decision=verdict.decision,
-        reason=verdict.reason,
-        detail=verdict.detail,
-        rules=rules_digest(policy.rules),
-        offers=verdict.offers,
-        remedies=verdict.remedies,
-        taints=verdict.taints,
-    )
-    return Draft(event=event, by="rule", cause=call.id)

@@ -4,9 +4,10 @@ Every eight characters in a row of a value are kept. A text is probed at each fo
 stands around a probe that hits is looked up character by character. Neighbouring windows that are known make a run.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
+
+from holdfast.logic.redact_values import changes, has_digit
 
 WINDOW: Final = 8
 """Characters of a part that is found where it is a word of its own and the beginning or the end of a value."""
@@ -18,10 +19,8 @@ AT_BORDER: Final = 6
 """Characters of a part that is found where a text begins or ends."""
 _PROBE: Final = 5
 _STEP: Final = WINDOW - _PROBE + 1
-_CHANGES: Final = 7
-"""Runs of one kind of letter in a part without a digit: ordinary words have fewer."""
-_SAME_KIND: Final = re.compile(r"[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
-_DIGIT: Final = re.compile(r"[0-9]")
+_CHANGES: Final = 6
+"""Changes between kinds of letters in a part without a digit: ordinary words have fewer."""
 
 
 class Run(NamedTuple):
@@ -112,9 +111,9 @@ class KnownValues:
             return True
         part = text[run.start : run.end]
         if run.end - run.start >= PART:
-            return _DIGIT.search(part) is not None or sum(1 for _ in _SAME_KIND.finditer(part)) >= _CHANGES
+            return has_digit(part) or changes(part) >= _CHANGES
         is_word = not (text[run.start - 1 : run.start].isalnum() or text[run.end : run.end + 1].isalnum())
-        return is_word and any(at_edge) and _DIGIT.search(part) is not None
+        return is_word and any(at_edge) and has_digit(part)
 
 
 def _is_plain_word(text: str) -> bool:

@@ -8,6 +8,7 @@ import functools
 import json
 import re
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Final
@@ -17,13 +18,16 @@ from holdfast.logic.known_values import WINDOW, KnownValues
 from holdfast.logic.redact_named import find_assigned
 from holdfast.logic.redact_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
 from holdfast.logic.redact_pairs import find_pairs
+from holdfast.logic.redact_phrases import find_phrases
 from holdfast.logic.redact_shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
-from holdfast.logic.redact_shapes import find_blocks, find_shapes, holds
-from holdfast.logic.redact_spoken import find_spoken
+from holdfast.logic.redact_shapes import contains, find_blocks, find_shapes
 
 REDACTED: Final = "[REDACTED]"
 SHORTEST_EXACT: Final = 6
 """An exact value shorter than this would blot out ordinary words."""
+
+LONGEST_HEAD: Final = 64
+"""Characters up to which every beginning of an exact value is kept. All beginnings of a long value would fill the memory."""
 
 FEW: Final = 16
 """Exact values that are looked for one by one; more are looked for all at once."""
@@ -46,23 +50,25 @@ class Redactor:
         found = self._find(text)
         if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
             found += _uncoloured(text, self._find)
-        return apart(found)
+        return merge_overlapping(found)
 
     def _find(self, text: str) -> list[Found]:
         found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
-        lowered = text.replace("İ", "i").lower()  # the one letter whose small form is longer
-        if any(holds(lowered, stem) for stem in STEMS):
+        lowered = (
+            text.replace("İ", "i").lower() if _may_hold_stem(text) else ""
+        )  # the one letter whose small form is longer
+        if any(contains(lowered, stem) for stem in STEMS):
             back = lowered[::-1]
             found += (
                 *find_assigned(text, lowered, back),
-                *find_spoken(text, lowered, back),
+                *find_phrases(text, lowered, back),
                 *find_pairs(text, lowered, back),
             )
         return found
 
     def known(self, text: str) -> str:
         """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
-        return replace(text, apart([*self._find_exact(text)])) if text else text
+        return replace(text, merge_overlapping([*self._find_exact(text)])) if text else text
 
     def text(self, text: str) -> str:
         """`text` with a mark in place of each secret."""
@@ -83,14 +89,17 @@ class Redactor:
 
     def open_value(self, text: str) -> int:
         """Where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
-        longest = len(self._exact[0]) - 1 if self._exact else 0
-        for size in range(min(longest, len(text)), 0, -1):
-            if text[-size:] in self._partial:
-                return len(text) - size
-        return len(text)
+        size = len(text)
+        begun = [size - length for length in range(min(LONGEST_HEAD, size), 0, -1) if text[-length:] in self._heads]
+        for form in self._exact:
+            at = text.find(form[:LONGEST_HEAD], max(0, size - len(form) + 1)) if len(form) > LONGEST_HEAD else -1
+            while at >= 0 and not form.startswith(text[at:]):
+                at = text.find(form[:LONGEST_HEAD], at + 1)
+            begun += [at] if at >= 0 else []
+        return min(begun, default=size)
 
     def _string(self, text: str) -> str:
-        if text[:1] in ("{", "[") and any(word in text.lower() for word in _KEY_WORDS):
+        if text[:1] in ("{", "[") and _KEY_WORD.search(text):
             try:
                 content = json.loads(text)
                 clean = self.value(content)
@@ -107,8 +116,9 @@ class Redactor:
         return self.value(value)
 
     @functools.cached_property
-    def _partial(self) -> frozenset[str]:
-        return frozenset(form[:size] for form in self._exact for size in range(1, len(form)))
+    def _heads(self) -> frozenset[str]:
+        sizes = range(1, LONGEST_HEAD + 1)
+        return frozenset(form[:size] for form in self._exact for size in sizes if size < len(form))
 
     def _find_exact(self, text: str) -> Iterator[Found]:
         if self._index is not None:
@@ -138,58 +148,56 @@ def looks_secret(text: str, name: str = "") -> str:
     return f"it holds {found[0].why}" if found else ""
 
 
-def replace(text: str, found: Iterable[Found]) -> str:
-    """`text` with a mark in place of what was found."""
+def _redacted(_: Found) -> str:
+    return REDACTED
+
+
+def replace(text: str, found: Iterable[Found], mark: Callable[[Found], str] = _redacted) -> str:
+    """`text` with a mark in place of each secret that was found."""
+    return replace_part(text, 0, len(text), deque(found), mark)
+
+
+def replace_part(
+    text: str, start: int, end: int, secrets: deque[Found], mark: Callable[[Found], str] = _redacted
+) -> str:
+    """`text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
     pieces: list[str] = []
-    at = 0
-    for one in found:
-        pieces += (text[at : one.start], REDACTED)
-        at = one.end
-    return "".join((*pieces, text[at:])) if pieces else text
+    at = start
+    while secrets and secrets[0].start < end:
+        one = secrets[0]
+        if one.start >= start:
+            pieces += (text[at : one.start], mark(one))
+        at = min(one.end, end)
+        if one.end > end:
+            break
+        secrets.popleft()
+    return "".join((*pieces, text[at:end]))
+
+
+def end_of_colours(text: str, start: int) -> int:
+    """Where the last colour of a terminal ends that is told behind `start`; `start` when there is none."""
+    ends = [match.end() for match in _COLOUR.finditer(text, start)] if _COLOUR_BEGINS.search(text, start) else []
+    return ends[-1] if ends else start
 
 
 _OPAQUE: Final = frozenset(("signature", "thoughtSignature", "thought_signature", "encrypted_content"))
 """State that only its provider can read: no secret of the user's, and nothing for other eyes either."""
-_PAIRS: Final = (
-    ("name", "value"),
-    ("key", "value"),
-    ("parametername", "parametervalue"),
-    ("parameterkey", "parametervalue"),
-)
+_PAIRS: Final = {"name": "value", "key": "value", "parametername": "parametervalue", "parameterkey": "parametervalue"}
 _COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
 _COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
-_KEY_WORDS: Final = (
-    "pass",
-    "pwd",
-    "secret",
-    "token",
-    "auth",
-    "cookie",
-    "credential",
-    "key",
-    "conn",
-    "database",
-    "signature",
-    "_sk",
+_KEY_WORD: Final = re.compile(
+    "pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE
 )
 STEMS: Final = (
-    "pass",
-    "pwd",
-    "kennwort",
-    "secret",
-    "token",
-    "key",
-    "auth",
-    "cookie",
-    "bearer",
-    "credential",
-    "curl",
-    "mysql",
-    "mariadb",
-    "login",
-    "_sk",
+    *("pass", "pwd", "kennwort", "secret", "token", "key", "auth", "cookie", "bearer", "credential", "curl"),
+    *("mysql", "mariadb", "login", "_sk"),
 )
 """In small letters: a text without any of these names no secret."""
+
+
+def _may_hold_stem(text: str) -> bool:
+    """Whether all letters of a stem are in `text`, small or capital: to see that none are costs less than to make the text small."""
+    return not text.isascii() or any(all(letter in text or letter.upper() in text for letter in stem) for stem in STEMS)
 
 
 def _hides(key: str, value: object) -> bool:
@@ -205,7 +213,7 @@ def _hides(key: str, value: object) -> bool:
 def _value_of_pair(value: Mapping[object, object]) -> object:
     """The key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
     lowered = {key.lower(): key for key in value if isinstance(key, str)}
-    for name, other in _PAIRS:
+    for name, other in _PAIRS.items():
         if name in lowered and other in lowered:
             said, given = value[lowered[name]], value[lowered[other]]
             if isinstance(said, str) and is_secret_key(said) and isinstance(given, str) and given:
@@ -247,20 +255,20 @@ def written_forms(value: str) -> Iterator[str]:
         yield from (text, re.sub("%..", lambda found: found[0].lower(), text))
 
 
-def apart(found: list[Found]) -> list[Found]:
-    """In order, those that overlap made one."""
+def merge_overlapping(found: list[Found]) -> list[Found]:
+    """Put what was found in order, and make one of those that overlap."""
     if len(found) < 2:
         return found
-    apart: list[Found] = []
+    merged: list[Found] = []
     last = -1
     for one in sorted(found):
         if one.start > last:
-            apart.append(one)
+            merged.append(one)
             last = one.end
         elif one.end > last:
             last = one.end
-            apart[-1] = apart[-1]._replace(end=last)
-    return apart
+            merged[-1] = Found(merged[-1].start, last, merged[-1].why)
+    return merged
 
 
 PLAIN: Final = Redactor()

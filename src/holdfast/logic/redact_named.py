@@ -1,17 +1,23 @@
-"""Finds secrets by the name that they are assigned to: `password=hunter2`, `"apiKey": "..."`, `Authorization: ...`, `DB_TOKEN=...`.
+"""Find secrets by the name that they are assigned to: `password=hunter2`, `"apiKey": "..."`, `Authorization: ...`, `DB_TOKEN=...`.
 
-The time is linear in the text, whatever it says. Signs are looked for first, in the text read from its end, and the name before each: a
-sign has few characters in which its name can stand, and a text has far fewer signs than letters. The names are then judged from left to
-right; a long value is judged by its beginning. Where a run of letters ends and where the next digit stands is looked up once, not anew
-for each name in the run. And a name is judged once: whoever judges it says what was read for that, and where the same stands again, the
-same holds.
+The time is linear in the text, whatever it says, for four reasons:
+
+- Signs (`=`, `:`, `%3d`) are looked for first, in the text read from its end, and then the name before each. A sign has few characters
+  in which its name can stand, and a text has far fewer signs than letters.
+- Names are judged from left to right, so `NextMatch` looks up once where a run of letters ends and where the next digit stands, not anew
+  for each name in the run.
+- A long value is judged by its beginning (`LONGEST_JUDGED`), a quote is closed within `LONGEST_QUOTED`.
+- A name is judged once. The verdict comes with the text that was read for it, and holds wherever the same text stands again.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from holdfast.logic.redact_names import KINDS, NAME, NAME_BEFORE_WRITTEN, is_neutral_suffix, is_telling_suffix
+import msgspec
+
+from holdfast.logic.next_match import NextMatch
+from holdfast.logic.redact_names import KINDS, NAMES, is_neutral_suffix, is_telling_suffix
 from holdfast.logic.redact_shapes import Found
 from holdfast.logic.redact_values import (
     LONGEST_JUDGED,
@@ -31,26 +37,33 @@ LONGEST_COOKIE_NAME: Final = 84
 LONGEST_BEFORE: Final = 64
 """Characters before the name of a variable that are looked at."""
 NEAR: Final = 32
-"""Characters behind a sign by which a name that was judged already is found again."""
+"""Characters behind a sign by which an earlier verdict is looked up."""
 LONGEST_TAIL: Final = 80
 """Characters that may be looked at to find where a value begins behind its sign."""
 LONGEST_READ: Final = 640
-"""Characters that may have been looked at to judge a name that is found again."""
+"""Characters that may have been read for a verdict that is kept."""
 MOST_JUDGED: Final = 512
-"""Names that are kept in mind. A text with more of them hardly says the same again, and keeping them would only cost time."""
+"""Verdicts that are kept at a time."""
 
 Span = tuple[int, int]
 NOWHERE: Final[Span] = (0, 0)
 
 
-Judged = tuple[str, int, str, int, int]
-"""What became of a name. It holds wherever the same stands again as was read for it: that text, empty when it is too long or the beginning
-or the end of the text cuts it off, and how much of it stands before the name. Then why there is a secret, empty when there is none; and
-where it begins and ends, counted from behind the sign."""
-_UNKNOWN: Final[Judged] = ("", 1 << 62, "", 0, 0)
+class Verdict(msgspec.Struct, frozen=True, gc=False):
+    """Whether a secret follows a name."""
+
+    read: str
+    """The text that was read for the verdict, which holds where the same stands again; empty when it is too long or cut off."""
+    before: int
+    """How much of that text stands before the name."""
+    why: str
+    """Why there is a secret; empty when there is none."""
+    start: int
+    """Where the secret begins, counted from behind the sign."""
+    end: int
 
 
-class Name(NamedTuple):
+class Name(msgspec.Struct, frozen=True, gc=False):
     """The name of a secret, before a sign."""
 
     kind: str
@@ -65,27 +78,30 @@ class Name(NamedTuple):
 def find_assigned(text: str, lowered: str, back: str) -> Iterator[Found]:
     """The values in `text` whose names say that they are secret. `lowered` is the text in small letters, `back` that from its end."""
     reader, size, done = _Reader(text, lowered, back), len(text), 0
-    judged: dict[str, Judged] = {}
-    for first, last in _before_signs(back):
+    verdicts: dict[str, Verdict] = {}
+    for first, last in _named_signs(back):
         start, sign = size - last, size - first
-        if sign <= done and reader.behind(sign) <= done:
+        if sign <= done and reader.value_start(sign) <= done:
             continue
-        near = text[start : sign + NEAR] if len(judged) < MOST_JUDGED else ""
-        read, before, why, begin, end = judged.get(near, _UNKNOWN)
-        if start < before or not text.startswith(read, start - before):
-            name = read, before, why, begin, end = reader.judge(first, last)
-            if read and near:
-                judged[near] = name
-        if why:
-            done = sign + end
-            yield Found(sign + begin, done, why)
+        near = text[start : sign + NEAR]
+        verdict = verdicts.get(near)
+        if not verdict or start < verdict.before or not text.startswith(verdict.read, start - verdict.before):
+            verdict = reader.judge(first, last)
+            if len(verdicts) >= MOST_JUDGED:
+                verdicts.clear()
+            if verdict.read:
+                verdicts[near] = verdict
+        if verdict.why:
+            done = sign + verdict.end
+            yield Found(sign + verdict.start, done, verdict.why)
 
 
-def _before_signs(back: str) -> list[Span]:
-    """Where names stand that a sign follows, in the text that is read from its end; the first of the text is the first."""
-    found = [*map(re.Match.span, NAME.finditer(back))] if ":" in back or "=" in back else []
-    if "3%" in back and (written := [(match.start() - 1, match.end()) for match in NAME_BEFORE_WRITTEN.finditer(back)]):
-        found = sorted((*found, *written))
+def _named_signs(back: str) -> list[Span]:
+    """Where names stand that a sign follows: places in `back`, in the order in which they stand in the text."""
+    names = [name for sign, name in NAMES.items() if sign in back]
+    found = [match.span() for name in names for match in name.finditer(back)]
+    if len(names) > 1:
+        found.sort()
     found.reverse()
     return found
 
@@ -98,44 +114,44 @@ class _Reader:
         self._lowered = lowered
         self._back = back
         self._size = len(text)
-        self._word_ends = Next(_WORD_END, text)
-        self._argument_ends = Next(_ARGUMENT_END, text)
-        self._header_ends = Next(_HEADER_END, text)
-        self._digits = Next(_DIGIT, text)
-        self._reach = 0
-        """Behind the last character that was looked at to judge a name."""
+        self._word_ends = NextMatch(_WORD_END, text)
+        self._argument_ends = NextMatch(_ARGUMENT_END, text)
+        self._header_ends = NextMatch(_HEADER_END, text)
+        self._digits = NextMatch(_DIGIT, text)
+        self._read_to = 0
+        """Up to where the text was read to judge a name."""
 
-    def judge(self, first: int, last: int) -> Judged:
-        """What stands behind the name and the sign between two places of the text that is read from its end."""
+    def judge(self, first: int, last: int) -> Verdict:
+        """Judge what follows the name and the sign that stand from `first` to `last` in the text read from its end."""
         text, start, sign = self._text, self._size - last, self._size - first
-        self._reach = sign + 1
-        at = self.behind(sign)
-        kind, (found, end) = KINDS.get(self._lowered[start : sign - 1], ""), NOWHERE
-        if not (kind and self._is_plain(kind, start, at)):
-            name = Name(kind, start, sign - 1, "", at) if kind else self._name(first, at)
-            if name and (kind or not self._is_plain(name.kind, start, at)):
-                kind, (found, end) = name.kind, self._value(name)
+        self._read_to = sign + 1
+        at = self.value_start(sign)
+        kind = KINDS.get(self._lowered[start : sign - 1])
+        name = Name(kind, start, sign - 1, "", at) if kind else self._name(first, at)
+        found, end = self._value(name) if name else NOWHERE
         before = 0 if text[start:sign].islower() else LONGEST_BEFORE
-        is_cut_off = start < before or self._reach > self._size or self._reach - start > LONGEST_READ
-        read = "" if is_cut_off else text[start - before : self._reach]
-        return (read, before, _WHY[kind], found - sign, end - sign) if end > found else (read, before, "", 0, 0)
+        is_cut_off = start < before or self._read_to > self._size or self._read_to - start > LONGEST_READ
+        read = "" if is_cut_off else text[start - before : self._read_to]
+        why = _WHY[name.kind] if name and end > found else ""
+        return Verdict(read, before, why, found - sign, end - sign)
 
-    def behind(self, sign: int) -> int:
-        """Where a value begins behind a sign, or behind the blanks and what else may stand before a value."""
+    def value_start(self, sign: int) -> int:
+        """Where the value behind `sign` begins: blanks, `>` and the beginning of an object may stand before it."""
         if self._lowered[sign : sign + 1] not in _TAIL_BEGINS:
             return sign
-        self._reach = sign + 2
+        self._read_to = sign + 2
         if self._lowered[sign] == " " and self._lowered[sign + 1 : sign + 2] not in _TAIL_BEGINS:
             return sign + 1
         tail = _TAIL.match(self._lowered, sign)
         end = tail.end() if tail else sign
-        self._reach = sign + LONGEST_TAIL if self._lowered.find("{", sign, end + 1) >= 0 else end + 1
+        self._read_to = sign + LONGEST_TAIL if self._lowered.find("{", sign, end + 1) >= 0 else end + 1
         return end
 
     def _name(self, first: int, at: int) -> Name | None:
         """The name before a sign, when it is that of a secret: `TOKEN_PROD`, not `token_type`."""
         back, size = self._back, self._size
-        match = NAME.match(back, first) or NAME_BEFORE_WRITTEN.match(back, first + 1)
+        pattern = NAMES[back[first : first + 3] if back[first] in "ad" else back[first]]
+        match = pattern.match(back, first)
         assert match is not None  # it was found there
         start, end, suffix = size - match.end(), size - match.start("name"), match["suffix"]
         name = self._lowered[start:end]
@@ -146,69 +162,76 @@ class _Reader:
         is_variable = name != "_sk" and self._text[start:end].isupper() and not is_telling_suffix(suffix)
         return Name(kind, start, end, suffix, at) if is_variable or is_neutral_suffix(suffix) else None
 
-    def _is_plain(self, kind: str, start: int, at: int) -> bool:
-        """Whether certainly no secret follows. This is all that is asked of most names."""
-        text = self._text
-        if text[at : at + 1] in _BLOCKS or text[at : at + 1] in _OPENING:
+    def _is_ruled_out(self, name: Name) -> bool:
+        """Whether certainly no secret follows. Most names are asked nothing else."""
+        text, kind, at = self._text, name.kind, name.at
+        begins = text[at : at + 1]
+        if begins in _BLOCKS or begins in _OPENING:
             return False
-        if kind == "token":
-            return not text[start].isupper() and (self._ends_first(at, self._word_ends) or self._is_number(at))
+        if begins in _TEMPLATES and kind in _WRITTEN_OUT:
+            return True
+        if kind == "token" and not text[name.start].isupper():
+            if self._ends_first(at, self._word_ends):
+                return True
+            self._note_read(at + _LONGEST_NUMBER + 2)
+            return _NUMBER.match(text, at) is not None
         if kind == "cookie":
             sign = text.find("=", at, at + LONGEST_COOKIE_NAME)
-            self._look(at + LONGEST_COOKIE_NAME if sign < 0 else sign + 1)
+            self._note_read(at + LONGEST_COOKIE_NAME if sign < 0 else sign + 1)
             return sign < 0
         if kind == "authorization" and self._lowered[at : at + 2] not in _SCHEMES:
             return self._ends_first(at, self._header_ends)
         return False
 
-    def _is_number(self, at: int) -> bool:
-        self._look(at + 42)
-        return _NUMBER.match(self._text, at) is not None
-
-    def _ends_first(self, at: int, ends: "Next") -> bool:
+    def _ends_first(self, at: int, ends: NextMatch) -> bool:
         """Whether what begins at `at` ends before the next digit, as far as it is judged."""
         end = min(ends.after(at), at + LONGEST_JUDGED)
         digit = self._digits.after(at)
-        self._look(min(digit, end) + 1)
+        self._read_to = max(self._read_to, min(digit, end) + 1)
         return digit >= end
 
-    def _look(self, to: int) -> None:
-        """Remember that the text was looked at up to a place."""
-        self._reach = max(self._reach, to)
+    def _note_read(self, to: int) -> None:
+        """Remember that the text was read up to a place."""
+        self._read_to = max(self._read_to, to)
 
     def _value(self, name: Name) -> Span:
-        """Where the secret behind a name and its sign stands; nowhere when there is none."""
+        """Where the secret behind a name and its sign stands; `NOWHERE` when there is none."""
         text, kind, at = self._text, name.kind, name.at
+        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(text, at)):
+            self._note_read(simple.end() + 1)
+            return simple.span(simple.lastindex or 0)
+        if self._is_ruled_out(name):
+            return NOWHERE
         if kind == "authorization":
             return self._header(at)
         if kind == "cookie":
             return self._cookie(at)
         if kind in _WRITTEN_OUT and text[at : at + 1] in _BLOCKS:
             if block := _BLOCK.match(text, at):
-                self._look(text.find("\n", block.end()) % _FAR + 1)
+                self._note_read(text.find("\n", block.end()) % _FAR + 1)
                 return block.span("secret") if self._is_line(kind, *block.span("secret")) else NOWHERE
-            self._look(at + _LONGEST_MARK if text.find("\n", at, at + _LONGEST_MARK) < 0 else _FAR)
-        if kind in _WRITTEN_OUT and (simple := _SIMPLE.match(text, at)):
-            self._look(simple.end() + 1)
-            return simple.span(simple.lastindex or 0)
+            self._note_read(at + _LONGEST_MARK if text.find("\n", at, at + _LONGEST_MARK) < 0 else _FAR)
         if text[at : at + 1] not in _OPENING:
             return self._word(name, at)
         opened = _OPEN.match(text, at)
-        self._look(opened.end() if opened else _FAR if text[at] == "\\" else at + 2)
-        if opened and (inside := self._inside(opened)):
+        assert opened is not None  # all of it may be empty
+        self._note_read(opened.end() + 2)
+        if not opened["quote"]:
+            return self._word(name, at)
+        if inside := self._inside(opened):
             return inside if self._is_quoted_secret(name, *inside) else NOWHERE
-        return self._word(name, opened.end() if opened else at)
+        return self._word(name, opened.end())
 
     def _cookie(self, at: int) -> Span:
         cookie = _COOKIE.match(self._text, at)
-        self._look(
+        self._note_read(
             cookie.end() + 1 if cookie else _FAR if self._text[at : at + 1] == "\\" else at + LONGEST_COOKIE_NAME + 4
         )
-        return cookie.span("secret") if cookie and not is_code(self._head(*cookie.span("secret"))) else NOWHERE
+        return cookie.span("secret") if cookie and not is_code(self._judged_part(*cookie.span("secret"))) else NOWHERE
 
     def _is_line(self, kind: str, start: int, end: int) -> bool:
         """Whether the line below a name is its value."""
-        value = self._head(start, end)
+        value = self._judged_part(start, end)
         if " " in value or "\t" in value:
             return is_phrase(value, is_password=kind == "password")
         return end - start >= _SHORTEST[kind] and is_literal(value, password=kind == "password")
@@ -229,16 +252,16 @@ class _Reader:
     def _judged(self, start: int, end: int) -> int:
         """The end of what is judged of a value."""
         judged = min(end, start + LONGEST_JUDGED)
-        self._look(judged + 1)
+        self._note_read(judged + 1)
         return judged
 
     def _whole(self, start: int, end: int) -> Span:
         """A value that goes up to a place at which another character ends it."""
-        self._look(end + 1)
+        self._note_read(end + 1)
         return start, end
 
     def _is_quoted_secret(self, name: Name, start: int, end: int) -> bool:
-        kind, value = name.kind, self._head(start, end)
+        kind, value = name.kind, self._judged_part(start, end)
         if kind == "auth":
             return _is_login(value)
         if " " in value or "\t" in value:
@@ -259,14 +282,14 @@ class _Reader:
             end = inside.end() - 1 if inside else -1
         else:
             end = text.find(quote, start, start + LONGEST_QUOTED if last < 0 else last)
-        self._look(end + len(quote) + 1 if end >= 0 else last % _FAR + 1)
+        self._note_read(end + len(quote) + 1 if end >= 0 else last % _FAR + 1)
         return (start, end) if end >= 0 else None
 
     def _header(self, at: int) -> Span:
         begun = _SCHEME.match(self._lowered, at)
         assert begun is not None  # all of it may be empty
         start = begun.end()
-        self._look(start + _LONGEST_SCHEME)
+        self._note_read(start + _LONGEST_SCHEME)
         end = self._header_ends.after(start)
         judged = self._judged(start, end)
         if end - start < 8 or not (begun["scheme"] or self._digits.after(start) < judged):
@@ -284,24 +307,8 @@ class _Reader:
         before = text[max(0, start - LONGEST_BEFORE) : start]
         return not _SMALL.search(before, len(before.rstrip(_IDENTIFIER)))
 
-    def _head(self, start: int, end: int) -> str:
+    def _judged_part(self, start: int, end: int) -> str:
         return self._text[start : min(end, start + LONGEST_JUDGED)]
-
-
-class Next:
-    """Where a pattern matches next. To be asked from left to right: then nothing is read twice."""
-
-    def __init__(self, pattern: re.Pattern[str], text: str) -> None:
-        self._pattern = pattern
-        self._text = text
-        self._at = -1
-
-    def after(self, place: int) -> int:
-        """The first match at `place` or behind it; the end of the text when there is none."""
-        if self._at < place:
-            match = self._pattern.search(self._text, place)
-            self._at = match.start() if match else len(self._text)
-        return self._at
 
 
 def _is_mixed(value: str) -> bool:
@@ -353,9 +360,11 @@ _SCHEMES: Final = frozenset(("be", "ba", "to", "di", "ap", "ke", "aw"))
 _BLOCKS: Final = frozenset("|>")
 _BLOCK: Final = re.compile(r"[|>][+-]?[0-9]?[ \t]{0,8}\r?\n[ \t]{1,80}+(?P<secret>[^\r\n]*[^\s])")
 """A value of YAML that stands in the next line."""
+_TEMPLATES: Final = frozenset("$<%[({*")
+"""Signs that a value which stands for another begins with: what has no quotes is no secret then."""
 _QUOTES: Final = frozenset("\"'`\\")
 _OPENING: Final = frozenset("\"'`\\bBrRuU")
-_OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?P<quote>\\*[\"'`])")
+_OPEN: Final = re.compile(r"(?:[bBrRuU](?=[\"']))?(?:(?P<quote>\\*[\"'`])|\\*)")
 _INSIDE: Final[Mapping[str, re.Pattern[str]]] = {
     '"': re.compile(r'[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"'),
     "'": re.compile(r"[^'\\\n]*+(?:(?:\\?''|\\.)[^'\\\n]*+)*+'"),
@@ -370,7 +379,8 @@ _HEADER_END: Final = re.compile(rf"[\s\"'`,\\]{_NO_LETTER}")
 _SCHEME: Final = re.compile(r"\\*[\"'`]?(?P<scheme>(?:bearer|basic|token|digest|apikey|key|aws4-hmac-sha256)[ \t]+)?")
 _COOKIE: Final = re.compile(r"\\*[\"'`]?(?P<secret>[!#$%&*+.^|~\w-]{1,80}+=[^\r\n\"'`\\]{3,})")
 _DIGIT: Final = re.compile(r"[0-9]")
-_NUMBER: Final = re.compile(r"[0-9]{1,40}+(?:[(),;}\]\s]|\Z)")
+_LONGEST_NUMBER: Final = 40
+_NUMBER: Final = re.compile(rf"[0-9]{{1,{_LONGEST_NUMBER}}}+(?:[(),;}}\]\s]|\Z)")
 """A number, or one that is called."""
 _SMALL: Final = re.compile(r"[a-z]")
 _IDENTIFIER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"

@@ -20,7 +20,7 @@ def read_back(words: tuple[str, ...]) -> str:
     return "|".join(word[::-1] for word in words)
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=512)
 def is_secret_key(key: str) -> bool:
     """Whether what stands under `key` is secret: `api_key`, `apiKey`, `X-Api-Key`, but not `max_tokens` or `page_token`."""
     words = [word for word in _NOT_WORD.split(_CAMEL.sub("_", key).lower()) if word]
@@ -36,13 +36,11 @@ def is_secret_key(key: str) -> bool:
     return bool(_SECRET_WORD.fullmatch(words[-1]) or any(_SECRET_PAIR.fullmatch("".join(words[-n:])) for n in (2, 3)))
 
 
-@functools.lru_cache(maxsize=1024)
 def is_neutral_suffix(suffix: str) -> bool:
     """Whether `suffix`, which stands behind a name, says no more than which one it is: `_prod`, `2`."""
-    return all(_NEUTRAL.fullmatch(word) for word in _NOT_WORD.split(suffix) if word)
+    return _NEUTRAL_SUFFIX.fullmatch(suffix) is not None
 
 
-@functools.lru_cache(maxsize=1024)
 def is_telling_suffix(suffix: str) -> bool:
     """Whether `suffix`, in small letters, makes the name that of something else: `_type`, `_file`, or another name."""
     return _DESCRIBES.search(suffix) is not None or any(name in suffix for name in _NAMED)
@@ -66,10 +64,13 @@ _NAMED_BACK: Final = (
     rf"|(?:[a-z0-9]{{1,16}}+[_-]){{1,3}}?)??(?P<name>{PASSWORDS_BACK}|{TOKENS_BACK}"
     r"|ks_|noitazirohtua|eikooc|htua[\"'_]|ssap_)"
 )
-"""A name with its suffix, read from its end, in small letters."""
-NAME: Final = re.compile(rf"[:=](?:(?<==):)?{_NAMED_BACK}")
-NAME_BEFORE_WRITTEN: Final = re.compile(rf"3%(?<=[da]3%){_NAMED_BACK}")
-"""Before a sign that is written as in a URL."""
+NAMES: Final[Mapping[str, re.Pattern[str]]] = {
+    "=": re.compile(rf"=:?{_NAMED_BACK}"),
+    ":": re.compile(rf":(?<!=:){_NAMED_BACK}"),
+    "d3%": re.compile(rf"d3%{_NAMED_BACK}"),
+    "a3%": re.compile(rf"a3%{_NAMED_BACK}"),
+}
+"""A name with its suffix behind each sign, as it is or as a URL writes it: all read from their end, in small letters."""
 _SECRET_WORD: Final = re.compile(
     "password|passwd|passphrase|pwd|secret|token|authorization|cookie|credentials?|apikey|xapikey"
 )
@@ -87,6 +88,7 @@ _NEUTRAL: Final = re.compile(
     "prod|production|prd|dev|devel|development|stage|staging|stg|test|testing|qa|uat|preview|local|live|sandbox|ci|base|main|primary"
     "|secondary|default|backup|old|new|current|previous|legacy|temp|tmp|rw|ro|readonly|us|eu|ap|v?[0-9]{1,3}|[a-z]"
 )
+_NEUTRAL_SUFFIX: Final = re.compile(rf"(?:(?:{_NEUTRAL.pattern})(?![a-z0-9])|[^a-z0-9])*+")
 _DESCRIBES: Final = re.compile(
     "[_-](?:counts?|len(?:gth)?|size|min|max|total|types?|kind|names?|ids?|file(?:name)?|path|dir|folder|url|uri|endpoint|host|port|limits?|ttl|expir.*|lifetime"
     "|age|time.*|hint|policy|field|prefix|suffix|header|regex|pattern|format|rotation|enabled?|required|allowed|usage|budget|algo.*|versions?|cost|cache|store"

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.logic.redact_names import is_secret_key
-from holdfast.logic.redact_shapes import Found, holds
-from holdfast.logic.redact_spoken import MOST_JUDGED
+from holdfast.logic.redact_phrases import MOST_JUDGED
+from holdfast.logic.redact_shapes import Found, contains
 from holdfast.logic.redact_values import LONGEST_JUDGED, is_code
 
 REACH: Final = 160
@@ -22,7 +22,7 @@ def find_pairs(text: str, lowered: str, back: str) -> Iterator[Found]:
         for match in _ELEMENT.finditer(text):
             if is_secret_key(match["tag"].rpartition(":")[2]) and is_given(match["secret"]):
                 yield Found(*match.span("secret"), _WHY)
-    if holds(lowered, "value"):
+    if contains(lowered, "value"):
         for match in _VALUE.finditer(lowered):
             name = _name_before(text, back, match.start()) or _name_after(text, lowered, match.end())
             if name and is_secret_key(name):
@@ -50,20 +50,8 @@ def _is_given(value: str) -> bool:
 
 _TYPES: Final = frozenset(
     (
-        "string",
-        "str",
-        "text",
-        "true",
-        "false",
-        "none",
-        "null",
-        "nil",
-        "boolean",
-        "number",
-        "integer",
-        "object",
-        "required",
-        "optional",
+        *("string", "str", "text", "true", "false", "none", "null", "nil", "boolean", "number", "integer"),
+        *("object", "required", "optional"),
     )
 )
 _LONGEST_TYPE: Final = max(map(len, _TYPES))

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+import msgspec
+
 from holdfast.logic.redact_values import decoded, has_digit, is_placeholder, looks_random
 
 LONGEST_BLOCK: Final = 20_000
@@ -19,8 +21,8 @@ BLOCK_BEGINS: Final = ("-----BEGIN", "LS0tLS1CRUdJTi", "Private-Lines:")
 """What a private key begins with; the second is the base64 of the first, the third is what PuTTY writes."""
 
 
-class Found(NamedTuple):
-    """A secret in a text."""
+class Found(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A secret in a text. Those of one text are ordered by where they begin; the collector of garbage need not look at them."""
 
     start: int
     end: int
@@ -56,7 +58,7 @@ class Shape(NamedTuple):
 
 
 class Shapes(NamedTuple):
-    """The shapes of the table, by the rarest sign that they begin with: a text without the sign has none of them."""
+    """The shapes of the table, by the rarest sign in their beginnings: a text without the sign has none of them."""
 
     tokens: Mapping[str, tuple[Shape, ...]]
     """Nothing but letters, digits and a few signs."""
@@ -76,7 +78,7 @@ class Beginnings(NamedTuple):
     """What tokens begin with, in one pattern."""
 
     words: re.Pattern[str]
-    """Where no letter or digit stands before it."""
+    """Where no letter or digit stands before it, and all other words before that: none is read letter by letter."""
     written: re.Pattern[str]
     """Where what stands before it belongs to what writes a sign."""
     shapes: Mapping[str, list[tuple[Callable[[str, int], re.Match[str] | None], Shape]]]
@@ -95,14 +97,14 @@ def find_shapes(text: str) -> Iterator[Found]:
 
 def find_blocks(text: str) -> Iterator[Found]:
     """The private keys in `text`: in PEM, and the base64 of PEM, which configurations of Kubernetes and of CI systems hold."""
-    if holds(text, BLOCK_BEGINS[0]):
+    if contains(text, BLOCK_BEGINS[0]):
         yield from _find_plain(text)
-    if holds(text, BLOCK_BEGINS[1]):
+    if contains(text, BLOCK_BEGINS[1]):
         for match in _ENCODED.finditer(text):
             if b"PRIVATE KEY" in decoded(re.sub(r"[^A-Za-z0-9+/]", "", match[0][:200])[:88]):
                 yield Found(*match.span(), "the base64 of a private key")
 
-    if holds(text, BLOCK_BEGINS[2]):
+    if contains(text, BLOCK_BEGINS[2]):
         for match in _PUTTY.finditer(text):
             end, _ = _putty_end(text, match)
             if end > match.end():
@@ -156,7 +158,7 @@ def _open_whole(text: str) -> int:
     return start
 
 
-def holds(text: str, word: str) -> bool:
+def contains(text: str, word: str) -> bool:
     """Whether `word` is in `text`. In a long text a letter is found, or missed, at a fraction of what a word costs."""
     return all(letter in text for letter in word) and word in text
 
@@ -178,7 +180,9 @@ def may_begin(word: str) -> bool:
 
 def _possible(text: str, shapes: Mapping[str, tuple[Shape, ...]], letters: frozenset[str]) -> list[Shape]:
     """The shapes of which `text` has all letters."""
-    return [shape for sign, some in shapes.items() if sign in text for shape in some if shape.letters <= letters]
+    return [
+        shape for sign, some in shapes.items() if contains(text, sign) for shape in some if shape.letters <= letters
+    ]
 
 
 def _find(text: str, shapes: Iterable[Shape]) -> Iterator[Found]:
@@ -192,8 +196,8 @@ def _find_at_once(text: str) -> Iterator[Found]:
     for pattern in (beginnings.words, beginnings.written):
         done: dict[str, int] = {}
         for begun in pattern.finditer(text):
-            at = begun.end()
-            for match_at, shape in beginnings.shapes[begun[1]]:
+            at = begun.start(1)
+            for match_at, shape in beginnings.shapes[begun[1]] if at >= 0 else ():
                 if at >= done.get(shape.expression, 0) and (match := match_at(text, at)):
                     done[shape.expression] = match.end()
                     yield from shape.judge(text, (match,))
@@ -257,8 +261,8 @@ _BORDER: Final = r"(?>(?<![A-Za-z0-9]FIXED)|(?<=%[0-9A-Fa-f]{2}FIXED)|(?<=\\[nrt
 """Before a token stands no letter or digit, unless it belongs to what writes a sign."""
 _BEFORE: Final = re.compile(r"(?:\A|[^A-Za-z0-9]|%[0-9A-Fa-f]{2}|\\[nrtfb]|\\u[0-9a-fA-F]{4})\Z")
 """The same for what stands before the beginning of a token, up to its end."""
-_SIGNS: Final = "$:/=_-."
-"""What sets beginnings apart, the rarest in ordinary text first."""
+_SIGNS: Final = ("://", *"$:/=_-.")
+"""What tells beginnings apart, the rarest in ordinary text first."""
 
 
 @functools.cache
@@ -284,7 +288,7 @@ def _beginnings() -> Beginnings:
     tokens = [shape for some in _shapes().tokens.values() for shape in some]
     begins = {shape.begins for shape in tokens}
     ahead = f"(?=({_any_of(begins)}))"
-    words = re.compile(f"(?<![A-Za-z0-9]){ahead}")
+    words = re.compile(rf"(?:[^A-Za-z0-9]++|(?!{_any_of(begins)})[A-Za-z0-9]++)*+(?:{ahead}[A-Za-z0-9]++|\Z)")
     written = re.compile(rf"(?:%[0-9A-Fa-f]{{2}}|\\(?:[nrtfb]|u[0-9a-fA-F]{{4}})){ahead}")
     matches = [(_compiled(shape.expression).match, shape) for shape in tokens]
     return Beginnings(

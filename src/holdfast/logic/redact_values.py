@@ -3,7 +3,6 @@
 import binascii
 import math
 import re
-from collections import Counter
 from typing import Final
 
 from holdfast.logic.redact_names import PASSWORDS
@@ -65,7 +64,7 @@ def looks_random(value: str) -> bool:
     if value.startswith(("/", "./", "../", "~", "http")) or _DATE.match(value):
         return False
     if len(value) >= 16:
-        return (len(groups) >= 3 or _changes(value) >= 0.45 * len(value)) and entropy(value) >= 3.0
+        return (len(groups) >= 3 or changes(value) >= 0.45 * len(value)) and entropy(value) >= 3.0
     kinds = sum(bool(kind.search(value)) for kind in (_LOWER, _UPPER, _SIGN))
     return len(value) >= 8 and kinds >= 2 and entropy(value) >= 2.5
 
@@ -73,12 +72,18 @@ def looks_random(value: str) -> bool:
 def entropy(value: str) -> float:
     """Bits for each character of `value`."""
     size = len(value)
-    return -sum(count / size * math.log2(count / size) for count in Counter(value).values())
+    shares = [value.count(letter) / size for letter in dict.fromkeys(value)]
+    return -sum(share * math.log2(share) for share in shares)
 
 
 def has_digit(value: str) -> bool:
     """Whether a digit is in `value`."""
     return _DIGITS.search(value) is not None
+
+
+def changes(value: str) -> int:
+    """How often `value` goes over from one kind of letter to another: often in a random text, seldom in words run together."""
+    return sum(1 for _ in _SAME_KIND.finditer(value)) - 1
 
 
 def decoded(value: str) -> bytes:
@@ -88,11 +93,6 @@ def decoded(value: str) -> bytes:
         return binascii.a2b_base64(value + "=" * (-len(value) % 4))
     except (binascii.Error, ValueError):
         return b""
-
-
-def _changes(value: str) -> int:
-    """How often `value` goes over from one kind of letter to another: often in a random text, seldom in words run together."""
-    return sum(1 for _ in _SAME_KIND.finditer(value)) - 1
 
 
 _PLACEHOLDER: Final = re.compile(PLACEHOLDER)
@@ -112,78 +112,13 @@ _WORD: Final = re.compile(r"\w+")
 _PROSE: Final = frozenset(
     (
         *PASSWORDS,
-        *(
-            "passwords",
-            "pass",
-            "secret",
-            "secrets",
-            "token",
-            "tokens",
-            "key",
-            "keys",
-            "credential",
-            "credentials",
-            "login",
-        ),
-        *(
-            "user",
-            "users",
-            "username",
-            "usernames",
-            "account",
-            "email",
-            "must",
-            "should",
-            "enter",
-            "your",
-            "please",
-            "confirm",
-        ),
-        *(
-            "forgot",
-            "reset",
-            "change",
-            "repeat",
-            "new",
-            "old",
-            "current",
-            "required",
-            "optional",
-            "invalid",
-            "incorrect",
-        ),
-        *(
-            "wrong",
-            "missing",
-            "empty",
-            "expired",
-            "strength",
-            "hidden",
-            "character",
-            "characters",
-            "value",
-            "string",
-            "text",
-        ),
-        *(
-            "field",
-            "input",
-            "type",
-            "name",
-            "none",
-            "null",
-            "true",
-            "false",
-            "the",
-            "for",
-            "of",
-            "to",
-            "is",
-            "are",
-            "not",
-            "or",
-        ),
-        *("with", "from", "if", "in", "a", "an"),
+        *("passwords", "pass", "secret", "secrets", "token", "tokens", "key", "keys", "credential", "credentials"),
+        *("login", "user", "users", "username", "usernames", "account", "email", "must", "should", "enter", "your"),
+        *("please", "confirm", "forgot", "reset", "change", "repeat", "new", "old", "current", "required"),
+        *("optional", "invalid", "incorrect", "wrong", "missing", "empty", "expired", "strength", "hidden"),
+        *("character", "characters", "value", "string", "text", "field", "input", "type", "name", "none", "null"),
+        *("true", "false", "the", "for", "of", "to", "is", "are", "not", "or", "with", "from", "if", "in", "a"),
+        *("an",),
     )
 )
 """Words of labels and messages."""

@@ -5,7 +5,7 @@ import msgspec
 from holdfast.logic.open_calls import OpenCall
 from holdfast.logic.progress import OpenTurn, Progress
 from holdfast.logic.words import counted
-from holdfast.vocab.specs import OnCrash, Trouble
+from holdfast.vocab.specs import OnCrash
 
 
 class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,8 +18,6 @@ class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
     absent: tuple[str, ...] = ()
     """Extensions that are missing or could not be used; the conversation goes on without them."""
     drifted: tuple[str, ...] = ()
-    blocked_by: str = ""
-    """Why the session can only be read, when it can."""
     open_turn: str = ""
     """The turn that was going on when the process died."""
     known: tuple[str, ...] = ()
@@ -36,8 +34,6 @@ class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
             lines += [f"  {title}: {item}" for item in items]
         lines += [f"  absent: {item}" for item in self.absent]
         lines += [f"  drifted: {item}" for item in self.drifted]
-        if self.blocked_by:
-            lines.append(f"  read-only: {self.blocked_by}")
         return "\n".join(lines)
 
 
@@ -46,13 +42,10 @@ def report(
     messages: int,
     on_crash: OnCrash,
     *,
-    trouble: Trouble | None = None,
     absent: tuple[str, ...] = (),
     drifted: tuple[str, ...] = (),
 ) -> ResumeReport:
     """Say how a session was found."""
-    torn = (f"the log's torn tail is left out: {trouble.detail}",) if trouble and trouble.kind == "torn" else ()
-    blocked = trouble.detail if trouble and trouble.kind != "torn" else ""
     crashed = p.turn is not None
     abandons = crashed and on_crash == "abandon"
     known = (_kept(p.turn),) if p.turn else ()
@@ -61,8 +54,7 @@ def report(
         events=p.seq,
         messages=messages,
         absent=absent,
-        drifted=drifted + torn,
-        blocked_by=blocked,
+        drifted=drifted,
         open_turn=p.turn.id if p.turn else "",
         known=("the turn is given up, the log keeps it",) if abandons else known,
         unknown=tuple(

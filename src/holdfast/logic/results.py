@@ -1,7 +1,7 @@
 """What became of each input and each turn, over the whole log: a rewind does not undo an answer that was given."""
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +27,10 @@ from holdfast.vocab.events import (
 from holdfast.vocab.messages import DurablePart, InputPart, TextRef, ToolCall, text_of
 from holdfast.vocab.specs import Usage
 
+DeniedBy = Literal["policy", "mode", "nobody", "person", "hook"]
+"""Who denied a call. `policy`: a rule or whatever else denies by itself. `mode`: it would have been asked about, and the mode asks nobody.
+`nobody`: nobody was there to be asked."""
+
 
 class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A call that was not allowed to run."""
@@ -35,10 +39,18 @@ class Denial(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tool: str
     args: str
     why: str
-    halted: bool = False
-    """Nobody could be asked."""
+    reason: str = ""
+    """The kind of reason for which it was denied, or would have been asked about: `rule`, `mode`, `critical` ..."""
+    by: DeniedBy = "policy"
     offers: tuple[str, ...] = ()
-    """Rules that would have allowed it, whether they may be granted in an answer or not."""
+    """Rules that would have allowed it, as narrow as what is shown."""
+    remedies: tuple[str, ...] = ()
+    """Where none is offered: rules that would have allowed it if the person had written them."""
+
+    @property
+    def halted(self) -> bool:
+        """Whether it needed an answer that nobody could give."""
+        return self.by in ("nobody", "mode")
 
 
 class ToolSummary(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -95,7 +107,7 @@ class Inputs(msgspec.Struct, kw_only=True):
 class Results:
     """The turns of a log and what each input led to."""
 
-    __slots__ = ("_asked", "_calls", "_children", "inputs", "open", "turns")
+    __slots__ = ("_calls", "_children", "_verdicts", "inputs", "open", "turns")
 
     def __init__(
         self, turns: dict[str, TurnResult] | None = None, inputs: Inputs | None = None, open_turn: str = ""
@@ -104,7 +116,7 @@ class Results:
         self.inputs = inputs if inputs is not None else Inputs()
         self.open = open_turn
         self._calls: dict[str, ToolCall] = {}
-        self._asked: dict[str, CallJudged] = {}
+        self._verdicts: dict[str, CallJudged] = {}
         self._children: dict[str, tuple[Usage, int]] = {}
         """What the child sessions of the open turn have said that they spent."""
 
@@ -139,7 +151,7 @@ class Results:
 
     def _replied(self, _: Recorded, event: ModelReplied) -> None:
         if self.open:
-            self._calls, self._asked = {call.id: call for call in calls_of(event)}, {}
+            self._calls, self._verdicts = {call.id: call for call in calls_of(event)}, {}
             said = event.parts if any(isinstance(part, TextRef) for part in event.parts) else ()
             self._change(text=text_of(event.parts), said=said, rounds=self.turns[self.open].rounds + 1)
             self._spend(event.usage, event.cost)
@@ -148,14 +160,14 @@ class Results:
         self._spend(event.usage, event.cost)
 
     def _judged(self, _: Recorded, event: CallJudged) -> None:
-        if event.decision == "ask":
-            self._asked[event.call] = event
-        elif event.decision == "deny":
-            self._deny(event.call, event.detail, halted=False)
+        self._verdicts[event.call] = event
+        if event.decision == "deny":
+            by: DeniedBy = "hook" if event.reason == "hook" else "policy"
+            self._deny(event.call, event.detail, "mode" if event.unasked else by)
 
     def _answered(self, _: Recorded, event: PermissionAnswered) -> None:
         if not event.allowed:
-            self._deny(event.call, event.message or "refused", halted=event.nobody)
+            self._deny(event.call, event.message or "refused", "nobody" if event.nobody else "person")
         elif event.args and event.call in self._calls:
             self._calls[event.call] = replace(self._calls[event.call], args=event.args)
 
@@ -163,7 +175,7 @@ class Results:
         if event.event == "PreToolUse" and event.args and event.subject in self._calls:
             self._calls[event.subject] = replace(self._calls[event.subject], args=event.args)
         elif event.event == "PermissionRequest" and event.decision == "deny":
-            self._deny(event.subject, event.reason or "a hook refused it", halted=False)
+            self._deny(event.subject, event.reason or "a hook refused it", "hook")
 
     def _tool_over(self, _: Recorded, event: ToolFinished) -> None:
         self._over(event.call, event.outcome, event.code)
@@ -221,17 +233,19 @@ class Results:
             summary = ToolSummary(call=call.id, tool=call.name, outcome=outcome, code=code)
             self._change(tools=(*self.turns[self.open].tools, summary))
 
-    def _deny(self, call_id: str, why: str, *, halted: bool) -> None:
+    def _deny(self, call_id: str, why: str, by: DeniedBy) -> None:
         call = self._calls.get(call_id)
         if call is not None and self.open:
-            asked = self._asked.get(call_id) if halted else None
+            verdict = self._verdicts.get(call_id)
             denial = Denial(
                 call=call.id,
                 tool=call.name,
                 args=call.args,
-                why=asked.detail if asked else why,
-                halted=halted,
-                offers=(asked.offers or asked.remedies) if asked else (),
+                why=verdict.detail if verdict and by == "nobody" else why,
+                reason="hook" if by == "hook" else verdict.reason if verdict else "",
+                by=by,
+                offers=verdict.offers if verdict else (),
+                remedies=verdict.remedies if verdict else (),
             )
             self._change(denials=(*self.turns[self.open].denials, denial))
 

@@ -11,7 +11,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from holdfast.logic.redact_names import KINDS, PASSWORDS
-from holdfast.logic.redact_shapes import Found, holds
+from holdfast.logic.redact_shapes import Found, contains
 from holdfast.logic.redact_values import has_digit, is_code, is_literal, looks_random
 
 LEAST: Final = 8
@@ -27,9 +27,9 @@ _WHY: Final = "a secret that is named as one"
 
 def find_told_words(text: str) -> Iterator[Found]:
     """What only its name tells to be secret: a run of letters too long for a word, `token = correcthorsebattery`, and a value below it."""
-    if holds(text, "\n"):
+    if contains(text, "\n"):
         yield from _find_below(text)
-    for match in _LONG_WORD.finditer(text) if holds(text, "=") or holds(text, ":") else ():
+    for match in _LONG_WORD.finditer(text) if contains(text, "=") or contains(text, ":") else ():
         start, end = match.span("secret")
         before = text[max(0, match.start() - REACH) : match.start()].lower()
         if end - start <= REACH and _NAME.search(before) and not any(stem in match["secret"] for stem in _STEMS):

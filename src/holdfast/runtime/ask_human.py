@@ -1,7 +1,10 @@
 """Performs `PermissionAsked`: asks whoever can be asked."""
 
+from typing import Final
+
 import msgspec
 
+from holdfast.logic.judging import exact_rule
 from holdfast.logic.open_calls import OpenCall
 from holdfast.ports import Answer, Question
 from holdfast.runtime.barrier import Fault
@@ -9,6 +12,11 @@ from holdfast.runtime.hearing import told
 from holdfast.runtime.world import Outcome, World
 from holdfast.vocab.event import Draft, Recorded
 from holdfast.vocab.events import PermissionAnswered, PermissionAsked
+
+THIS_SESSION: Final = "it holds for this session only"
+"""How the message of an answer begins that was to be kept for longer and was not."""
+_NO_RULE: Final = f"{THIS_SESSION}: none of the rules that were offered was named, and no rule means exactly this call"
+_LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
 
 
 class AskHuman:
@@ -36,17 +44,29 @@ class AskHuman:
             reason=self._asked.detail,
             kind=call.reason,
             offers=call.offers,
+            exact=self._exact_rule(call),
         )
         answer = await asker(question)
-        return self._answer(await self._event(call, answer), by_person=not answer.nobody)
+        return self._answer(await self._event(call, answer, question.exact), by_person=not answer.nobody)
 
-    async def _event(self, call: OpenCall, answer: Answer) -> PermissionAnswered:
+    def _exact_rule(self, call: OpenCall) -> str:
+        tool = self._world.tools.get(call.name)
+        return "" if tool is None else exact_rule(self._world.state.progress, call, tool.spec, self._world.policy())
+
+    async def _event(self, call: OpenCall, answer: Answer, exact: str) -> PermissionAnswered:
         """The answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
         allowed = answer.allowed and not answer.nobody
         rules = tuple(rule for rule in answer.rules if rule in call.offers) if allowed else ()
         grant, message = answer.grant, answer.message
-        if allowed and grant in ("project", "person") and self._world.keep_rules is not None and rules:
-            message = await self._world.keep_rules(rules, grant) or message
+        if allowed and grant in ("project", "person"):
+            if exact and not answer.rules and answer.args is None:
+                rules = (exact,)
+            if not rules:
+                message = _NO_RULE
+            elif self._world.keep_rules is None:
+                message = _LEFT_OUT
+            else:
+                message = await self._world.keep_rules(rules, grant) or message
         changed = answer.args is not None and answer.args != msgspec.json.decode(call.args)
         return PermissionAnswered(
             call=call.id,

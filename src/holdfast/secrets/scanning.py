@@ -73,11 +73,11 @@ class Look(Struct):
         found = False
         async for records in records_of(self.store, self.session):
             note_citations(self.cited, records)
-            found = await self._heard([text for each in records for text in texts_of(each)]) or found
+            found = await self._learn_from([text for each in records for text in texts_of(each)]) or found
         for sha, about in sorted(self.cited.items()):
             content = await content_of(self.store, sha) if about.roles != {"media"} else None
-            found = (content is not None and await self._heard([_text(content, about)])) or found
-        return await self._heard([*await self._traced(), *await self._aside()]) or found
+            found = (content is not None and await self._learn_from([_text(content, about)])) or found
+        return await self._learn_from([*await self._traced(), *await self._aside()]) or found
 
     async def spots(self) -> tuple[Spot, ...]:
         """Every place with secrets in the log and its blobs, and how many there are beside it."""
@@ -113,7 +113,7 @@ class Look(Struct):
     async def _aside(self) -> Sequence[str]:
         return await self.store.aside(self.session) if isinstance(self.store, Rewritable) else ()
 
-    async def _heard(self, texts: Sequence[str]) -> bool:
+    async def _learn_from(self, texts: Sequence[str]) -> bool:
         """Let the eraser learn from texts, off the event loop; return whether there was anything to learn."""
         found = await anyio.to_thread.run_sync(lambda: sum(len(self.eraser.learn(text)) for text in texts))
         return found > 0
@@ -131,7 +131,7 @@ async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings
     """Look for secrets in a session, and change nothing."""
     look = Look(store, meta.id, eraser)
     part = await store.read(meta.id, max(0, meta.seq - 1))
-    problem = part.trouble.detail if part.trouble is not None and part.trouble.kind != "torn" else ""
+    problem = part.trouble.detail if part.trouble is not None else ""
     spots = await look.spots() if await look.learn() else ()
     name = replace(meta.name, eraser.find(meta.name))
     return Findings(session=meta.id, name=name, store=store.url, spots=spots, problem=problem)

@@ -15,12 +15,12 @@ _NOT_REGULAR: Final = "It is not a regular file"
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def explain_os(error: OSError, path: str | Path, store: str | Path | None = None) -> StoreError:
-    """The error that a user of a store sees. What is true of the whole disk is said of the `store`, not of a file in it."""
+def explain_os(error: OSError, path: str | Path) -> StoreError:
+    """The error that a user of a store sees."""
     if error.errno in _FULL:
-        return full(store or path)
+        return full(path)
     if error.errno in FORBIDDEN and (error.errno == errno.EROFS or is_read_only(path)):
-        return read_only(store or path)
+        return read_only(path)
     if error.errno in FORBIDDEN:
         return StoreReadOnly(
             f"{str(path)!r} may not be written by this user. Check its permissions and those of its folder."

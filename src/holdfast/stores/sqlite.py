@@ -218,7 +218,7 @@ class SqliteStore:
             await self._writer.aside(lambda: patiently(functools.partial(sqlite_erase.write_anew, self._place)))
         except DbError as exc:
             raise explain(exc, str(self._place.path)) from exc
-        await self._write(sqlite_erase.cleaned)
+        await self._write(sqlite_erase.mark_clean)
 
     async def close(self) -> None:
         """Finish what was accepted and let go of the files."""

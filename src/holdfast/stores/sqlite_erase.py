@@ -8,9 +8,9 @@ done so the store says that it is not clean.
 
 from typing import Final
 
+from holdfast.files import change_files
 from holdfast.logic.outline import project
 from holdfast.logic.rewriting import Change, as_text, changed_bytes
-from holdfast.stores.jsonl_files import change_files
 from holdfast.stores.rewritable import ChangedPast
 from holdfast.stores.sqlite_db import Db
 from holdfast.stores.sqlite_files import BlobFiles, aside_files
@@ -125,7 +125,7 @@ def write_anew(place: Place) -> None:
         )
 
 
-def cleaned(db: Db) -> None:
+def mark_clean(db: Db) -> None:
     """Say that nothing is left."""
     set_value(db, UNCLEAN, 0)
 

@@ -43,7 +43,8 @@ def check_local(path: Path, mounts: str | None = None) -> None:
     if _NETWORK.fullmatch(kind):
         raise StoreUnavailable(
             f"{str(path)!r} is on a network file system ({kind} at {str(where)!r}), where SQLite can lose data. "
-            "Put the store on a local disk (HOLDFAST_DATA_DIR), or use a jsonl: store."
+            "Put the store on a local disk (HOLDFAST_DATA_DIR), and bring sessions over as lines: `holdfast log export ID "
+            "--format events -o FILE`, then `holdfast log import FILE`."
         )
 
 

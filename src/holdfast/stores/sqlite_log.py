@@ -1,6 +1,6 @@
 """Events, their metadata and their blobs in the tables of the SQLite store."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -26,6 +26,8 @@ from holdfast.wire import codec
 
 CHUNK: Final = 8192
 """Events that one read transaction fetches at most."""
+PAGE: Final = 1024
+"""Events that an append encodes at once."""
 META: Final = "id, seq, updated, name, project, parent, meta"
 """The columns that `meta_of` reads."""
 _meta_decoder: Final = msgspec.json.Decoder(SessionMeta)
@@ -50,12 +52,10 @@ class Append:
         self._files = files
         self._doubtful = doubtful
         """Ids of events whose commit failed without anybody finding out what became of it."""
-        self._lines: list[bytes] = []
 
     def apply(self, db: Db) -> None:
         """Check that the writer may write and is where it thinks it is, then write."""
         session = self._lease.session
-        self._lines = self._lines or _encode(session, self._expected, self._records)
         rows = db.execute(f"SELECT num, token, {META} FROM sessions WHERE id = ?", (session,))
         if not rows or rows[0][1] != self._lease.token:
             raise _lease_lost(self._lease, rows)
@@ -67,21 +67,33 @@ class Append:
                 f"The log of session {session!r} ends at {seq}, not at {self._expected}. Read what was added first."
             )
         self._keep_blobs(db, num)
-        db.executemany(
-            "INSERT INTO events (session, seq, line) VALUES (?, ?, ?)",
-            [(num, record.seq, line) for record, line in zip(self._records, self._lines, strict=True)],
-        )
-        put_meta(db, num, project(_sound_meta(rows[0][2:]), self._records))
+        meta = _sound_meta(rows[0][2:])
+        for page, lines in self._pages():
+            db.executemany(
+                "INSERT INTO events (session, seq, line) VALUES (?, ?, ?)",
+                [(num, record.seq, line) for record, line in zip(page, lines, strict=True)],
+            )
+            refer(db, num, page)
+            meta = project(meta, page)
+        put_meta(db, num, meta)
 
     def landed(self, db: Db, _: None) -> bool:
         """Whether exactly these events stand in the log."""
-        first, last = self._expected + 1, self._expected + len(self._lines)
-        rows = db.execute(
-            "SELECT line FROM events WHERE session = (SELECT num FROM sessions WHERE id = ?) "
-            "AND seq BETWEEN ? AND ? ORDER BY seq",
-            (self._lease.session, first, last),
-        )
-        return [line for (line,) in rows] == self._lines
+        for page, lines in self._pages():
+            rows = db.execute(
+                "SELECT line FROM events WHERE session = (SELECT num FROM sessions WHERE id = ?) "
+                "AND seq BETWEEN ? AND ? ORDER BY seq",
+                (self._lease.session, page[0].seq, page[-1].seq),
+            )
+            if [line for (line,) in rows] != lines:
+                return False
+        return True
+
+    def _pages(self) -> Iterator[tuple[Sequence[Recorded], list[bytes]]]:
+        """The events, some at a time, and their lines: an append may be a whole log that is read from a file."""
+        for start in range(0, len(self._records), PAGE):
+            page = self._records[start : start + PAGE]
+            yield page, _encode(self._lease.session, self._expected + start, page)
 
     def doubt(self) -> None:
         """Remember that nobody knows whether this is in the log, so that the same append may be tried again."""
@@ -93,14 +105,14 @@ class Append:
                 raise UserError(f"{sha!r} is not the SHA-256 of the blob given under that name.")
         # again, under the write lock: a delete of another process may have swept the file up since it was written
         self._files.write(self._blobs, again=True)
-        small = {sha: content for sha, content in self._blobs.items() if not self._files.takes(content)}
-        for sha, content in small.items():
-            db.execute(
-                "INSERT INTO blobs (sha, content) VALUES (?, ?) "
-                "ON CONFLICT (sha) DO UPDATE SET content = excluded.content WHERE content <> excluded.content",
-                (bytes.fromhex(sha), content),
-            )
-        refer(db, num, self._records, self._blobs)
+        for sha, content in self._blobs.items():
+            if not self._files.takes(content):
+                db.execute(
+                    "INSERT INTO blobs (sha, content) VALUES (?, ?) "
+                    "ON CONFLICT (sha) DO UPDATE SET content = excluded.content WHERE content <> excluded.content",
+                    (bytes.fromhex(sha), content),
+                )
+        refer(db, num, (), self._blobs)
 
 
 def check_writer(db: Db, lease: Lease, expected: int) -> int:

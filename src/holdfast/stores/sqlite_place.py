@@ -114,7 +114,7 @@ def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *,
         with locked(path):
             return patiently(lambda: _for_writing(path, connect, synchronous, new))
     except OSError as exc:
-        refusal = explain_os(exc, path, path)
+        refusal = explain_os(exc, path)
         if exc.errno in FORBIDDEN and path.is_file():
             return _for_reading(path, connect, refusal)
         raise refusal from exc

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.files import replace_file
 from holdfast.logic.rewriting import Change, as_text, changed_bytes, changed_texts, texts_in
-from holdfast.stores.jsonl_files import replace_file
 from holdfast.stores.trace_files import older_path, segments, trace_path
 from holdfast.stores.trace_lines import TraceLine, decoder
 from holdfast.stores.trace_scrub import Line, Piece, Streams, line_of, pieces_of, put_text

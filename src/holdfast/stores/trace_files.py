@@ -17,13 +17,7 @@ from holdfast.vocab.ids import check_session_id
 def trace_folder(store_url: str) -> Path | None:
     """The folder for the traces of a store's sessions; None for a store without files."""
     kind, _, path = store_url.partition("?")[0].partition("://")
-    match kind:
-        case "sqlite":
-            return Path(f"{path}.trace")
-        case "jsonl":
-            return Path(path) / "trace"
-        case _:
-            return None
+    return Path(f"{path}.trace") if kind == "sqlite" else None
 
 
 def trace_path(folder: str | os.PathLike[str], session: str) -> Path:

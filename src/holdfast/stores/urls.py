@@ -14,7 +14,7 @@ from holdfast.vocab.errors import StoreError, UserError
 
 STORE_KEY: Final = "HOLDFAST_STORE_KEY"
 """The variable that holds the key of the usual store, or says where it is."""
-_FORMS: Final = f"sqlite:///folder/file.db (with ?{KEY_FORMS} encrypted), jsonl:///folder, memory: or memory:NAME"
+_FORMS: Final = f"sqlite:///folder/file.db (with ?{KEY_FORMS} encrypted), memory: or memory:NAME"
 _OPTIONS: Final = re.compile(r"\?(?=[\w\s%-]*(?:[=&]|$))")
 """Where the options begin; any other question mark is part of a path."""
 _STRAY_KEY: Final = re.compile(r"[?&#;,]\s*key\s*=", re.IGNORECASE)
@@ -24,15 +24,17 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
     """Open the store that `url` names.
 
     `sqlite:///folder/file.db` (add `?synchronous=normal` for faster commits that a power cut may undo, or
-    `?key=env:NAME`, `?key=file:PATH`, `?key=keyring` for an encrypted one), `jsonl:///folder`, `memory:` for a new one,
-    `memory:NAME` for one that everybody in this process shares. A path without `///` is relative to the working folder.
-    `sqlcipher:` is `sqlite:` that must have a key.
+    `?key=env:NAME`, `?key=file:PATH`, `?key=keyring` for an encrypted one), `memory:` for a new one, `memory:NAME` for one
+    that everybody in this process shares. A path without `///` is relative to the working folder. `sqlcipher:` is
+    `sqlite:` that must have a key.
     """
     kind, colon, rest = url.partition(":")
     if not colon:
         raise _unknown(url)
     if kind in ("postgresql", "postgres"):
         raise UserError(f"{_safe(url)!r}: PostgreSQL stores are not available yet. Use one of {_FORMS}.")
+    if kind == "jsonl":
+        raise UserError(_no_json_lines(_safe(url)))
     if kind in ("sqlite", "sqlcipher"):
         return await _open_sqlite(url, clock=clock, read_only=read_only, create=create)
     if _STRAY_KEY.search(url):
@@ -41,10 +43,6 @@ async def open_store(url: str, *, clock: Clock, read_only: bool = False, create:
         from holdfast.stores.memory import MemoryStore  # a store loads only what it needs
 
         return await MemoryStore.open(rest, clock=clock, read_only=read_only, create=create)
-    if kind == "jsonl":
-        from holdfast.stores.jsonl import JsonlStore  # as above
-
-        return await JsonlStore.open(_path(url, rest), clock=clock, read_only=read_only, create=create)
     raise _unknown(url)
 
 
@@ -122,6 +120,14 @@ def _path(url: str, rest: str) -> str:
     if not rest:
         raise UserError(f"{_safe(url)!r} has no path. Use one of {_FORMS}.")
     return rest
+
+
+def _no_json_lines(url: str) -> str:
+    return (
+        f"{url!r}: JSON lines are a format now, and no store. Use one of {_FORMS}. A session that 0.2.0 kept "
+        "in such a folder comes over with `holdfast log import FOLDER/sessions/ID`; `holdfast log export ID --format events` "
+        "writes one as lines."
+    )
 
 
 def _unknown(url: str) -> UserError:

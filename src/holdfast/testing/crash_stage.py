@@ -14,7 +14,6 @@ from holdfast.options import Options
 from holdfast.ports import Clock, EventStore, Model, Tool
 from holdfast.runtime.clock import SystemClock
 from holdfast.session import Session
-from holdfast.stores.jsonl import JsonlStore
 from holdfast.stores.memory import MemoryStore
 from holdfast.stores.sqlite import SqliteStore
 from holdfast.stores.trace import NoTrace
@@ -36,11 +35,6 @@ async def memory_store(folder: Path, clock: Clock, is_dead: IsDead) -> EventStor
     return await MemoryStore.open(clock=clock, is_dead=is_dead)
 
 
-async def jsonl_store(folder: Path, clock: Clock, is_dead: IsDead) -> EventStore:
-    """A store of JSONL files."""
-    return await JsonlStore.open(folder / "jsonl", clock=clock, is_dead=is_dead)
-
-
 async def sqlite_store(folder: Path, clock: Clock, is_dead: IsDead) -> EventStore:
     """A SQLite store as programs use it, with its writer thread."""
     return await SqliteStore.open(folder / "sessions.db", clock=clock, is_dead=is_dead)
@@ -51,7 +45,7 @@ async def inline_sqlite_store(folder: Path, clock: Clock, is_dead: IsDead) -> Ev
     return await SqliteStore.open(folder / "inline.db", clock=clock, is_dead=is_dead, inline=True, synchronous="normal")
 
 
-STORES: Final[Mapping[str, OpenStore]] = {"memory": memory_store, "jsonl": jsonl_store, "sqlite": sqlite_store}
+STORES: Final[Mapping[str, OpenStore]] = {"memory": memory_store, "sqlite": sqlite_store}
 """The stores that Holdfast comes with."""
 
 

@@ -211,8 +211,13 @@ its stricter mode, its hooks that decide and the servers it disabled, and a warn
 out. When nobody knows what it denied, nothing starts (exit code 1).
 
 Any other wrong value stops the run with the file, the line and the key, in a file that counts; in another program's file it is left out
-with a warning. A key that this version does not know is a warning that names the nearest one it knows, and is left out; an allowance that
-is no rule allows nothing, with a warning.
+with a warning. A key that this version does not know is a warning that names the nearest one it knows, and is left out, in a file of
+another program too, but for the [keys of other programs](#keys-of-other-programs). An allowance that is no rule allows nothing, with a
+warning.
+
+A misspelled name never loosens: what stands under a key that is nearly spelled `deny`, `ask`, `defaultMode` (a stricter mode) or
+`disableBypassPermissionsMode`, inside `permissions` or inside a section whose name is nearly spelled so, holds as if it were spelled
+right, trusted or not, with a warning. `holdfast permissions lint` ends with 1 for it.
 
 ## Trust
 

@@ -197,10 +197,21 @@ async def stop_group(group: int, boot: str, started: int, call: str = "") -> boo
     time must match. When the leader is gone, a member that carries the variable of the call proves the group, since the
     kernel gives the number to nobody else as long as a member lives.
     """
-    if not await anyio.to_thread.run_sync(_is_ours, group, boot, started, call):
+    if not await anyio.to_thread.run_sync(is_left_running, group, boot, started, call):
         return False
     await end_group(group)
     return True
+
+
+def is_left_running(group: int, boot: str, started: int, call: str) -> bool:
+    """Whether a group that an earlier process left behind is still there, as `stop_group` says. Looks at processes."""
+    if group <= 1 or group in (os.getpgrp(), os.getsid(0)) or boot != boot_id():
+        return False
+    living = members(group)
+    leader = look_at(group)
+    if leader is not None:
+        return bool(living) and leader.started == started
+    return any(_carries(pid, call) for pid in living)
 
 
 async def stop_call(call: str) -> bool:
@@ -259,16 +270,6 @@ def _signal(group: int, run: str, number: int) -> tuple[int, ...]:
                 os.kill(pid, number)
             os.kill(pid, signal.SIGCONT)  # one that was stopped would never see SIGTERM
     return found
-
-
-def _is_ours(group: int, boot: str, started: int, call: str) -> bool:
-    if group <= 1 or group in (os.getpgrp(), os.getsid(0)) or boot != boot_id():
-        return False
-    living = members(group)
-    leader = look_at(group)
-    if leader is not None:
-        return bool(living) and leader.started == started
-    return any(_carries(pid, call) for pid in living)
 
 
 def _groups_of(calls: Collection[str]) -> set[int]:

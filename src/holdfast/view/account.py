@@ -2,11 +2,14 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, assert_never
 
 from msgspec import Struct, field
 
+from holdfast.logic.entries_tools import arguments
+from holdfast.logic.redact import PLAIN
 from holdfast.logic.results import Denial, TurnResult
+from holdfast.logic.text.invisible import shown
 from holdfast.logic.usage import add
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import Compacted
@@ -154,13 +157,34 @@ def exit_code(result: TurnResult) -> int:
 
 def denial_in_words(denial: Denial, *, answerable: bool) -> str:
     """A line about a call that was not run, with what to do when nobody could approve it."""
-    if not denial.halted:
-        return f"{denial.tool} was not run: {denial.why.rstrip('.')}."
-    if answerable:
-        return f"{denial.tool} was not run: it needs an approval, and the input ended without an answer."
-    if denial.tool == "AskUserQuestion":
-        return "AskUserQuestion was not run: nobody was there to answer. Answer with --input-format stream-json."
-    asked = f"{denial.tool} was not run: it needs an approval, and nobody could be asked ({denial.why.rstrip('.')})."
-    flags = " ".join(f"--allow {shlex.quote(offer)}" for offer in denial.offers)
-    advice = f"Allow it with {flags}, or answer" if flags else "No rule is offered for it. Answer"
-    return f"{asked} {advice} with --input-format stream-json."
+    said = f"{denial.tool}{_excerpt(denial.args)} was not run:"
+    flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in denial.offers or denial.remedies)
+    match denial.by:
+        case "policy" | "person" | "hook":
+            return f"{said} {denial.why.rstrip('.')}."
+        case "mode":
+            advice = f" Allow it with {flags}." if flags else " No rule is offered for it."
+            return f"{said} {denial.why.rstrip('.')}.{advice}"
+        case "nobody" if answerable:
+            return f"{said} it needs an approval, and the input ended without an answer."
+        case "nobody" if denial.tool == "AskUserQuestion":
+            return f"{said} nobody was there to answer. Answer with --input-format stream-json."
+        case "nobody":
+            advice = f"Allow it with {flags}, or answer" if flags else "No rule is offered for it. Answer"
+            asked = f"{said} it needs an approval, and nobody could be asked ({denial.why.rstrip('.')})."
+            return f"{asked} {advice} with --input-format stream-json."
+        case _:
+            assert_never(denial.by)
+
+
+def _excerpt(text: str) -> str:
+    """The beginning of what a call is about, on one line, without secrets and fit for a terminal; empty when its arguments do not say."""
+    args = arguments(text)
+    about = next((args[name] for name in _TELLING if isinstance(args.get(name), str)), "")
+    line = shown(" ".join(PLAIN.text(str(about)).split()), keep="")
+    return f" ({line if len(line) <= _EXCERPT else f'{line[:_EXCERPT]}...'})" if line else ""
+
+
+_TELLING: Final = ("command", "file_path", "notebook_path", "path", "url", "query", "pattern")
+"""Arguments that say what a call is about."""
+_EXCERPT: Final = 60

@@ -1,5 +1,6 @@
 """Questions that wait for an answer from outside."""
 
+import json
 from collections.abc import Callable
 from typing import Final
 
@@ -29,7 +30,8 @@ class _Asked(Struct, eq=False):
 class Desk:
     """Asks whoever writes answer lines. A question takes one answer, the first. Once the input has ended, nobody is there."""
 
-    def __init__(self) -> None:
+    def __init__(self, complain: Callable[[str], None] = lambda words: None) -> None:
+        self._complain = complain
         self._open: list[_Asked] = []
         self._answers: dict[str, _Given] = {}
         """The answers that were taken, by what they were about: the newest question of each call."""
@@ -49,7 +51,9 @@ class Desk:
         self._answers.pop(question.call, None)
         if self._early is not None:
             given, self._early = self._early, None
-            return self._take(question, given)
+            if not (problem := _unkept(question, *given)):
+                return self._take(question, given)
+            self._complain(problem)
         if self._closed:
             return NOBODY
         asked = _Asked(question, self._written())
@@ -70,6 +74,8 @@ class Desk:
         waiting = [each for each in self._open if each.answer is None and call in ("", each.question.call)]
         found = next((each for each in waiting if each.opened <= place), None)
         if found is not None:
+            if problem := _unkept(found.question, *given):
+                return problem
             found.answer = self._take(found.question, given)
             found.heard.set()
             return ""
@@ -102,6 +108,22 @@ class Desk:
             return ""
         word = "allowed" if taken[0].allowed else "refused"
         return f"The question about {call!r} was answered before: {word}. That holds; this answer was not used."
+
+
+def _unkept(question: Question, answer: Answer, changed: Input | None) -> str:
+    """Why an answer cannot keep what it allows for longer than the session; empty when it can, or does not want to."""
+    if not answer.allowed or answer.grant not in ("project", "person"):
+        return ""
+    if any(rule in question.offers for rule in answer.rules):
+        return ""
+    if not answer.rules and question.exact and (changed is None or _same(changed, question.args)):
+        return ""
+    what = "none of its rules was suggested" if answer.rules else "no rule means exactly this call"
+    offers = f'"rules" with any of {json.dumps(question.offers, ensure_ascii=False)}, or ' if question.offers else ""
+    return (
+        f"The answer about {question.call!r} was not used: it would keep nothing for the grant {answer.grant!r}, since {what}. "
+        f'Answer again with {offers}the grant "session" or "once".'
+    )
 
 
 def _about(question: Question, answer: Answer, changed: Input | None) -> Answer:

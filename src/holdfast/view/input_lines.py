@@ -1,7 +1,7 @@
 r"""`--input-format stream-json`: what a program may say to a running session, one JSON object a line.
 
     {"type":"user","message":{"role":"user","content":"text" or [blocks]},"input_id"?,"delivery"?:"queue"|"steer"}
-    {"type":"answer","call"?,"allow":true|false,"grant"?:"once"|"session","message"?}      call left out: the oldest question
+    {"type":"answer","call"?,"allow":true|false,"grant"?:"once"|"session"|"project"|"person","message"?}  call left out: the oldest question
     {"type":"interrupt"}
     {"type":"control_request","request_id","request":{"subtype":"interrupt"|"initialize"|"set_permission_mode","mode"?}}
     {"type":"control_response","response":{"request_id","response":{"behavior":"allow"|"deny","message"?,"updatedInput"?}}}
@@ -85,7 +85,8 @@ def parse(line: bytes) -> Spoken:
         return _read(msgspec.json.decode(line, type=_Line)) if kind in _KNOWN else Ignored(kind=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, RecursionError) as exc:
         shown = line.decode("utf-8", "replace")
-        raise UserError(f"{shown[:80]!r} cannot be understood: {exc}.") from exc
+        grants = f" The grants are {', '.join(get_args(Grant))}." if "`$.grant`" in str(exc) else ""
+        raise UserError(f"{shown[:80]!r} cannot be understood: {exc}.{grants}") from exc
 
 
 class _Typed(msgspec.Struct):

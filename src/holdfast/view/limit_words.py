@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Final
 
 from holdfast.logic.pricing import DOLLAR, dollars
+from holdfast.runtime.ask_human import THIS_SESSION
 from holdfast.vocab.errors import ErrorKind
 from holdfast.vocab.event import Recorded
 from holdfast.vocab.event_limits import (
@@ -16,7 +17,7 @@ from holdfast.vocab.event_limits import (
     WaitStarted,
 )
 from holdfast.vocab.event_tools import HookFinished
-from holdfast.vocab.events import ModelNoted, ModelReplied
+from holdfast.vocab.events import ModelNoted, ModelReplied, PermissionAnswered
 from holdfast.vocab.messages import MediaRef, Text, TextRef, ToolCall
 from holdfast.vocab.specs import ModelFacts
 
@@ -27,6 +28,15 @@ _WHY: Final[dict[ErrorKind, str]] = {
     "transport": "the provider or the connection failed",
     "auth": "the key was refused",
 }
+
+
+def aside(record: Recorded, *, text: bool, answerable: bool) -> str:
+    """What standard error says about an event; empty for most. `text`: a person reads, who sees nothing of what programs are told."""
+    match record.event:
+        case PermissionAnswered(allowed=True, message=message) if message.startswith(THIS_SESSION):
+            return f"The answer about {record.event.call!r} is not kept: {message}"
+        case _:
+            return limit_in_words(record, answerable=answerable) if text else ""
 
 
 def limit_in_words(record: Recorded, *, answerable: bool) -> str:

@@ -123,7 +123,15 @@ def _model_usage(spent: Spent, facts: ModelFacts) -> dict[str, object]:
 
 
 def _denial(denial: Denial) -> dict[str, object]:
-    return {"tool_name": denial.tool, "tool_use_id": denial.call, "tool_input": arguments(denial.args)}
+    return {
+        "tool_name": denial.tool,
+        "tool_use_id": denial.call,
+        "tool_input": arguments(denial.args),
+        "reason": {"kind": denial.reason, "detail": denial.why},
+        "denied_by": denial.by,
+        "offers": denial.offers,
+        "remedies": denial.remedies,
+    }
 
 
 def arguments(text: str) -> object:

@@ -35,13 +35,8 @@ def _complaints(rules: Sequence[Rule]) -> tuple[Complaint, ...]:
 
 
 def _matters(complaint: Complaint) -> bool:
-    """Whether a rule does not do what it says. How wide it is, its writer sees; which tools are here, is known better.
-
-    A path that is forbidden from one slash on is forbidden from the root on too.
-    """
-    if complaint.kind == "absolute":
-        return complaint.decision == "allow"
-    return complaint.kind not in ("wide", "unknown-tool")
+    """Whether a rule does not do what it says. How wide it is, its writer sees; which tools are here, is known better."""
+    return complaint.is_wrong and complaint.kind not in ("wide", "unknown-tool")
 
 
 def _is_of(complaint: Complaint, rule: Rule) -> bool:

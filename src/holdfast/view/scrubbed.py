@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdfast.logic.field_names import changed_names
 from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.logic.redact_stream import StreamRedactor
 from holdfast.logic.rewriting import changed_texts, rewritten
@@ -72,7 +73,7 @@ def clean_line(line: bytes, redactor: Redactor = PLAIN) -> bytes:
     if said.get("type") in _QUESTIONS:
         return line
     by_name = said.get("type") not in _RESULTS
-    after = redactor.value(said) if by_name else changed_texts(said, redactor.text)
+    after = changed_names(redactor.value(said), redactor.text) if by_name else changed_texts(said, redactor.text)
     return line if after == said else json_line(after)
 
 

@@ -20,7 +20,7 @@ from holdfast.view.formats import Format, NativeStream, PlainText, ResultObjects
 from holdfast.view.hints import with_store
 from holdfast.view.input_lines import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
 from holdfast.view.job import Complain, Job, check_model
-from holdfast.view.limit_words import how_to_go_on, limit_in_words, unknown_models
+from holdfast.view.limit_words import aside, how_to_go_on, unknown_models
 from holdfast.view.pipes import InputLines, Outlet
 from holdfast.view.rule_notes import rule_notes
 from holdfast.view.scrubbed import Scrubbed
@@ -297,7 +297,7 @@ class Talk:
     async def _print(self, item: Item) -> None:
         await self._outlet.put(await self._format.show(item))
         if isinstance(item, Recorded):
-            if self._job.output == "text" and (words := limit_in_words(item, answerable=self._job.lines)):
+            if words := aside(item, text=self._job.output == "text", answerable=self._job.lines):
                 self._complain(words)
             if isinstance(item.event, TurnStarted):
                 self._current = self._accounts[item.id] = Account()

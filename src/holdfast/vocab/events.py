@@ -256,6 +256,8 @@ class CallJudged(Event, frozen=True, kw_only=True):
     """Rules that would have allowed it, as narrow as what is shown."""
     remedies: tuple[str, ...] = ()
     """Where none is offered: rules that would have allowed it if the person had written them."""
+    unasked: bool = False
+    """It is denied because the mode asks nobody."""
     taints: tuple[Taint, ...] = ()
     """What the call brings into the session when it runs."""
 
@@ -378,11 +380,7 @@ EVENTS: Final[tuple[type[Event], ...]] = tuple(sorted(Event.__subclasses__(), ke
 """Every event type."""
 
 INTENTS: Final = (
-    ModelAsked,
-    CallProposed,
-    PermissionAsked,
-    ToolStarted,
-    ChildStarted,
+    *(ModelAsked, CallProposed, PermissionAsked, ToolStarted, ChildStarted),
     event_limits.WaitStarted,
     event_limits.CompactionStarted,
     event_limits.BudgetAsked,

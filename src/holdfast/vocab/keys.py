@@ -28,14 +28,20 @@ class Keys:
     """The variables that settings and the store's address name, besides those that are built in."""
     texts: tuple[str, ...] = field(default=(), repr=False)
     """Keys that stand in the settings themselves."""
+    sent: frozenset[str] = frozenset()
+    """The variables that headers of hooks name: they are sent there, and nowhere else."""
 
     def holds(self, name: str) -> bool:
         """Whether the variable `name` holds a key."""
-        return name in KEY_VARIABLES or name.startswith(PREFIX) or (name in self.named and name not in ORDINARY)
+        return self._withholds(name) or (name in self.sent and name not in ORDINARY)
 
     def without(self, environment: Mapping[str, str]) -> dict[str, str]:
         """`environment` without keys."""
         return {name: value for name, value in environment.items() if not self.holds(name)}
+
+    def for_headers(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """`environment` as headers of hooks may be made of it."""
+        return {name: value for name, value in environment.items() if not self._withholds(name)}
 
     def values(self, environment: Mapping[str, str]) -> tuple[str, ...]:
         """The keys themselves, each once."""
@@ -46,7 +52,11 @@ class Keys:
         """These and others."""
         every = (self, *others)
         texts = dict.fromkeys(text for each in every for text in each.texts)
-        return Keys(frozenset().union(*(each.named for each in every)), tuple(texts))
+        named, sent = (frozenset[str]().union(*sets) for sets in zip(*((k.named, k.sent) for k in every), strict=True))
+        return Keys(named, tuple(texts), sent)
+
+    def _withholds(self, name: str) -> bool:
+        return name in KEY_VARIABLES or name.startswith(PREFIX) or (name in self.named and name not in ORDINARY)
 
 
 BUILT_IN: Final = Keys()

@@ -172,9 +172,9 @@ class SessionMeta(_Spec, frozen=True, kw_only=True):
 
 
 class Trouble(_Spec, frozen=True, kw_only=True):
-    """What is wrong with a stored log. `torn`: a tail that does not count is left out. The others open read-only."""
+    """What is wrong with a stored log: it can only be read."""
 
-    kind: Literal["torn", "damaged", "newer"]
+    kind: Literal["damaged", "newer"]
     detail: str
     seq: int
     """The last event that can be read."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
+from holdfast.logic.field_names import changed_names
 from holdfast.logic.redact import PLAIN, Redactor
 from holdfast.wire.unbroken import json_line
 
@@ -32,7 +33,7 @@ def _list(items: Iterable[object], key: str, end: bytes, redactor: Redactor, *, 
 def _value(key: str, value: object, depth: int, redactor: Redactor, *, indented: bool) -> bytes:
     clean = redactor.value({key: msgspec.to_builtins(value, order="deterministic")})
     assert isinstance(clean, dict)
-    line = json_line(clean[key])
+    line = json_line(changed_names(clean[key], redactor.text))
     return msgspec.json.format(line, indent=2).replace(b"\n", b"\n" + _indent(depth, indented)) if indented else line
 
 

@@ -21,7 +21,7 @@ MOST_FOUND: Final = 200
 """Files that are named; where there are more, nobody could look through all."""
 MOST_DENIED: Final = 1000
 """The same of those that rules are about."""
-LARGEST: Final = 64 * 1024
+LARGEST: Final = 512 * 1024
 """Bytes of a file that are searched for a credential; a longer one counts as holding one."""
 
 _WANTED: Final = {
@@ -203,27 +203,31 @@ def _walk(folder: str, until: float, *, follow: bool) -> Iterator[_File]:
     followed = {os.path.realpath(folder)}
     while todo:
         here, linked = todo.pop()
-        try:
-            entries = os.scandir(f"{start}{here}" or "/")
-        except OSError:
-            continue  # what cannot be listed here is not read by the command either
         packed = here.endswith("/.git/objects") and os.path.lexists(f"{start}{here.removesuffix('objects')}HEAD")
-        with entries:
-            for entry in entries:
-                count += 1
-                if count % _ENOUGH == 0 and time.monotonic() > until:
-                    raise TooMuch
-                name = f"{here}/{entry.name}"
-                if entry.is_symlink():
-                    yield name, "link"
-                    if follow and entry.is_dir() and (led := os.path.realpath(entry.path)) not in followed:
-                        followed.add(led)
-                        todo.append((name, True))
-                elif not entry.is_dir():
-                    yield name, "link" if linked else "file"
-                elif not packed or not _OBJECTS.fullmatch(entry.name):
-                    yield name, "folder"
-                    todo.append((name, linked))
+        for entry in _listed(f"{start}{here}" or "/"):
+            count += 1
+            if count % _ENOUGH == 0 and time.monotonic() > until:
+                raise TooMuch
+            name = f"{here}/{entry.name}"
+            if entry.is_symlink():
+                yield name, "link"
+                if follow and os.path.isdir(entry.path) and (led := os.path.realpath(entry.path)) not in followed:
+                    followed.add(led)
+                    todo.append((name, True))
+            elif not entry.is_dir(follow_symlinks=False):
+                yield name, "link" if linked else "file"
+            elif not packed or not _OBJECTS.fullmatch(entry.name):
+                yield name, "folder"
+                todo.append((name, linked))
+
+
+def _listed(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The entries of a folder, as far as they can be listed: what cannot be is not read by the command either."""
+    try:
+        with os.scandir(folder) as entries:
+            yield from entries
+    except OSError:  # also in the middle: a process ends, and its folder in /proc with it
+        return
 
 
 def _unhidden_above(folder: str) -> Iterator[str]:

@@ -166,6 +166,14 @@ def test_a_byte_order_mark_and_blanks_before_json_do_no_harm() -> None:
     assert (answer.decision, answer.reason) == ("deny", "A hook of PreToolUse refused.")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "utf-32"])
+def test_an_answer_in_another_encoding_is_a_failure_where_hooks_decide(encoding: str) -> None:
+    stdout = '{"decision": "block"}'.encode(encoding).decode("utf-8", "replace")
+
+    assert read_answer("PreToolUse", spec=command(), stdout=stdout).decision == "deny"
+    assert read_answer("SessionStart", spec=command(event="SessionStart"), stdout=stdout).failed == ""
+
+
 @pytest.mark.parametrize("stdout", ['{"decision": "approve"}', "log " * 99])
 def test_output_that_was_cut_is_a_failure_where_hooks_decide(stdout: str) -> None:
     assert read_answer("PreToolUse", spec=command(), stdout=stdout, cut=True).decision == "deny"

@@ -243,3 +243,28 @@ def test_what_may_be_the_name_of_a_content_is_shown_by_git_with_any_flag(flag: s
     assert weighed("Bash", f"git show {flag} 0fa1a79", files=secret).decision == "ask"
     assert weighed("Bash", f"git show {flag} 0fa1a79", files=plain).decision == "allow"
     assert weighed("Bash", f"git show {flag} HEAD~1", files=secret).decision == "allow"
+
+
+@pytest.mark.parametrize("flag", ["-L", "-cL", "--files-without-match"])
+def test_git_grep_tells_what_is_in_files_by_naming_those_that_do_not_match(flag: str) -> None:
+    files = {"sub/.env": "KEY", "keys/a.txt": "KEY", "a.py": "x"}
+
+    assert weighed("Bash", f"git grep {flag} KEY=a", files=files).decision == "ask"
+    assert weighed("Bash", f"git grep {flag} KEY -- keys", files=files, deny=["Read(keys/**)"]).decision == "deny"
+    assert weighed("Bash", f"git grep {flag} KEY -- a.py", files=files).decision == "allow"
+
+
+@pytest.mark.parametrize("command", ["git cat-file -p 0fa1a79", "git cat-file blob 0fa1a79", 'git cat-file -p "$x"'])
+def test_an_object_of_git_that_nobody_knows_may_be_any_file(command: str) -> None:
+    secret, plain = {"sub/.env": "KEY", "a.py": "x"}, {"a.py": "x"}
+
+    assert weighed("Bash", command, files=secret, allow=["Bash"]).decision == "ask"
+    assert weighed("Bash", command, files=plain, mode="bypassPermissions", deny=["Read(a.py)"]).decision == "ask"
+    assert weighed("Bash", command, files=plain, allow=["Bash"]).decision == "allow"
+    assert weighed("Bash", "git cat-file -t 0fa1a79", files=secret, allow=["Bash"]).decision == "allow"
+    assert weighed("Bash", "git cat-file -p HEAD:a.py", files=secret, allow=["Bash"]).decision == "allow"
+
+
+@pytest.mark.parametrize("path", ["/dev/sda", "/dev/nvme0n1p1", "/dev/mapper/root", "/dev/rdisk1", "/dev/vcs1"])
+def test_where_reading_is_free_disks_are_not(path: str) -> None:
+    assert weighed("Bash", f"od -c {path}", scope="full").decision == "ask"

@@ -5,7 +5,8 @@ import pytest
 from holdfast.logic.permissions.lint import command_kinds, lint_rules
 
 FOUND = [
-    ("deny", "Read(/etc/passwd)", "absolute"),
+    ("deny", "Read(/etc/passwd)", "from-root"),
+    ("ask", "Read(/etc/passwd)", "from-root"),
     ("allow", "Edit(/home/u/x/**)", "absolute"),
     ("allow", "Write(src/**)", "never-consulted"),
     ("allow", "NotebookEdit(src/**)", "never-consulted"),
@@ -13,7 +14,12 @@ FOUND = [
     ("allow", "WebFetch(https://a.test/*)", "never-consulted"),
     ("allow", "mcp__srv__x(a:b)", "never-consulted"),
     ("deny", "Bsh", "unknown-tool"),
-    ("deny", "bash(rm *)", "unknown-tool"),
+    ("deny", "bash(rm *)", "spelling"),
+    ("ask", "read(README.md)", "spelling"),
+    ("allow", "bash", "unknown-tool"),
+    *(("allow", f"Bash({text} *)", "wide") for text in ("docker", "npm", "kubectl", "gh", "uv", "rm", "git", "curl")),
+    ("allow", "Bash(git log *|head)", "never-consulted"),
+    ("allow", "Bash(git log|head *)", "never-consulted"),
     ("allow", "Ba*", "unknown-tool"),
     ("allow", "mcp__*", "server"),
     ("allow", "mcp__git*__x", "server"),
@@ -67,6 +73,37 @@ def test_a_rule_with_a_catch_is_found(decision: str, rule: str, kind: str) -> No
 
     assert kind in [each.kind for each in found]
     assert all(each.rule == rule and each.decision == decision and each.words for each in found)
+
+
+NOTES = {"spelling", "from-root"}
+
+
+@pytest.mark.parametrize(("decision", "rule", "kind"), FOUND)
+def test_a_rule_that_does_what_it_says_is_noted_and_no_other(decision: str, rule: str, kind: str) -> None:
+    [level] = {each.is_wrong for each in lint_rules(**{decision: [rule]}) if each.kind == kind}
+
+    assert level == (kind not in NOTES)
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("Bash(rm *)", "'rm' removes every file of the workspace that it is given"),
+        ("Bash(npm *)", "it contains 'npm exec', which can run anything"),
+        ("Edit(/etc/**)", "one slash means the project's root in a project's file"),
+    ],
+)
+def test_what_is_said_of_a_rule_is_so(rule: str, words: str) -> None:
+    [found] = lint_rules(allow=[rule])
+
+    assert words in found.words
+
+
+def test_a_search_for_files_is_not_said_to_run_what_is_not_looked_at() -> None:
+    [found] = command_kinds(["Bash(find *)"])
+
+    assert (lint_rules(allow=["Bash(find *)"]), "not looked at" in found.words) == ([], False)
+    assert "`-exec`, `-delete` and their like need the exact text" in found.words
 
 
 RIGHT = [

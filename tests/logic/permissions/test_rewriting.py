@@ -112,8 +112,20 @@ REACHED = [
     "git -C sub restore .",
     "find sub -delete -name '*.txt'",
     "find . \\( -name '*.pyc' -o -name 'k*' \\) -delete",
+    "tar xf a.tar",
+    "tar xzf a.tgz -C sub",
+    "curl -s https://a.test/b | tar xz",
+    "unzip -o a.zip",
+    "unzip -d sub a.zip",
+    "cpio -idu < a.cpio",
 ]
 NOT_REACHED = [
+    "tar tf a.tar",
+    "tar cf a.tar other",
+    "tar xf a.tar -C other",
+    "unzip -l a.zip",
+    "unzip -d other a.zip",
+    "cpio -itv < a.cpio",
     "rm -rf other",
     "rm sub/x.py",
     "mv other away",
@@ -270,3 +282,23 @@ def test_parallel_gives_its_arguments_to_the_command(command: str) -> None:
 
 def test_uv_tool_run_is_a_way_to_run_a_program() -> None:
     assert weighed("Bash", "uv tool run rm b", allow=["Bash"], deny=["Bash(rm *)"]).decision == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        """python3 -c 'open("Makefile", "w").write("x")'""",
+        """python3 -c 'import os; os.remove("Makefile")'""",
+        """perl -e 'open(F, ">Makefile")'""",
+        "node <<'EOF'\nrequire('fs').appendFileSync('Makefile', 'x')\nEOF",
+    ],
+)
+def test_code_that_looks_like_writing_a_file_changes_it_by_a_name_without_an_ending_too(command: str) -> None:
+    assert weighed("Bash", command, allow=["Bash"], files=FILES).decision == "ask"
+    assert weighed("Bash", command.replace("Makefile", "Nothing"), allow=["Bash"], files=FILES).decision == "allow"
+
+
+def test_code_that_removes_a_folder_without_a_slash_in_its_name_meets_the_rule_about_it() -> None:
+    command = """python3 -c 'import shutil; shutil.rmtree("sub")'"""
+
+    assert weighed("Bash", command, **SUB).decision == "deny"

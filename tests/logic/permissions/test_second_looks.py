@@ -2,6 +2,7 @@
 
 import pytest
 
+from holdfast.logic.unasked import Outside, Place, prove
 from tests.logic.permissions.desk import weighed
 
 
@@ -57,3 +58,12 @@ def test_a_pattern_that_may_lead_anywhere_is_asked_for(pattern: str) -> None:
 @pytest.mark.parametrize("pattern", ["**/*.{ts,tsx}", "{src,tests}/**/*.py", "*..*", "**/.env.{a,b}"])
 def test_one_that_stays_below_its_folder_is_not(pattern: str) -> None:
     assert weighed("Glob", {"pattern": pattern}).decision == "allow"
+
+
+@pytest.mark.parametrize("shell", ["fish", "pwsh", "cmd", "tcsh", "xonsh"])
+def test_a_shell_with_a_language_of_its_own_runs_nothing_unasked(shell: str) -> None:
+    """To `fish`, `set -x` shows the environment; to PowerShell, `type` shows a file."""
+    for text in ("set -x", "type .env", "ls -la"):
+        with pytest.raises(Outside):
+            prove(text, Place(cwd="/repo", home="/home/u", shell=shell))
+    assert prove("ls -la", Place(cwd="/repo", home="/home/u", shell="/bin/zsh")).steps

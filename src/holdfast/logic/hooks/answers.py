@@ -106,6 +106,8 @@ def _unclear(text: str, content: dict[str, object] | None, *, cut: bool) -> str:
     if content is not None:
         name = repeated_name(text)
         return f"its output says {name!r} twice" if name else ""
+    if "\0" in text and any(name in text.replace("\0", "") for name in _DECIDING):
+        return "its output is an answer in another encoding than UTF-8"
     return "its output begins like JSON and is none" if text.startswith("{") else _hidden(text)
 
 

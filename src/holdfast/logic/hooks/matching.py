@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.logic.hooks.events import EVENTS
 from holdfast.logic.hooks.js_regex import LONGEST_TEXT, compiled
 from holdfast.logic.hooks.spec import HookSpec
+from holdfast.logic.permissions.calls import meant_tool
 
 RuleMatches = Callable[[str, str, Mapping[str, object]], bool]
 """Whether a permission rule, as it is written, is about a call: its tool and its arguments. What it cannot tell is a yes."""
@@ -103,6 +104,8 @@ def matcher_warning(event: str, matcher: str) -> str:
     for name in names_of(event, matcher) or ():
         if facts.tool and _SERVER.fullmatch(name):
             return f"{name!r} is the exact name of a tool, and matches none of the server's. Write '{name}__.*'."
+        if facts.tool and (meant := meant_tool(name)):
+            return f"{name!r} is the name of no tool that comes with holdfast, so the hook is never due. Did you mean {meant!r}?"
     return ""
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from holdfast.logic.acts import Command, Layer, Script
 from holdfast.logic.permissions.hidden_programs import may_run
+from holdfast.logic.permissions.path_rules import shell_tokens
 from holdfast.logic.permissions.wildcards import DEEP, Tokens, meets, star_match, star_spans
 from holdfast.vocab.rules import Rule
 
@@ -22,6 +23,8 @@ _UNKNOWN: Final = "\ue000"
 """What stands for a word that is not known before it runs: only a wildcard covers it."""
 _CLIMB: Final = re.compile(rf"(?<![^/\\=:,{_GAP}])\.\.(?![^/\\:,{_GAP}])")
 """A part of a path that leads to the folder above."""
+_WILD: Final = re.compile(r"^[^\s*?\[]*[*?\[]\S*$")
+_LONGEST_WILD: Final = 100
 _LONG: Final = 4_000
 """Characters of a command with unknown words that are compared; a longer one may be anything."""
 
@@ -211,8 +214,8 @@ def _about(pattern: CommandPattern, layer: Layer, *, folds: bool) -> Match:
             return "no"
     if not layer.words or pattern.covers(layer):
         return "yes" if layer.words else "no"
-    unknown = None in layer.words
-    if unknown and sum(len(word or "") for word in layer.words) > _LONG:
+    unknown = None in layer.words or (pattern.program != "" and any(map(_may_expand, layer.words[1:])))
+    if None in layer.words and sum(len(word or "") for word in layer.words) > _LONG:
         return "maybe"
     for words in _spellings(layer.words, folds=folds):
         if pattern.covers_words(words):
@@ -220,6 +223,11 @@ def _about(pattern: CommandPattern, layer: Layer, *, folds: bool) -> Match:
         if unknown and pattern.may_cover(words):
             return "maybe"
     return "no"
+
+
+def _may_expand(word: str | None) -> bool:
+    """Whether the shell may put a name in the place of a word."""
+    return word is not None and len(word) <= _LONGEST_WILD and _WILD.search(word) is not None
 
 
 def _spellings(words: tuple[str | None, ...], *, folds: bool) -> Iterator[tuple[str | None, ...]]:
@@ -250,7 +258,7 @@ def _after_options(rest: list[str | None]) -> Iterator[int]:
 def _tokens(words: tuple[str | None, ...]) -> Tokens:
     tokens: list[str] = []
     for word in words:
-        tokens += [DEEP] if word is None else [*word]
+        tokens += [DEEP] if word is None else shell_tokens(word) if _may_expand(word) else [*word]
         tokens.append(_GAP)
     return tuple(tokens[:-1])
 

@@ -1,6 +1,7 @@
 """Commands that read or take away everything below a folder, also what no word of theirs names."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from holdfast.logic.acts import Access, Command
@@ -45,6 +46,7 @@ def is_deep(access: Access, command: Command | None) -> bool:
     return access.deep or any(goes_below(*each) for each in programs_of(command))
 
 
+@lru_cache(maxsize=256)
 def goes_below(name: str, rest: Arguments) -> bool:
     """Whether a program reads everything below a folder that it is given."""
     if name in _BY_NATURE or (name in ("cp", "gcp") and carries(name, rest)):
@@ -69,6 +71,7 @@ def takes_all(access: Access, command: Command | None) -> bool:
     )
 
 
+@lru_cache(maxsize=256)
 def _is_recursive(rest: Arguments) -> bool:
     return any(option in (None, "-r", "-R") or _begins(option, ("--recursive",)) for option, _ in _options(rest, ""))
 

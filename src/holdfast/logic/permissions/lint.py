@@ -17,64 +17,27 @@ from holdfast.vocab.rules import Rule
 _ROOTS: Final = frozenset(
     ("etc", "usr", "home", "var", "tmp", "opt", "root", "Users", "bin", "sbin", "lib", "dev", "proc", "mnt", "private")
 )
-_WRAPPERS: Final = frozenset(
+_ANYTHING: Final = frozenset(
     (
-        *(
-            "bash",
-            "sh",
-            "zsh",
-            "dash",
-            "fish",
-            "ksh",
-            "pwsh",
-            "powershell",
-            "cmd",
-            "env",
-            "sudo",
-            "doas",
-            "su",
-            "eval",
-            "exec",
-            "xargs",
-            "find",
-        ),
-        *(
-            "python",
-            "python3",
-            "node",
-            "deno",
-            "bun",
-            "ruby",
-            "perl",
-            "php",
-            "lua",
-            "awk",
-            "npx",
-            "bunx",
-            "pnpx",
-            "uvx",
-            "pipx",
-            "watch",
-            "ssh",
-        ),
-        *(
-            "nohup",
-            "timeout",
-            "time",
-            "nice",
-            "setsid",
-            "flock",
-            "parallel",
-            "docker exec",
-            "docker run",
-            "devbox run",
-            "mise exec",
-            "direnv exec",
-        ),
-        *("npm exec", "pnpm exec", "pnpm dlx", "yarn dlx", "uv run", "poetry run", "make", "git", "curl", "wget", "rm"),
+        *("bash", "sh", "zsh", "dash", "fish", "ksh", "pwsh", "powershell", "cmd", "env", "sudo", "doas", "su", "eval"),
+        *("exec", "xargs", "python", "python3", "node", "deno", "bun", "ruby", "perl", "php", "lua", "awk", "npx"),
+        *("bunx", "pnpx", "uvx", "pipx", "watch", "ssh", "nohup", "timeout", "time", "nice", "setsid", "flock"),
+        *("parallel", "docker exec", "docker run", "docker compose", "podman exec", "podman run", "devbox run"),
+        *("mise exec", "direnv exec", "npm exec", "pnpm exec", "pnpm dlx", "yarn dlx", "uv run", "poetry run", "make"),
     )
 )
-_RUNNERS: Final = (_WRAPPERS - {"git", "curl", "wget", "rm"}) | {
+"""Commands that run whatever stands behind them."""
+_WIDE: Final = {
+    **dict.fromkeys(_ANYTHING, "can run anything"),
+    **dict.fromkeys(("curl", "wget"), "can send to any address and fetch from it"),
+    **dict.fromkeys(
+        ("kubectl", "helm", "gh", "glab", "aws", "gcloud", "az", "terraform"), "can do whatever your account there may"
+    ),
+    "git": "can change all that the repository keeps, and send it to any server",
+    "rm": "removes every file of the workspace that it is given",
+}
+"""What is so wide about a rule that ends with a wildcard behind these words."""
+_RUNNERS: Final = _ANYTHING | {
     *(
         "bazel",
         "ctest",
@@ -121,10 +84,13 @@ _ARGUMENTS: Final = frozenset(
 )
 _REGULAR: Final = re.compile(r"^\^|(?<!\$)\$$|\\[dswbDSW]|(?:^|[\s)\]])\.[*+]|\([^()]*\|[^()]*\)|\[[^\[\]]+\][*+]")
 """What looks like a part of a regular expression."""
-_WORD: Final = re.compile(r"(?<!\S)\*(?!\S)")
+_WORD: Final = re.compile(r"(?<![^\s|&;])\*(?![^\s|&;])")
 """A wildcard that stands for whole words."""
 _STAND_INS: Final = ("x", "1", "", "-x", "x.py", "./x")
 """What a wildcard is tried with."""
+
+
+_NOTES: Final = frozenset(("commands", "spelling", "from-root"))
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,9 +99,14 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
     decision: Literal["allow", "ask", "deny", ""]
     rule: str
     kind: str
-    """A short name: `syntax`, `unknown-tool`, `absolute`, `never-consulted`, `server`, `unreachable`, `wide`, `pattern`; of what is no
-    complaint `commands`."""
+    """A short name: `syntax`, `unknown-tool`, `absolute`, `never-consulted`, `server`, `unreachable`, `wide`, `pattern`; of what is not
+    wrong `commands`, `spelling`, `from-root`."""
     words: str
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the rule does not do what it says; else it is a note."""
+        return self.kind not in _NOTES
 
 
 def lint_rules(*, deny: Sequence[str] = (), ask: Sequence[str] = (), allow: Sequence[str] = ()) -> list[Complaint]:
@@ -182,6 +153,8 @@ def kind_of(rule: Rule) -> str:
     program = words[0].rpartition("/")[2] if words else ""
     runs = not _RUNNERS.isdisjoint((program, " ".join((program, *words[1:2]))))
     more = "; what they run is not looked at" if runs else ""
+    if program == "find" and not more:
+        more = "; `-exec`, `-delete` and their like need the exact text"
     if "*" not in rule.pattern:
         return (
             f"allows this very command, in the grammar of what runs unasked or not{more.replace('they run', 'it runs')}"
@@ -237,6 +210,9 @@ def _names(rule: Rule) -> Iterator[tuple[str, str]]:
             yield "unknown-tool", "a rule that allows names one tool: this one allows nothing"
     elif not is_known(tool):
         near = meant_tool(tool)
+        if rule.decision != "allow" and near.casefold() == tool.casefold():
+            yield "spelling", f"it holds for {near!r} all the same: what denies or asks is read in either case"
+            return
         yield (
             "unknown-tool",
             f"there is no tool {tool!r}" + (f"; did you mean {near!r}?" if near else " that comes with holdfast"),
@@ -270,10 +246,11 @@ def _patterns(rule: Rule, pattern: str) -> Iterator[tuple[str, str]]:
 def _path(rule: Rule, tool: str, pattern: str) -> Iterator[tuple[str, str]]:
     head = pattern.lstrip("/").partition("/")[0]
     if pattern.startswith("/") and not pattern.startswith("//") and head in _ROOTS:
-        yield (
-            "absolute",
-            f"one slash means the folder of the settings file; for the file system's root write {rule.tool}(/{pattern})",
-        )
+        written = f"{rule.tool}(/{pattern})"
+        if rule.decision != "allow":
+            yield "from-root", f"one slash means {_ONE_SLASH}; a rule that denies or asks is read as {written} too"
+        else:
+            yield "absolute", f"one slash means {_ONE_SLASH}; for the file system's root write {written}"
     covering = {
         "Write": "Edit",
         "MultiEdit": "Edit",
@@ -291,6 +268,9 @@ def _path(rule: Rule, tool: str, pattern: str) -> Iterator[tuple[str, str]]:
         yield "pattern", "a backslash makes the next character literal; write paths with slashes"
 
 
+_ONE_SLASH: Final = "the project's root in a project's file, and the file's own folder in any other"
+
+
 def _wide(rule: Rule) -> Iterator[tuple[str, str]]:
     if rule.pattern is None and rule.tool == "*":
         beside = "every call of every tool but those of servers, which are allowed by their name"
@@ -302,15 +282,21 @@ def _wide(rule: Rule) -> Iterator[tuple[str, str]]:
         yield "wide", f"it {kind_of(rule)}"
         return
     prefix = rule.pattern.removesuffix(" *").removesuffix(":*")
-    if prefix != rule.pattern and prefix in _WRAPPERS:
-        yield (
-            "wide",
-            f"{prefix!r} can run or reach anything: write a rule for each command that you mean; it {kind_of(rule)}",
-        )
+    reach = _reach(prefix) if prefix != rule.pattern else ""
+    if reach:
+        yield "wide", f"{reach}: write a rule for each command that you mean; it {kind_of(rule)}"
     elif "*" in rule.pattern and _CODE.fullmatch(rule.pattern.removesuffix(":*").partition("*")[0].lstrip()):
         yield "wide", f"the wildcard stands for code, which can run or reach anything; it {kind_of(rule)}"
     elif rule.pattern.lstrip().startswith("*"):
         yield "wide", f"it begins with a wildcard, so it allows any program; it {kind_of(rule)}"
+
+
+def _reach(prefix: str) -> str:
+    """What a command with any arguments may do, in words; empty when that is nothing to speak of."""
+    if prefix in _WIDE:
+        return f"{prefix!r} {_WIDE[prefix]}"
+    within = sorted(each for each in _WIDE if each.startswith(f"{prefix} "))
+    return f"it contains {' and '.join(map(repr, within))}, which {_WIDE[within[0]]}" if within else ""
 
 
 def _never_met(pattern: str) -> Iterator[tuple[str, str]]:

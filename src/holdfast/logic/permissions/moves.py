@@ -22,6 +22,7 @@ _AGAIN: Final = re.compile(r"\b(?:for|while|until|select|function)\b|\(\s*\)|[^&
 
 
 Arguments = tuple[str | None, ...]
+_NEVER: Final = (-1, -1, "")
 
 
 def programs_of(command: Command | None) -> list[tuple[str, Arguments]]:
@@ -46,24 +47,43 @@ class Moves:
 
     def __init__(self, script: Script, text: str, ground: Ground) -> None:
         self._ground = ground
-        self._before: list[tuple[int, Spot]] = []
+        self._filled_by = dict[str, tuple[int, int, str]]()
+        """Paths that are filled: by which command first, by which last, and the path as people know it."""
         self._again = _AGAIN.search(text) is not None
         self.links = any(name in _LINKERS for command in script.commands for name, _ in programs_of(command))
         """Whether a command of it makes links."""
         for number, command in enumerate(script.commands):
-            self._before += [(number, place) for place in self._filled(command)]
+            for place in self._filled(command):
+                for path in place.both:
+                    first, _, name = self._filled_by.get(path, (number, number, place.lexical))
+                    self._filled_by[path] = first, number, name
+        self._first, self._last, _ = _NEVER
+        if self._filled_by:
+            self._first = min(first for first, _, _ in self._filled_by.values())
+            self._last = max(last for _, last, _ in self._filled_by.values())
 
     def reached(self, access: Access, number: int) -> str:
         """The place that the command with this number opens after another has filled it; empty when there is none."""
-        if not access.known:
+        if not access.known or not self._counts((self._first, self._last), number):
             return ""
-        for at, place in self._before:
-            if at < number or (self._again and at != number):
-                if self._by_link(access):
-                    return literal_folder(access.path) if access.glob else access.path
-                if any(self._is_in(access, path) for path in place.both):
-                    return place.lexical
+        if self._by_link(access):
+            return literal_folder(access.path) if access.glob else access.path
+        near = self._filled_by if access.glob or ".." in access.path.split("/") else self._above(access)
+        for path in near:
+            first, last, name = self._filled_by.get(path, _NEVER)
+            if self._counts((first, last), number) and self._is_in(access, path):
+                return name
         return ""
+
+    def _counts(self, filled: tuple[int, int], number: int) -> bool:
+        """Whether another command fills a place before the one with this number runs, or may run again; first and last are given."""
+        first, last = filled
+        return 0 <= first < number or (self._again and last not in (number, -1))
+
+    def _above(self, access: Access) -> list[str]:
+        """The path of an access and of each folder above it, which are all that it may lie in."""
+        parts = plain(access.path, self._ground.os).split("/")
+        return ["", "/", *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
 
     def _filled(self, command: Command) -> list[Spot]:
         names = {name for name, rest in programs_of(command) if carries(name, rest)}

@@ -124,7 +124,10 @@ def device(spot: Spot) -> bool:
 
 
 class _Table(Struct, frozen=True, eq=False):  # there is one for each list and system: told apart by identity, at once
-    """The names of one list, ready to be compared."""
+    """The names of one list, ready to be compared. Capitals do not count on any system.
+
+    A file system that does not tell them apart may be mounted anywhere, and what is protected here may be taken to another.
+    """
 
     pattern: re.Pattern[str]
     excepted: re.Pattern[str]
@@ -138,12 +141,10 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
     begins: tuple[str, ...]
     ends: tuple[str, ...]
     """How the last segments of the others begin or, where they begin with a wildcard, end."""
-    any_case: bool
-    """Whether a name in other letters counts: what is protected here may be taken to a system on which it is the same file."""
 
     def may_have(self, name: str) -> bool:
         """Whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
-        name = name.lower() if self.any_case else name
+        name = name.lower()
         return name in self.last or name.endswith(self.ends) or name.startswith(self.begins)
 
     def find(self, path: str) -> str:
@@ -156,7 +157,7 @@ class _Table(Struct, frozen=True, eq=False):  # there is one for each list and s
 
     def meets(self, glob: str) -> bool:
         """Whether a shell pattern could be about something in the list."""
-        return _met(self, glob.lower() if self.any_case else glob)
+        return _met(self, glob.lower())
 
 
 @lru_cache(maxsize=1024)
@@ -172,12 +173,11 @@ def _met(table: _Table, glob: str) -> bool:
 @cache
 def _table(kind: Kind, os: str) -> _Table:
     lists = read_places(kind)
-    any_case = kind == "protected"
-    listed = [_spelled(name, os, any_case) for group in lists.places for name in group.names]
-    fixed = [_spelled(name.lstrip("/"), os, any_case) for group in lists.places for name in group.absolute]
-    own = [_spelled(name, os, any_case) for group in lists.places for name in group.home]
-    spared = [_spelled(name, os, any_case) for name in lists.templates.names]
-    flags = re.DOTALL | (re.IGNORECASE if any_case else re.NOFLAG)
+    listed = [_spelled(name, os) for group in lists.places for name in group.names]
+    fixed = [_spelled(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
+    own = [_spelled(name, os) for group in lists.places for name in group.home]
+    spared = [_spelled(name, os) for name in lists.templates.names]
+    flags = re.DOTALL | re.IGNORECASE
     last = [name.rpartition("/")[2] for name in (*listed, *fixed)]
     return _Table(
         re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", flags),
@@ -187,18 +187,20 @@ def _table(kind: Kind, os: str) -> _Table:
         frozenset(name for name in last if "*" not in name),
         tuple(name.partition("*")[0] for name in last if "*" in name[1:] and name[0] != "*"),
         tuple(name.rpartition("*")[2] for name in last if name[0] == "*"),
-        any_case,
     )
 
 
-def _spelled(name: str, os: str, any_case: bool) -> str:
-    return fold(name, os).lower() if any_case else fold(name, os)
+def _spelled(name: str, os: str) -> str:
+    return fold(name, os).lower()
 
 
 @cache
 def _mixed(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
     return tuple(
-        (group.mixed, re.compile(rf".*/(?:{_any([fold(name, os) for name in group.names])})$", re.DOTALL))
+        (
+            group.mixed,
+            re.compile(rf".*/(?:{_any([fold(name, os) for name in group.names])})$", re.DOTALL | re.IGNORECASE),
+        )
         for group in read_places("sensitive").places
         if group.mixed
     )

@@ -5,7 +5,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.logic.acts import Command, Script
+from holdfast.logic.acts import Access, Command, Script
 from holdfast.logic.permissions.accesses import Touch, weigh_touch
 from holdfast.logic.permissions.case import Case
 from holdfast.logic.permissions.command_rules import Vouch, allowed, forbidden
@@ -28,14 +28,16 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
         findings.append(_unproved(None, _short(text), script.outside))
     findings += _handed(case, script)
     moves = Moves(script, text, case.ground) if len(script.commands) > 1 else None
-    weighed = set[Touch]()
+    weighed = set[tuple[int, Access]]()
+    alike = dict[tuple[Command, Vouch], int]()
     for number, command in enumerate(script.commands):
         rule, vouch = _vouched(case, command, script, text)
         findings.append(_weigh_command(case, command, script, rule, vouch))
+        first = alike.setdefault((command, vouch), number)
         for access in command.accesses:
             touch = Touch(access, command, vouch)
-            if touch not in weighed:
-                weighed.add(touch)
+            if (first, access) not in weighed:
+                weighed.add((first, access))
                 findings.append(weigh_touch(case, touch))
             if moves is not None and (place := moves.reached(access, number)):
                 findings += _stale(case, touch, place, linked=moves.links)

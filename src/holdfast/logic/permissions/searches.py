@@ -7,13 +7,14 @@ narrow what a search opens (`--include`, `-g`, hidden files left out); flags tha
 import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from holdfast.logic.acts import Access, Command, Ground
 from holdfast.logic.permissions.deep import goes_below, is_deep, takes_all
-from holdfast.logic.permissions.moves import programs_of
+from holdfast.logic.permissions.moves import Arguments, programs_of
 from holdfast.logic.permissions.path_rules import absolute_patterns, path_pattern
 from holdfast.logic.permissions.paths import plain, within
 from holdfast.logic.permissions.places import sensitive_name
@@ -222,14 +223,20 @@ def from_the_root(access: Access, command: Command | None, ground: Ground) -> st
     git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
     """
     rest = next((rest for program, rest in programs_of(command) if program == "git"), ())
-    if access.kind != "read" or any((word or "").startswith("-L") for word in rest):
+    if access.kind != "read":
         return ""
     here = plain(ground.cwd, ground.os)
-    for word in rest:
-        name = _OF_A_REVISION.fullmatch(word or "")
-        if name and plain(f"{here}/{name[1]}", ground.os) == plain(access.path, ground.os):
-            return Lookup(here, "revision", patterns=(name[1],)).text
-    return ""
+    name = _of_revisions(rest, here, ground.os).get(plain(access.path, ground.os))
+    return Lookup(here, "revision", patterns=(name,)).text if name else ""
+
+
+@lru_cache(maxsize=64)
+def _of_revisions(rest: Arguments, here: str, os: str) -> dict[str, str]:
+    """The paths behind revisions among the words of git, by the files of the folder that they look like."""
+    if any((word or "").startswith("-L") for word in rest):
+        return {}
+    names = [found[1] for found in (_OF_A_REVISION.fullmatch(word or "") for word in rest) if found]
+    return {plain(f"{here}/{name}", os): name for name in reversed(names)}
 
 
 _OF_A_REVISION: Final = re.compile(r"(?!-).*:(?!\.{1,2}/)([^:(!^/][^:]*)", re.DOTALL)
@@ -298,8 +305,8 @@ def _by_rg(given: "Given", place: Lookup) -> Search | None:
 
 
 def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
-    from holdfast.logic.shell.git import SHOWERS  # noqa: PLC0415 - the tables load when the first command is read
-    from holdfast.logic.unasked.git_contents import COMMIT, ENDING, narrowing, shows_contents  # noqa: PLC0415 - likewise
+    from holdfast.logic.shell.git import SHOWERS, shows  # noqa: PLC0415 - the tables load when the first command is read
+    from holdfast.logic.unasked.git_contents import COMMIT, ENDING, narrowing  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from holdfast.logic.unasked.table import programs  # noqa: PLC0415 - likewise
 
@@ -318,7 +325,7 @@ def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | 
     given = take_apart(inner, git.sub[name].options, number=True)
     if given.has(_UNTRACKED if name == "grep" else "--no-index"):
         return Search(place)
-    if not shows_contents(name, given):
+    if not shows(name, given):
         return None
     paths = tuple(word.value or "" for word in narrowing(name, inner, given))
     here = plain(ground.cwd, ground.os)

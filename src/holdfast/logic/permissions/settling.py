@@ -34,14 +34,17 @@ def conclude(case: Case, settled: list[Finding], taints: frozenset[Taint]) -> Ve
     """The verdict: the strictest of what is left."""
     last = strictest(settled or [_NOTHING])
     decision, detail, reason = last.decision, last.detail, last.reason
-    if decision == "ask" and case.mode == "dontAsk":
+    asks = decision == "ask"
+    unasked = asks and case.mode == "dontAsk"
+    if unasked:
         decision, detail = "deny", f"{detail}; and the mode never asks"
     return Verdict(
         decision=decision,
         reason=reason,
         detail=detail,
         parts=_parts(settled),
-        offers=_offers(settled) if decision == "ask" else (),
+        offers=_offers(settled) if asks else (),
+        unasked=unasked,
         taints=tuple(sorted(taints)),
         needs_person=case.form.kind == "person",
     )

@@ -1,6 +1,7 @@
 """What a call brings into a session: words of strangers, private data, a way out. The three must not meet without a person."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from holdfast.logic.acts import Access, Command, Script
 from holdfast.logic.permissions.bounds import beyond
@@ -13,29 +14,45 @@ from holdfast.logic.permissions.searches import read_by, search_of
 from holdfast.vocab.specs import Taint
 
 
-def brought(case: Case, script: Script | None) -> frozenset[Taint]:
-    """The taints of one call."""
-    found: set[Taint] = set(case.call.tool.taints)
+def brought(case: Case, script: Script | None) -> dict[Taint, str]:
+    """The taints of one call, and what brings each, in words."""
+    tool = case.call.tool
+    found: dict[Taint, str] = dict.fromkeys(tool.taints, f"the tool {tool.name}")
     kind = case.form.kind
     if kind == "mcp":
-        found.add("untrusted")
-        if case.call.tool.effect != "pure":
-            found.add("outside")
+        found["untrusted"] = f"the tool {tool.name}"
+        if tool.effect != "pure":
+            found["outside"] = f"the tool {tool.name}"
     if kind in ("fetch", "lookup"):
-        found |= {"untrusted", "outside"}
+        found["untrusted"] = found["outside"] = f"the tool {tool.name}"
     if not case.ground.trusted and kind in ("read", "search", "shell"):
-        found.add("untrusted")
+        found["untrusted"] = "a workspace that is not trusted"
     if script is not None:
-        if any(command.network for command in script.commands):
-            found |= {"untrusted", "outside"}
         for command in dict.fromkeys(script.commands):
             found |= _touched(case, command.accesses, command)
+        if reaching := [command for command in script.commands if command.network]:
+            found["untrusted"] = found["outside"] = f"{_named(reaching[0])} uses the network"
     elif kind in ("read", "edit", "patch", "search") and not beyond(case.call, case.form):
         accesses = file_accesses(case.call, case.form, case.ground) or ()
         found |= _touched(case, accesses, None)
-        if kind == "search" and any(each.kind == "read" and _shows_named(case, each) for each in accesses):
-            found.add("private")
-    return frozenset(found)
+        shows = [each for each in accesses if each.kind == "read" and kind == "search" and _shows_named(case, each)]
+        if shows:
+            found["private"] = f"files below {shows[0].path!r}"
+    return found
+
+
+def meeting(now: Mapping[Taint, str]) -> str:
+    """Say that the three would meet, and what brings each; what the call does not bring, the session has met before."""
+    words, private, out = (now.get(each, _BEFORE) for each in ("untrusted", "private", "outside"))
+    return f"words of strangers ({words}), private data ({private}) and a way out ({out}) would meet in this session"
+
+
+_BEFORE: Final = "met before in this session"
+
+
+def _named(command: Command) -> str:
+    words = command.layers[-1].words if command.layers else ()
+    return repr(words[0]) if words and words[0] else "a command"
 
 
 def _shows_named(case: Case, access: Access) -> bool:
@@ -52,17 +69,17 @@ def _shows_named(case: Case, access: Access) -> bool:
     )
 
 
-def _touched(case: Case, accesses: Iterable[Access], command: Command | None) -> set[Taint]:
-    found: set[Taint] = set()
+def _touched(case: Case, accesses: Iterable[Access], command: Command | None) -> dict[Taint, str]:
+    found: dict[Taint, str] = {}
     for access in accesses:
         if not access.known:
             continue
         spot = case.locate(access.path)
         changes = access.kind in ("write", "remove")
         if changes and not spot.inside and spot.lexical not in FREE_TO_READ:
-            found.add("outside")
+            found["outside"] = f"{access.path!r} lies outside the workspace"
         if access.kind == "read" and (sensitive(spot.all, case.ground) or _shows_sensitive(case, access, command)):
-            found.add("private")
+            found["private"] = f"{access.path!r}"
     return found
 
 

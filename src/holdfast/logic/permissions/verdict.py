@@ -53,6 +53,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """Where nothing is offered: rules that would have allowed the call if the person had written them. No answer grants them."""
     taints: tuple[Taint, ...] = ()
     """What the call brings into the session."""
+    unasked: bool = False
+    """It is denied because the mode asks nobody."""
     needs_person: bool = False
     """Only a person can give what the call is for: an answer, not a permission."""
 

@@ -26,7 +26,7 @@ from holdfast.logic.permissions.places import sensitive
 from holdfast.logic.permissions.scripts import weigh_script
 from holdfast.logic.permissions.searches import read_by, search_of
 from holdfast.logic.permissions.settling import Consents, conclude, settle
-from holdfast.logic.permissions.taints import brought
+from holdfast.logic.permissions.taints import brought, meeting
 from holdfast.logic.permissions.verdict import Finding, Hold, Verdict
 from holdfast.logic.permissions.webs import weigh_fetch, weigh_lookup
 from holdfast.vocab.rules import Rule
@@ -59,12 +59,13 @@ def weigh(
     own = _fingerprint(call) if grants or approved else ""
     consents = Consents(mode, hook, granted=own in grants, approved=bool(own) and own == approved)
     settled = _settled(case, script, consents)
-    taints = brought(case, script)
+    brings = brought(case, script)
+    taints = frozenset(brings)
     if taints and taint | taints == _TRIFECTA and not consents.approved:
-        settled.append(Finding(call.tool.name, "ask", "taint", _MEETING, "hard"))
+        settled.append(Finding(call.tool.name, "ask", "taint", meeting(brings), "hard"))
         return conclude(case, settled, taints)
     verdict = conclude(case, settled, taints)
-    if verdict.decision != "ask" or verdict.offers:
+    if verdict.offers or not (verdict.decision == "ask" or verdict.unasked):
         return verdict
     for texts in _missing(case, script, settled):
         added = [Rule.parse("allow", text, source="person") for text in texts]
@@ -120,7 +121,6 @@ def _naming(case: Case, script: Script | None) -> Iterator[str]:
 
 
 _OF_FILES: Final = ("read", "edit", "patch", "search")
-_MEETING: Final = "words of strangers, private data and a way out would meet in this session"
 
 
 def _fingerprint(call: Call) -> str:

@@ -57,7 +57,7 @@ def read_editor(asked: Asked, effect: Effect) -> None:
 
 
 def read_make(asked: Asked, effect: Effect) -> None:
-    read_operands(asked, effect)
+    guess(asked.line.operands, effect, asked.site)
     files = asked.line.values("-f", "--file", "--makefile")
     if (
         any(kind == "code" for _, kind, _ in asked.line.given)
@@ -95,8 +95,10 @@ def read_sed(asked: Asked, effect: Effect) -> None:
 def read_awk(asked: Asked, effect: Effect) -> None:
     line, files = asked.line, asked.line.operands
     programs = [value for _, kind, value in line.given if kind == "code"]
-    effect.exact = line.has("-f", "--file", "-E", "--exec")
-    if not programs and not effect.exact:
+    in_file = line.has("-f", "--file", "-E", "--exec")
+    effect.exact = line.has("-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load")
+    in_place = any(value.value in (None, "inplace") for value in line.values("-i", "--include"))
+    if not programs and not in_file:
         programs, files = files[:1], files[1:]
     for program in programs:
         effect.exact = effect.exact or program.value is None or not is_awk_program(program.value)
@@ -107,3 +109,5 @@ def read_awk(asked: Asked, effect: Effect) -> None:
             effect.touch("write", Field(name, name), asked.site)
     for field in files:
         effect.touch("read", field, asked.site)
+        if in_place:
+            effect.touch("write", field, asked.site)

@@ -94,7 +94,8 @@ def read_tar(asked: Asked, effect: Effect) -> None:
         if field.value != "-":
             effect.touch("write" if creates else "read", field, asked.site)
     for field in line.values("--checkpoint-action"):
-        if (field.value or "").startswith("exec="):
+        if (field.value or "exec=").startswith("exec="):
+            effect.exact = True
             effect.scripts.append(Field((field.value or "")[5:], field.text))
     for _ in line.values("-T", "--files-from") if creates else ():
         effect.touch("read", Field(None, "files that are on a list"), asked.site)
@@ -105,7 +106,7 @@ def read_tar(asked: Asked, effect: Effect) -> None:
             if line.has("--remove-files"):
                 effect.touch("remove", field, site)
         if not creates and not line.has("-t", "--list"):
-            effect.touch("write", HERE, site)
+            effect.touch("write", HERE, site, rewrites="tree")
     effect.deepen()
 
 
@@ -126,7 +127,10 @@ def read_unzip(asked: Asked, effect: Effect) -> None:
     """Say what `unzip` does: write into a folder, or only list."""
     for field in asked.line.operands[:1]:
         effect.touch("read", field, asked.site)
-    if asked.name == "cpio" and asked.line.has("-o", "-p", "--create", "--pass-through"):
+    packs = asked.name == "cpio" and asked.line.has("-o", "-p", "--create", "--pass-through")
+    if packs:
         effect.touch("read", Field(None, "files that are on a list"), asked.site)
-    if not asked.line.has("-l", "-v", "-t", "-Z", "-d", "-D", "--directory"):
-        effect.touch("write", HERE, asked.site)
+    looks = ("-t", "--list") if asked.name == "cpio" else ("-l", "-v", "-t", "-Z")
+    for folder in asked.line.values("-d", "-D", "--directory") or ([] if packs else [HERE]):
+        if not asked.line.has(*looks):
+            effect.touch("write", folder, asked.site, rewrites="tree")

@@ -25,7 +25,7 @@ _STRING: Final = re.compile(r"""'([^'\\\n]{1,200})'|"([^"\\\n]{1,200})\"""")
 _LIKE_PATH: Final = re.compile(r"[\w@%+/~-]*[./][\w@%+./~-]*\w")
 _MAY_CHANGE: Final = re.compile(
     r"""["'](?:[wax]b?t?\+?b?|r[bt]?\+[bt]?)["']|(?<!stdout\.)(?<!stderr\.)write|unlink|\bremove|rmtree|rmdir|\brm(?:Sync)?\(|rename|truncate"""
-    r"""|os\.replace|shutil\.|copyFile|symlink|chmod|\bdump\(|delete|put_contents|O_(?:WRONLY|RDWR|TRUNC)|["']\+?>>?""",
+    r"""|os\.replace|shutil\.|copyFile|WriteStream|\bcpSync|symlink|chmod|\bdump\(|delete|put_contents|O_(?:WRONLY|RDWR|TRUNC)|["']\+?>>?""",
 )
 """In the text of a program, what files are changed by; also what looks like it."""
 MOST_MENTIONED: Final = 50
@@ -139,9 +139,11 @@ def mention(code: str, effect: Effect, site: Site) -> None:
     """Take in the paths that a program's text names in quotes, so that rules for files still hold."""
     rewrites: Rewrites = "file" if _MAY_CHANGE.search(code) else ""
     for single, double in _STRING.findall(code)[:MOST_MENTIONED]:
-        name = single or double
+        name = (single or double).lstrip("+<> ")  # perl and awk have the mode in front of the name
         if _LIKE_PATH.fullmatch(name) and not _SCHEME.match(name):
             effect.touch("read", Field(name, name), site, rewrites=rewrites)
+        elif rewrites and _NAME.fullmatch(name):  # it is looked up, and counts when there is such a file
+            effect.touch("read", Field(name, name, glob=True), site, rewrites=rewrites)
 
 
 def is_stream(path: str | None) -> bool:

@@ -14,7 +14,7 @@ from msgspec import structs
 from holdfast.logic.acts import Command, Ground, Layer
 from holdfast.logic.shell.effects import Effect, guess, is_stream
 from holdfast.logic.shell.fields import Field, Site, base_name
-from holdfast.logic.shell.handed import cut, may_be_script, meant_by, printed_by, values_of
+from holdfast.logic.shell.handed import cut, may_be_script, meant_by, printed_by, run_by_others, values_of
 from holdfast.logic.shell.known import effect_of
 from holdfast.logic.shell.plain import read_plain
 from holdfast.logic.shell.table import rewriters, rows, words, wraps
@@ -105,6 +105,8 @@ class Finder:
             self.mentioned([Seen([], [], [names], fed=False)], anywhere)
         if any(command.opaque for command in self.commands[first:]):
             self.printed(found, site, around)
+        if any(_is_unknown(command) for command in self.commands[first:]):
+            self.handed += [(text, anywhere) for text in run_by_others(found)]
         if any(each.kind == "read" and not each.path for command in self.commands[first:] for each in command.accesses):
             self.mentioned(found, anywhere)
 
@@ -195,7 +197,8 @@ class Finder:
             if _layer(fields) in layers:
                 continue
             if not fields[0].value or fields[0].glob:
-                effect.hide("which program runs is not known")
+                if not layers or fields[0].many:  # else it may as well be a value of an option: a rule may be about it
+                    effect.hide("which program runs is not known")
                 layers.append(_layer(fields))
                 _remove(fields[1:], effect, site)
                 continue
@@ -236,6 +239,8 @@ class Finder:
         starts = [at for at, field in enumerate(fields) if at and not _is_option(field)]
         starts = [at for at in starts if at == starts[0] or fields[at].value != "."]  # else it is a folder
         known = [at for at in starts if is_known(base_name(fields[at].value or "", self.ground.os)) or fields[at].many]
+        if not known:  # what is not known may be the program, and no value of an option
+            known = [at for at, field in enumerate(fields) if at and field.value is None][:1]
         return [list(fields[at:]) for at in sorted({*starts[:MOST_FIRST], *known})[:MOST_INNER]]
 
     def _scripts(self, name: str, fields: Sequence[Field], seen: Seen, effect: Effect, site: Site) -> list[Field]:
@@ -273,6 +278,11 @@ def is_known(name: str) -> bool:
         or bool(operand_kinds(name))
         or any(name in words(key) for key in ("wrappers", "shells", "text_runners", "interpreters", "network"))
     )
+
+
+def _is_unknown(command: Command) -> bool:
+    """Whether nobody can say which program runs, or which text is run."""
+    return command.opaque or any(layer.words[:1] == (None,) for layer in command.layers)
 
 
 def _is_option(field: Field) -> bool:
@@ -339,7 +349,7 @@ def _target(fields: Sequence[Field], home: str) -> Field:
 
 def _layer(fields: Sequence[Field], *, transparent: bool = False) -> Layer:
     """Give a program with its arguments as others see it."""
-    values = tuple(field.value for field in fields if field.text or field.value is not None)
+    values = tuple(field.value for field in fields if field.text or field.value is not None or field.many)
     return Layer(words=values, text=" ".join(field.text for field in fields if field.text), transparent=transparent)
 
 

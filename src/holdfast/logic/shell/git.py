@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+import msgspec
+
 from holdfast.logic.shell.effects import HERE, Asked, Effect, guess
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.options import Line, take_apart
-from holdfast.logic.unasked.git_contents import may_show, shows_contents
+from holdfast.logic.unasked.git_contents import COMMIT, REVISION_PATH, may_show, shows_contents
 from holdfast.logic.unasked.grammar import Word
-from holdfast.logic.unasked.options import Unlisted
+from holdfast.logic.unasked.options import Given, Unlisted
 from holdfast.logic.unasked.options import take_apart as given_to
 from holdfast.logic.unasked.table import programs
 
@@ -59,6 +61,12 @@ _VALUED: Final = (
     "--extcmd: --blob: --prefix: "
     "--upload-pack: --receive-pack: -c: --config: --template: -f: --file: --depth: -e: -F: -C: --reference: --origin: --branch:"
 )
+_TEXTS: Final = {
+    "-m": ("commit", "merge", "notes", "stash", "tag"),
+    "--message": ("commit", "merge", "notes", "stash", "tag"),
+    "-e": ("grep",),
+}
+"""Flags whose value is a text for these subcommands. Any other value may be a file: most flags take one for some subcommands only."""
 _RUNS: Final = (
     "-O",
     "--open-files-in-pager",
@@ -84,7 +92,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
         return
     name, rest = before.operands[0].value or "", before.operands[1:]
     line = take_apart(rest, _VALUED)
-    for field in (*line.operands, *line.values("--blob")):
+    values = [value for option, _, value in line.given if name not in _TEXTS.get(option, ())]
+    for field in (*line.operands, *values):
         guess([field], effect, site)
         _, colon, path = (field.value or "").partition(":")
         if colon and not path.startswith("//"):
@@ -103,6 +112,8 @@ def read_git(asked: Asked, effect: Effect) -> None:
     _take_commands(name, rest, line, effect)
     if name in _SUBCOMMANDS:
         _SUBCOMMANDS[name](line, effect, site)
+        if name in _REPLACERS and values:
+            _SUBCOMMANDS[name](msgspec.structs.replace(line, operands=values), effect, site)
 
 
 def _shows(name: str, rest: Sequence[Field]) -> bool:
@@ -110,9 +121,18 @@ def _shows(name: str, rest: Sequence[Field]) -> bool:
     sub = programs()["git"].sub.get(name)
     words = [Word(field.text, field.value, field.glob) for field in rest if field.value is not None]
     try:
-        return sub is not None and shows_contents(name, given_to(words, sub.options, number=True))
+        return sub is not None and shows(name, given_to(words, sub.options, number=True))
     except Unlisted:
-        return may_show(name)
+        return may_show(name) or name == "cat-file"
+
+
+def shows(name: str, given: Given) -> bool:
+    """Whether a subcommand shows what is in files that it need not name: `cat-file` does where nobody knows what an object is."""
+    if name != "cat-file":
+        return shows_contents(name, given)
+    objects = [word.value or "" for word in given.operands if word.value not in ("blob", "commit", "tree", "tag")]
+    plain = all(COMMIT.fullmatch(each) or REVISION_PATH.fullmatch(each) for each in objects)
+    return not given.has("-t -s -e --batch-check") and not (objects and plain)
 
 
 def _below(name: str, rest: Sequence[Field]) -> Sequence[Field]:
@@ -170,9 +190,14 @@ def _take_commands(name: str, rest: Sequence[Field], line: Line, effect: Effect)
             effect.scripts.append(Field((value.value or "").partition("=")[2] or value.value, value.text))
 
 
-def _rewrites(line: Line, effect: Effect, site: Site) -> None:
-    """Take in files that it puts something else in the place of."""
-    _replace(line.operands, effect, site)
+def _mends(line: Line, effect: Effect, site: Site) -> None:
+    if line.has("--in-place"):
+        _replace(line.operands, effect, site)
+
+
+def _merges_into(line: Line, effect: Effect, site: Site) -> None:
+    if not line.has("-p", "--stdout"):
+        _replace(line.operands[:1], effect, site)
 
 
 def _removes(line: Line, effect: Effect, site: Site) -> None:
@@ -268,6 +293,8 @@ def _replace(fields: Sequence[Field], effect: Effect, site: Site) -> None:
         effect.touch("read", HERE if wild else field, site, rewrites="tree")
 
 
+_REPLACERS: Final = ("checkout", "clean", "mv", "restore", "rm")
+"""Subcommands that put something in the place of the files that they name, or take them away."""
 _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "apply": _applies,
     "bundle": _makes,
@@ -280,6 +307,8 @@ _SUBCOMMANDS: Final[Mapping[str, Callable[[Line, Effect, Site], None]]] = {
     "credential-cache": _tells,
     "credential-store": _tells,
     "init": _begins,
+    "interpret-trailers": _mends,
+    "merge-file": _merges_into,
     "mv": _removes,
     "restore": _restores,
     "rm": _removes,

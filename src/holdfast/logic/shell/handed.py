@@ -64,6 +64,18 @@ def _named(seen: Seen) -> Iterator[tuple[str, str]]:
         yield found[2], found[1]
 
 
+def run_by_others(seen: Sequence[Seen]) -> Iterator[str]:
+    """Give what may run where a program is not known: the words of each command (`run() { "$@"; }; run rm -rf /`), its input, and behind
+    each value that is assigned those of the command (`r='rm -rf'; $r /`)."""
+    values = list(dict.fromkeys(values_of(seen)))
+    for each in seen:
+        words = [field.text if field.value is None else field.value for field in each.fields]
+        yield " ".join(words[1:])
+        yield from (given.value or given.text for given in each.given)
+        if each.fields and each.fields[0].value is None:
+            yield from (" ".join((value.strip("()"), *words[1:])) for value in values)
+
+
 def printed_by(seen: Seen, *, known: bool) -> Iterator[str]:
     """Give what a command prints, where its words say so: what is known of it, or all as it is written."""
     head = seen.fields[0].value if seen.fields else None

@@ -19,8 +19,11 @@ from holdfast.logic.unasked import operand_kinds
 _FD_RUNS: Final = re.compile(r"-[A-Za-z0-9]*[xX]|--exec(?:-batch)?")
 _FILE_NAME: Final = re.compile(r"[\w.*?@+-]+")
 _PLAIN_NAME: Final = re.compile(r"[\w.@+-]+")
+_LIKE_PATH: Final = re.compile(r"[/.~]")
 _MIXES: Final = ("-o", "-or", "!", "-not", "(", ")", ",")
 """They make of the tests of `find` more than all of them together."""
+_OUTPUT: Final = re.compile(r"-o(?=[^=]*[/.])([^-=][^=]*)")
+"""The option `-o` with its value glued on, which looks like a path."""
 _INLINE: Final = re.compile(r"(?:^|[=@,])[@<]?([^;=@,]+)")
 
 
@@ -94,6 +97,8 @@ def _put_out(name: str, fields: Sequence[Field], effect: Effect, site: Site) -> 
         option, equals, value = (field.value or "").partition("=")
         if equals and option in outputs:
             effect.touch("read", Field(value, field.text), site, rewrites="file")
+        elif glued := _OUTPUT.fullmatch(field.value or ""):
+            effect.touch("read", Field(glued[1], field.text), site, rewrites="file")
     if (
         name in words("containers")
         and any(field.value == "cp" for field in fields[:2])
@@ -113,7 +118,7 @@ def _rewrite(name: str, arguments: Sequence[Field], effect: Effect, site: Site) 
         return
     valued = False
     for field in given:
-        if field.value and not field.value.startswith("-") and not valued:
+        if field.value != "" and not (field.value or "").startswith("-") and not valued:
             effect.touch("read", field, site, rewrites="file")
         valued = field.value in words("values", "rewriters")
 
@@ -130,6 +135,12 @@ def _read_curl(asked: Asked, effect: Effect) -> None:
         if (field.value or "").lower().startswith("file:"):
             path = "/" + (field.value or "")[5:].lstrip("/").removeprefix("localhost/")
             effect.touch("read", Field(path, field.text), asked.site)
+
+
+def _read_words(asked: Asked, effect: Effect) -> None:
+    """Take in words that look like paths; the others are names of scripts and packages."""
+    guess((field for field in asked.words if _LIKE_PATH.search(field.value or "")), effect, asked.site)
+    _put_out(asked.name, asked.words, effect, asked.site)
 
 
 def _read_search(asked: Asked, effect: Effect) -> None:
@@ -242,5 +253,6 @@ READERS: Final[Mapping[str, Callable[[Asked, Effect], None]]] = {
     "sed": read_sed,
     "tar": read_tar,
     "unzip": read_unzip,
+    "words": _read_words,
 }
 """Who reads the arguments of a program, by the `by` of its row."""

@@ -68,6 +68,8 @@ def _begins(name: str, names: Sequence[str]) -> bool:
 
 
 def _long(field: Field, value: str, rest: list[Field], known: Mapping[str, tuple[str, str]], line: Line) -> None:
+    if value not in known and value[:2] in known and not value.startswith("--"):
+        return _cluster(field, value, rest, known, line)
     name, equals, glued = value.partition("=")
     meant = [name] if name in known else [each for each in known if _begins(name, (each,))]
     full = meant[0] if meant else name

@@ -172,7 +172,13 @@ class _Walk:
         """Give a word; a variable that is known becomes all that it may hold."""
         name = _VARIABLE.fullmatch(self._source(node))
         held = self.held.get(name[1]) if name else None
-        return [Field(each.value, self._source(node), each.glob) for each in held] if held else [self._field(node)]
+        if not held:
+            return [self._field(node)]
+        source = self._source(node)
+        if source.startswith('"'):
+            return [Field(each.value, source, each.glob) for each in held]
+        parts = [(part, each.glob) for each in held for part in (each.value or "").split()]  # it becomes several words
+        return [Field(part, source, glob or _WILD.search(part) is not None) for part, glob in parts]
 
     def _redirect(self, node: "Node") -> Iterator[tuple[str, Field]]:
         operator = next((child.type for child in node.children if not child.is_named), ">")

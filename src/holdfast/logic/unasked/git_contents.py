@@ -29,7 +29,7 @@ _INSTEAD: Final = (
 
 def shows_contents(name: str, given: Given) -> bool:
     """Whether a subcommand shows what is in files that it need not name, or tells what is in them."""
-    if given.has("-L") and not given.has("--full-diff"):
+    if name != "grep" and given.has("-L") and not given.has("--full-diff"):
         return False  # lines of a file that it names
     if name == "show" and not all(COMMIT.fullmatch(word.value or "") for word in given.operands):
         return True  # the content of a file is shown with any flags

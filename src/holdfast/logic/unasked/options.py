@@ -64,7 +64,7 @@ def take_apart(
         value = word.value
         if value is None:
             raise Unlisted(f"{word.text} is not known before it runs")
-        if value == "--" or (stop and not value.startswith("-")):
+        if value == "--" or (stop and (value == "-" or not value.startswith("-"))):
             operands += reversed(rest if value == "--" else [*rest, word])
             break
         if value == "-" or not value.startswith("-"):

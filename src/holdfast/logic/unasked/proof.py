@@ -18,7 +18,7 @@ _PARTS_OF_GIT: Final = frozenset((".git", "HEAD", "config", "objects", "refs", "
 _MOST_RUNNERS: Final = 8
 _SHELLS: Final = ("bash", "sh", "dash")
 _ANY_SHELL: Final = re.compile(r"(?:[A-Za-z0-9_./@%,:+-]+(?:[ ]+|$)|&&[ ]+|\|\|?[ ]+)+")
-"""What every shell reads alike."""
+"""What the shells of the table read alike."""
 _PARTED: Final = re.compile(r"[\s'\"\\]")
 _PLAIN_VALUE: Final = re.compile(r"(?![/:])(?!.*\.\.)[A-Za-z0-9_.,:=@/+-]*")
 """A value that leads nowhere: neither from the root nor to a folder above."""
@@ -67,7 +67,7 @@ def prove(text: str, place: Place) -> Proof:
     """Say what a text does; raise `Outside` when it is not in the grammar."""
     check_characters(text)
     shell = posixpath.basename(place.shell)
-    if shell not in _SHELLS and not _ANY_SHELL.fullmatch(text):
+    if shell not in _SHELLS and not (shell in word_list("shells") and _ANY_SHELL.fullmatch(text)):
         raise Outside(f"{shell} reads such a text by rules of its own")
     known: dict[str, str | None] = dict.fromkeys((*word_list("shown"), "?", "#"))
     known["HOME"] = place.home

@@ -24,7 +24,7 @@ async def post(spec: HookSpec, handler: HttpHook, told: Told, means: Means) -> O
     client = means.http_client
     if client is None:
         return Outcome(failed="there is no client to post with")
-    headers = _headers(handler, means.environment)
+    headers = _headers(handler, means.environment if means.headers is None else means.headers)
     if wrong := next((name for name, value in headers.items() if not _sendable(value)), ""):
         return Outcome(failed=f"the header {wrong!r} has characters that no header can have")
     try:

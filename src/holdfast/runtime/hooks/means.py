@@ -34,6 +34,8 @@ class Means(Struct, frozen=True, kw_only=True):
 
     cwd: str
     environment: Mapping[str, str]
+    headers: Mapping[str, str] | None = None
+    """The variables that headers may be made of; the environment when it is not said."""
     project: str = ""
     """The project's folder; the working folder when it is not said."""
     run_prompt: AskModel | None = None

@@ -1,18 +1,17 @@
-"""Finds secrets in commands, headers and sentences: `curl -u ada:...`, `--token ...`, `bearer ...`, `the password is ...`, and in netrc.
+"""Find secrets in commands, headers and sentences: `curl -u ada:...`, `--token ...`, `bearer ...`, `the password is ...`, and in netrc.
 
-Each form is looked for by fixed text of its own; a name before it is looked for from there, in the text read from its end. Which command
-an option belongs to is followed from left to right. So no part of a text is read for every form that might begin in it.
+Each phrase is looked for by fixed text of its own, and a name before it in the text read from its end. Which command an option belongs
+to is followed from left to right. So no part of a text is read again for every phrase that might begin in it.
 """
 
 import functools
 import re
-from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from holdfast.logic.redact_named import Next
+from holdfast.logic.next_match import NextMatch
 from holdfast.logic.redact_names import OF_KEYS, PASSWORDS, PASSWORDS_BACK, TOKENS, TOKENS_BACK
-from holdfast.logic.redact_shapes import Found, holds
+from holdfast.logic.redact_shapes import Found, contains
 from holdfast.logic.redact_values import LONGEST_JUDGED, has_digit, is_code, is_literal, is_phrase
 
 REACH: Final = 400
@@ -21,8 +20,8 @@ MOST_JUDGED: Final = 512
 """Values of a text that are kept in mind, so that one that stands there again is not judged anew."""
 
 
-class Spoken(NamedTuple):
-    """A form of words that a secret, the group `secret`, follows."""
+class Phrase(NamedTuple):
+    """Words that a secret follows: the group `secret` of the pattern."""
 
     why: str
     gates: tuple[str, ...]
@@ -31,52 +30,50 @@ class Spoken(NamedTuple):
     """For the text in small letters; for the text as it is where the secret is that of an option of a command."""
     is_real: Callable[[str], bool]
     before: re.Pattern[str] | None = None
-    """What stands before the form, or ends with its group `word`, in the text read from its end."""
+    """What must stand before the phrase, or end with its group `word`; for the text read from its end."""
     command: tuple[re.Pattern[str], ...] = ()
     """Words that have to stand before it in the same command, in this order."""
 
 
-def find_spoken(text: str, lowered: str, back: str) -> Iterator[Found]:
-    """The secrets in `text` that follow a form of words. `lowered` is the text in small letters, `back` that from its end."""
-    for form in _FORMS:
-        if any(holds(lowered, gate) for gate in form.gates):
-            is_real = functools.lru_cache(MOST_JUDGED)(form.is_real)
-            for start, end in _places(form, text, lowered, back):
+def find_phrases(text: str, lowered: str, back: str) -> Iterator[Found]:
+    """Yield the secrets in `text` that follow a phrase. `lowered` is the text in small letters, `back` that from its end."""
+    for phrase in _PHRASES:
+        if any(contains(lowered, gate) for gate in phrase.gates):
+            is_real = functools.lru_cache(MOST_JUDGED)(phrase.is_real)
+            for start, end in _places(phrase, text, lowered, back):
                 if is_real(text[start:end][:LONGEST_JUDGED]):
-                    yield Found(start, end, form.why)
+                    yield Found(start, end, phrase.why)
 
 
-def _places(form: Spoken, text: str, lowered: str, back: str) -> Iterator[tuple[int, int]]:
-    if form.command:
-        commands = _Commands(form.command, text)
-        for match in form.pattern.finditer(text):
-            if commands.go_on(match.start()):
-                yield match.span("secret")
-    elif form.before is None:
-        for match in form.pattern.finditer(lowered):
+def _places(phrase: Phrase, text: str, lowered: str, back: str) -> Iterator[tuple[int, int]]:
+    if phrase.command:
+        matches, *later = (words.finditer(text) for words in (*phrase.command, phrase.pattern))
+        for following in later:
+            matches = _in_same_command(text, matches, following)
+        for match in matches:
+            yield match.span("secret")
+    elif phrase.before is None:
+        for match in phrase.pattern.finditer(lowered):
             yield match.span("secret")
     else:
-        size, has_word = len(text), "word" in form.pattern.groupindex
-        for match in form.pattern.finditer(lowered):
-            if form.before.match(back, size - (match.end("word") if has_word else match.start())):
+        size, has_word = len(text), "word" in phrase.pattern.groupindex
+        for match in phrase.pattern.finditer(lowered):
+            if phrase.before.match(back, size - (match.end("word") if has_word else match.start())):
                 yield match.span("secret")
 
 
-class _Commands:
-    """Where commands began, told by their words. To be asked from left to right: then nothing is read twice."""
-
-    def __init__(self, words: tuple[re.Pattern[str], ...], text: str) -> None:
-        *first, last = words
-        self._begun = [match.start() for match in last.finditer(text)]
-        self._ends = Next(_SEPARATOR, text)
-        if first and self._begun:
-            self._begun = [*filter(_Commands(tuple(first), text).go_on, self._begun)]
-
-    def go_on(self, at: int) -> bool:
-        """Whether the words stand before `at`, not far from it, and no other command has begun behind them."""
-        behind = bisect_left(self._begun, at)
-        begun = self._begun[behind - 1] if behind else at
-        return begun < at <= begun + REACH and self._ends.after(begun) >= at
+def _in_same_command(
+    text: str, words: Iterator[re.Match[str]], following: Iterator[re.Match[str]]
+) -> Iterator[re.Match[str]]:
+    """Those that follow one of `words` in the same command, not far from it. Both are in order, and nothing is read twice."""
+    ends = NextMatch(_SEPARATOR, text)
+    word, begun = next(words, None), -REACH
+    for match in following:
+        at = match.start()
+        while word and word.start() < at:
+            begun, word = word.start(), next(words, None)
+        if at <= begun + REACH and ends.after(begun) >= at:
+            yield match
 
 
 def _is_given(value: str) -> bool:
@@ -99,16 +96,16 @@ def _is_token(value: str) -> bool:
     return is_literal(value, password=False)
 
 
-def _said(why: str, ends: str, names: str, is_real: Callable[[str], bool]) -> Spoken:
+def _sentence(why: str, ends: str, names: str, is_real: Callable[[str], bool]) -> Phrase:
     """A sentence about one of these names; `ends` are their last letters."""
     pattern = rf" (?<=[{ends} ] )(?:is|was|ist|lautet)\b:? {{0,8}}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}}\]]{{4,}})"
     before = re.compile(rf" {{0,7}}(?:{names})")
-    return Spoken(why, (" is", " was", " lautet"), re.compile(pattern), is_real, before)
+    return Phrase(why, (" is", " was", " lautet"), re.compile(pattern), is_real, before)
 
 
-def _option(why: str, gates: tuple[str, ...], pattern: str, *command: str) -> Spoken:
+def _option(why: str, gates: tuple[str, ...], pattern: str, *command: str) -> Phrase:
     """An option of one of the commands that these words tell, each with those it may be instead."""
-    return Spoken(why, gates, re.compile(pattern), _is_given, command=tuple(map(_words, command)))
+    return Phrase(why, gates, re.compile(pattern), _is_given, command=tuple(map(_words, command)))
 
 
 def _words(words: str) -> re.Pattern[str]:
@@ -118,20 +115,20 @@ def _words(words: str) -> re.Pattern[str]:
 
 _SEPARATOR: Final = re.compile(r"[\n|;&]")
 _NAMES: Final = rf"{'|'.join((*PASSWORDS, *TOKENS))}|(?:{'|'.join(OF_KEYS)})[_.-]?key"
-_FORMS: Final = (
-    Spoken(
+_PHRASES: Final = (
+    Phrase(
         "a bearer token",
         ("bearer",),
         re.compile(r"bearer(?<![a-z0-9]bearer)[ \t]+(?P<secret>[a-z0-9._~+/=-]{16,})"),
         has_digit,
     ),
-    Spoken(
+    Phrase(
         "a password",
         ("pass",),
         re.compile(r"pass(?<![\w-]pass)[ \t]{0,8}[=:][ \t]{0,8}\\*[\"'`]?(?P<secret>[^\s\"'`\\,;)}\]]{4,})"),
         _is_short_name,
     ),
-    Spoken(
+    Phrase(
         "a passphrase",
         ("passphrase",),
         re.compile(
@@ -140,8 +137,8 @@ _FORMS: Final = (
         ),
         _is_passphrase,
     ),
-    _said("a password", "det", PASSWORDS_BACK, _is_password),
-    _said("a secret that is named as one", "tnlsy", TOKENS_BACK, _is_token),
+    _sentence("a password", "det", PASSWORDS_BACK, _is_password),
+    _sentence("a secret that is named as one", "tnlsy", TOKENS_BACK, _is_token),
     _option(
         "the value of an option",
         ("--",),
@@ -166,7 +163,7 @@ _FORMS: Final = (
         "docker podman buildah skopeo nerdctl helm oras az oc cf oci",
         "login",
     ),
-    Spoken(
+    Phrase(
         "the value of a setting",
         ("config",),
         re.compile(
@@ -177,13 +174,13 @@ _FORMS: Final = (
         re.compile(rf"{PASSWORDS_BACK}|{TOKENS_BACK}"),
     ),
     _option("a password of sshpass", ("sshpass",), r"sshpass[ \t]+-p[ \t]*\\*[\"']?(?P<secret>[^\s\"'`\\]{1,})"),
-    Spoken(
+    Phrase(
         "a password of netrc",
         ("machine",),
         re.compile(r"machine\s++\S++\s++login\s++\S++\s++(?:account\s++\S++\s++)?password\s++(?P<secret>\S+)"),
         _is_given,
     ),
-    Spoken(
+    Phrase(
         "a password of netrc",
         ("password",),
         re.compile(r"password(?<=\spassword)\s++(?=(?P<secret>\S+))"),

@@ -1,0 +1,40 @@
+"""A command is judged on the event loop when it is short: what is asked about each word must not grow with the number of the others."""
+
+import time
+
+import pytest
+
+from holdfast.logic.acts import Ground
+from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
+
+GROUND = Ground(cwd="/repo", home="/home/u", roots=("/repo",))
+
+
+def least(text: str) -> float:
+    """CPU seconds of the fastest of three judgements: what else the machine does only adds to them."""
+    taken = []
+    call = Call(spec_of("Bash"), {"command": text})
+    for _ in range(3):
+        start = time.process_time()
+        paths_of(call, GROUND)
+        weigh(call, GROUND, (), mode="default")
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+@pytest.mark.parametrize(
+    ("head", "unit", "most"),
+    [
+        ("ls ", ">a ", 4_000),
+        ("ls ", ">a{} ", 4_000),
+        ("rm ", "a{} ", 900),
+        ("git log -p -- ", "a{} ", 400),
+        ("git show ", "HEAD:a{} ", 400),
+        ("", "mv a{0} b{0}; ", 240),
+    ],
+)
+def test_four_times_the_words_take_about_four_times_as_long(head: str, unit: str, most: int) -> None:
+    small, large = (head + "".join(unit.format(number) for number in range(count)) for count in (most // 4, most))
+    least("ls")
+
+    assert least(large) <= 9 * max(least(small), 0.004)  # were it quadratic: 16
