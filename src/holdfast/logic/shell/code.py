@@ -16,6 +16,8 @@ _SED_RUNS: Final = re.compile(
 _SED_FILES: Final = re.compile(r"([rRwW])[ \t]*([^\s;}][^\n;}]*)")
 _AWK_RUNS: Final = re.compile(r"system|getline|(?<!\|)\|(?!\|)|@(?:load|include)|/inet/")
 _AWK_WRITES: Final = re.compile(r">\s*\"([^\"\\\n]+)\"")
+_PLACED: Final = re.compile(r"[/.~=]")
+"""In a word of `make`: a file, or a value that may name one. Any other is a target."""
 _MAKE_RUNS: Final = re.compile(
     r"(?:MAKEFLAGS|MFLAGS|MAKEFILES|SHELL|\.SHELLFLAGS|\.DEFAULT_GOAL)[:+?!]*=|.*(?:\$[({]|`)", re.DOTALL
 )
@@ -57,7 +59,7 @@ def read_editor(asked: Asked, effect: Effect) -> None:
 
 
 def read_make(asked: Asked, effect: Effect) -> None:
-    guess(asked.line.operands, effect, asked.site)
+    guess((field for field in asked.line.operands if _PLACED.search(field.value or "")), effect, asked.site)
     files = asked.line.values("-f", "--file", "--makefile")
     if (
         any(kind == "code" for _, kind, _ in asked.line.given)
