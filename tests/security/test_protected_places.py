@@ -67,7 +67,6 @@ EVERYDAY = (
     "Cargo.toml",
     "Dockerfile",
     ".gitignore",
-    ".nvmrc",
     "bin/tool",
     "docs/agent-notes.md",
     ".github/dependabot.yml",
