@@ -20,17 +20,17 @@ help: ## show this list
 
 .PHONY: demo
 demo: $(READY) ## watch a session crash in the middle of a turn and finish after the resume; offline, no key
-	@$(BIN)/holdfast demo
+	@$(BIN)/backstay demo
 
 .PHONY: demo-local
 demo-local: .venv/.local ## the same on a real small model: fetches its engine (34 MB) and the model (1.1 GB) once, no key
-	@$(BIN)/python -m holdfast.demo.local $(DEMO_FLAGS)
+	@$(BIN)/python -m backstay.demo.local $(DEMO_FLAGS)
 
 .PHONY: test
 test: $(READY) ## run the tests; the last line is the coverage of the contracts
 	@status=0; \
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal || status=$$?; \
-	$(BIN)/python -m holdfast.testing.contracts || status=1; \
+	$(BIN)/python -m backstay.testing.contracts || status=1; \
 	exit $$status
 
 .PHONY: check
@@ -50,9 +50,9 @@ torture: $(READY) ## run the long proofs: every crash point, power loss, random 
 
 .PHONY: docs
 docs: $(READY) ## write the generated documents again
-	@$(BIN)/python -m holdfast.wire.schema > .events.schema.json && mv .events.schema.json src/holdfast/wire/events.schema.json
-	@$(BIN)/python -m holdfast.testing.reference docs/
-	@$(BIN)/python -m holdfast.testing.contracts --write-docs docs/contracts.md
+	@$(BIN)/python -m backstay.wire.schema > .events.schema.json && mv .events.schema.json src/backstay/wire/events.schema.json
+	@$(BIN)/python -m backstay.testing.reference docs/
+	@$(BIN)/python -m backstay.testing.contracts --write-docs docs/contracts.md
 
 .PHONY: lock
 lock: .lock-venv/.ready ## resolve requirements/dev.lock again (LOCK_FLAGS=--upgrade takes newer versions)
@@ -89,7 +89,7 @@ $(READY): requirements/dev.lock pyproject.toml
 define need_python
 command -v $(PYTHON) >/dev/null || { echo "No $(PYTHON) here. Install Python 3.11 or later, or run: make PYTHON=/path/to/python3.11" >&2; exit 1; }; \
 $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	{ echo "Holdfast needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.11" >&2; exit 1; }
+	{ echo "Backstay needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try: make PYTHON=python3.11" >&2; exit 1; }
 endef
 
 define make_venv

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import anyio
 
+from backstay.ports import EventStore
+from backstay.runtime.clock import SystemClock
+from backstay.stores.owners import this_process
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite_db import CHECKPOINT_PAGES
+from backstay.stores.sqlite_schema import PAGE_SIZE
+from backstay.testing.builders import recorded
+from backstay.vocab.events import EntryAdded
+from backstay.vocab.specs import Lease
+from backstay.wire import codec
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
-from holdfast.ports import EventStore
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.owners import this_process
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_db import CHECKPOINT_PAGES
-from holdfast.stores.sqlite_schema import PAGE_SIZE
-from holdfast.testing.builders import recorded
-from holdfast.vocab.events import EntryAdded
-from holdfast.vocab.specs import Lease
-from holdfast.wire import codec
 
 EVENT = EntryAdded(kind="note", content="x" * 880)
 """1 KB as a line of the log."""

@@ -1,6 +1,6 @@
 """Runs inside the peers' environment: `client_work.py '{"task": NAME, "given": {...}}'` prints measurements as JSON.
 
-The official clients of openai and anthropic, given requests that Holdfast wrote, as the lists and dicts that their users keep.
+The official clients of openai and anthropic, given requests that Backstay wrote, as the lists and dicts that their users keep.
 """
 
 import asyncio

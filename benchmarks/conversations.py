@@ -4,17 +4,17 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
+from backstay.logic.outgoing import Outgoing
+from backstay.logic.state import state_of
+from backstay.ports import ModelRequest
+from backstay.providers.format import Encoder, HttpRequest
+from backstay.providers.registry import load_format
+from backstay.tools.edit import edit_file
+from backstay.tools.read import read_file
+from backstay.tools.shell import run_command
+from backstay.tools.write import write_file
+from backstay.vocab.specs import ModelFacts
 from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, past
-from holdfast.logic.outgoing import Outgoing
-from holdfast.logic.state import state_of
-from holdfast.ports import ModelRequest
-from holdfast.providers.format import Encoder, HttpRequest
-from holdfast.providers.registry import load_format
-from holdfast.tools.edit import edit_file
-from holdfast.tools.read import read_file
-from holdfast.tools.shell import run_command
-from holdfast.tools.write import write_file
-from holdfast.vocab.specs import ModelFacts
 
 FORMATS: Final = ("anthropic", "openai-responses", "openai-chat", "google")
 CLIENTS: Final = {"anthropic": "anthropic", "openai-responses": "openai", "openai-chat": "openai"}

@@ -10,21 +10,21 @@ from typing import Final
 import anyio
 import httpx
 
+from backstay.assemble import open_session
+from backstay.ports import EventStore, Trace
+from backstay.providers.http_model import HttpModel
+from backstay.providers.registry import load_format
+from backstay.runtime.clock import SystemClock
+from backstay.session import Session
+from backstay.stores.memory import MemoryStore
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.trace import FileTrace, NoTrace
+from backstay.vocab.deltas import TextDelta
 from benchmarks.conversations import CLIENTS, FACTS, INSTRUCTIONS, KEY, MODEL, PROVIDERS, length, longest
 from benchmarks.frame import Bench, Figure, Row, figures
 from benchmarks.histories import MESSAGES_A_TURN, NO_LIMIT, fill
 from benchmarks.loopback import BASES, MARKS, serving
 from benchmarks.peers import CLIENT_WORK, pinned
-from holdfast.assemble import open_session
-from holdfast.ports import EventStore, Trace
-from holdfast.providers.http_model import HttpModel
-from holdfast.providers.registry import load_format
-from holdfast.runtime.clock import SystemClock
-from holdfast.session import Session
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.trace import FileTrace, NoTrace
-from holdfast.vocab.deltas import TextDelta
 
 WHOLE: Final = "with its store on the disk and its trace"
 NO_TRACE: Final = "without a trace"

@@ -6,15 +6,15 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from holdfast.ports import EventStore
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.stores.owners import this_process
-from holdfast.testing.builders import conversation, started
-from holdfast.tools.define import tool
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ToolFinished
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import SessionContext
+from backstay.ports import EventStore
+from backstay.providers.scripted import ScriptedModel
+from backstay.stores.owners import this_process
+from backstay.testing.builders import conversation, started
+from backstay.tools.define import tool
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ToolFinished
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import SessionContext
 
 EVENTS_A_TURN: Final = 12
 """Of a turn that calls one tool."""

@@ -55,7 +55,7 @@ OPEN: Final = """
 import json, sys, time
 begin = time.perf_counter()
 import anyio
-from holdfast import open_session
+from backstay import open_session
 imported = time.perf_counter()
 async def main():
     start, cpu = time.perf_counter(), time.process_time()
@@ -139,8 +139,8 @@ def _start(place: _Place, folder: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {
         "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
-        "HOLDFAST_CONFIG_DIR": str(folder / "config"),
-        "HOLDFAST_DATA_DIR": str(folder / "data"),
+        "BACKSTAY_CONFIG_DIR": str(folder / "config"),
+        "BACKSTAY_DATA_DIR": str(folder / "data"),
         "HOME": str(folder / "home"),
     }
     begin = time.perf_counter()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import anyio
 
+from backstay.ports import SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.stores.owners import this_process
+from backstay.stores.sqlite import SqliteStore
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
 from benchmarks.histories import past
-from holdfast.ports import SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.owners import this_process
-from holdfast.stores.sqlite import SqliteStore
 
 
 def measure(bench: Bench) -> Iterator[Row]:

@@ -13,16 +13,16 @@ from typing import Final
 
 import anyio
 
+from backstay.assemble import open_session
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.trace import FileTrace
 from benchmarks.conversations import CLIENTS, length, longest
 from benchmarks.first_delta import opened
 from benchmarks.frame import Aim, Bench, Figure, Row
 from benchmarks.histories import MESSAGES_A_TURN, fill, look, script
 from benchmarks.loopback import BASES, serving
 from benchmarks.peers import CLIENT_WORK, Measured, pinned
-from holdfast.assemble import open_session
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.trace import FileTrace
 
 KIB = 1024
 FORMATS: Final = ("openai-chat", "anthropic")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import anyio
 
+from backstay import replay
+from backstay.assemble import open_session
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
 from benchmarks.frame import Aim, Bench, Figure, Row, clocked, figures
 from benchmarks.histories import EVENTS_A_TURN, fill, look, script
-from holdfast import replay
-from holdfast.assemble import open_session
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
 
 WITHOUT = {10_000: Aim(most=50), 100_000: Aim(most=1500)}
 WITH = {10_000: Aim(most=50), 100_000: Aim(most=300)}

@@ -1,6 +1,6 @@
 """Runs inside the peers' environment: `peer_work.py '{"task": NAME, "given": {...}}'` prints measurements as JSON.
 
-A conversation has the same texts and lengths as Holdfast's. `SQLiteSession` is only asked to store and to read back, which leaves out
+A conversation has the same texts and lengths as Backstay's. `SQLiteSession` is only asked to store and to read back, which leaves out
 whatever its runner does; `SqliteSaver` runs under the smallest graph with a model and a tool, as its users run it.
 """
 

@@ -12,12 +12,12 @@ from typing import Final
 
 import httpx
 
+from backstay.providers.format import HttpRequest
+from backstay.providers.http_tap import Trail
+from backstay.providers.registry import load_format
 from benchmarks.conversations import CLIENTS, FORMATS, KEY, Growing, leave, length
 from benchmarks.frame import Aim, Bench, Figure, Row, short
 from benchmarks.peers import CLIENT_WORK, Peers, pinned
-from holdfast.providers.format import HttpRequest
-from holdfast.providers.http_tap import Trail
-from holdfast.providers.registry import load_format
 
 AIMS: Final = {600: Aim(most=2)}
 ADDRESS: Final = "http://127.0.0.1:9"
@@ -65,7 +65,7 @@ class Times:
 class Built:
     """What building requests took."""
 
-    who: str = "Holdfast"
+    who: str = "Backstay"
     first: Times = field(default_factory=Times)
     next: Times = field(default_factory=Times)
     bodies: list[bytes] = field(default_factory=list)
@@ -105,7 +105,7 @@ def client_built(format: str, ours: Built, peers: Peers, folder: Path, times: in
     if measured:
         sent = json.loads(answered.read_text(encoding="utf-8"))
         if sent != [_digest(body) for body in bodies]:
-            raise AssertionError(f"Holdfast and the {found.who} do not send the same in the format {format!r}.")
+            raise AssertionError(f"Backstay and the {found.who} do not send the same in the format {format!r}.")
         wall, cpu = measured["wall"], measured["cpu"]
         found.first, found.next = Times(wall[:1], cpu[:1]), Times(wall[1:], cpu[1:])
     return found

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
+from backstay.logic.redact import PLAIN
+from backstay.logic.redact_stream import StreamRedactor
 from benchmarks.frame import Aim, Bench, Figure, Row
-from holdfast.logic.redact import PLAIN
-from holdfast.logic.redact_stream import StreamRedactor
 
 KB: Final = 1024
 SIZES: Final = (64 * KB, 128 * KB, 256 * KB, 512 * KB, 1024 * KB)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import anyio
 
+from backstay.ports import Confinement, Tool
+from backstay.tools.glob import make_glob
+from backstay.tools.ripgrep import find_ripgrep
+from backstay.tools.search import make_grep
+from backstay.vocab.event import Event
 from benchmarks.frame import Aim, Bench, Figure, Row
-from holdfast.ports import Confinement, Tool
-from holdfast.tools.glob import make_glob
-from holdfast.tools.ripgrep import find_ripgrep
-from holdfast.tools.search import make_grep
-from holdfast.vocab.event import Event
 
 KINDS = ("py", "ts", "md", "json", "txt")
 FOLDER_FILES = 100
@@ -73,7 +73,7 @@ async def _compared(
     mine, rg = mine[1:], rg[1:]  # the first round warms the caches
     ratio = Figure(tuple(a / b for a, b in zip(mine, rg, strict=True)), "times rg")
     aim = None if "no order" in what else Aim(most=1.3)
-    beside = {"Holdfast": Figure(tuple(mine), "ms"), f"rg {' '.join(words)}": Figure(tuple(rg), "ms")}
+    beside = {"Backstay": Figure(tuple(mine), "ms"), f"rg {' '.join(words)}": Figure(tuple(rg), "ms")}
     return [Row(what=what, figure=ratio, aim=aim, beside=beside)]
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import anyio
 
+from backstay.assemble import open_session
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.wire import codec
 from benchmarks.frame import Aim, Bench, Figure, Row
 from benchmarks.histories import NO_LIMIT, QUESTION, look, script
-from holdfast.assemble import open_session
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.wire import codec
 
 MIB = 1024 * 1024
 

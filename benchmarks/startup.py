@@ -12,14 +12,14 @@ from pathlib import Path
 from benchmarks.frame import Aim, Bench, Figure, Row
 
 NOTHING = "pass"
-OPEN = "from holdfast import open_session"
-VERSION = "import sys; from holdfast.cli import main; sys.argv[:] = ['holdfast', '--version']; sys.exit(main())"
+OPEN = "from backstay import open_session"
+VERSION = "import sys; from backstay.cli import main; sys.argv[:] = ['backstay', '--version']; sys.exit(main())"
 """What the installed command does."""
 
 
 def measure(bench: Bench) -> Iterator[Row]:
     """Import and `--version`, each as what it adds to a Python that does nothing."""
-    programs = ["import holdfast", OPEN, *([VERSION] if _works(VERSION) else [])]
+    programs = ["import backstay", OPEN, *([VERSION] if _works(VERSION) else [])]
     rounds = bench.pick(15, 1)
     over, busy = _over_nothing(sys.executable, programs, rounds, bench.folder)
     peers: dict[str, Figure] = {}
@@ -28,12 +28,12 @@ def measure(bench: Bench) -> Iterator[Row]:
         peers, _ = _over_nothing(str(bench.peers.python), imports, bench.pick(5, 1), bench.folder)
         del peers[NOTHING]
     empty = {f"python -c {NOTHING}": over[NOTHING]}
-    yield Row(what="import holdfast", figure=over["import holdfast"], aim=Aim(most=150), beside=empty)
+    yield Row(what="import backstay", figure=over["import backstay"], aim=Aim(most=150), beside=empty)
     beside = {"its CPU": busy[OPEN], **peers}
     yield Row(what=OPEN, figure=over[OPEN], aim=Aim(most=150), beside=beside)
     version = over.get(VERSION)
     note = "" if version else "the command line does not work here"
-    yield Row(what="holdfast --version, over python -c pass", figure=version, aim=Aim(most=100), note=note)
+    yield Row(what="backstay --version, over python -c pass", figure=version, aim=Aim(most=100), note=note)
 
 
 def _over_nothing(

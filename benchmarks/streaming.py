@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
+from backstay.assemble import open_session
+from backstay.ports import ModelReply, ModelRequest
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import ModelFacts, Usage
 from benchmarks.frame import Aim, Bench, Figure, Row
-from holdfast.assemble import open_session
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ModelFacts, Usage
 
 BURST = 32
 """Deltas that arrive together, as they do from a socket."""

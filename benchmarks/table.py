@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from benchmarks.frame import Figure, Row
 
-HEADS = ("what", "Holdfast", "aim", "met", "beside it")
+HEADS = ("what", "Backstay", "aim", "met", "beside it")
 
 
 def table(rows: Sequence[Row]) -> str:
@@ -54,7 +54,7 @@ def _summary(rows: Sequence[Row]) -> str:
 def _plain(row: Row) -> dict[str, object]:
     return {
         "what": row.what,
-        "holdfast": _figure(row.figure) if row.figure else None,
+        "backstay": _figure(row.figure) if row.figure else None,
         "aim": str(row.aim) if row.aim else None,
         "met": row.met,
         "beside": {name: _figure(figure) for name, figure in row.beside.items()},

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import anyio
 
+from backstay.assemble import open_session
+from backstay.logic.outgoing import Outgoing
+from backstay.logic.state import State, state_of
+from backstay.ports import ModelRequest
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite_db import Access, Db, connect_stdlib
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
 from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, NO_LIMIT, REPLIES_A_TURN, fill, look, past, script
-from holdfast.assemble import open_session
-from holdfast.logic.outgoing import Outgoing
-from holdfast.logic.state import State, state_of
-from holdfast.ports import ModelRequest
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_db import Access, Db, connect_stdlib
 
 LENGTHS = (10, 600, 5_000)
 

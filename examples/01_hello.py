@@ -4,8 +4,8 @@ from pathlib import Path
 
 import anyio
 
-from holdfast import open_session
-from holdfast.vocab.deltas import TextDelta
+from backstay import open_session
+from backstay.vocab.deltas import TextDelta
 
 MODEL = f"scripted:{Path(__file__).parent / 'scripts' / 'hello.yaml'}"
 """A script, so that this needs no key. A real model is named the same way, as `provider:model`."""
@@ -20,7 +20,7 @@ async def main() -> None:
                 print(item.text, end="", flush=True)
         print()
 
-    print(f"{len(session.turns)} turns are kept. Look at them: holdfast sessions show {session.id}")
+    print(f"{len(session.turns)} turns are kept. Look at them: backstay sessions show {session.id}")
 
 
 anyio.run(main)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from holdfast import Answer, Question, open_session, tool
+from backstay import Answer, Question, open_session, tool
 
 MODEL = f"scripted:{Path(__file__).parent / 'scripts' / 'tools.yaml'}"
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import anyio
 
-from holdfast import open_session, tool
+from backstay import open_session, tool
 
 MODEL = f"scripted:{Path(__file__).parent / 'scripts' / 'crash.yaml'}"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 
-from holdfast import Rule, hook, open_session
+from backstay import Rule, hook, open_session
 
 MODEL = f"scripted:{Path(__file__).parent / 'scripts' / 'guarded.yaml'}"
 RULES = [

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import anyio
 
-from holdfast import open_session
+from backstay import open_session
 
 MODEL = f"scripted:{Path(__file__).parent / 'scripts' / 'repository.yaml'}"
 FILES = {
     "AGENTS.md": "Run `make test` before you say that you are done.\n",
-    ".holdfast/settings.json": '{"permissions": {"allow": ["Edit(/**)"], "deny": ["Read(/keys/**)"]}}\n',
-    ".holdfast/skills/changelog/SKILL.md": (
+    ".backstay/settings.json": '{"permissions": {"allow": ["Edit(/**)"], "deny": ["Read(/keys/**)"]}}\n',
+    ".backstay/skills/changelog/SKILL.md": (
         "---\nname: changelog\ndescription: Writes the changelog.\n---\nAdd a line about $ARGUMENTS to CHANGES.md.\n"
     ),
     ".claude/commands/greet.md": "---\ndescription: Say hello.\n---\nSay hello to $0.\n",
@@ -40,7 +40,7 @@ async def main(folder: Path) -> None:
 
 with tempfile.TemporaryDirectory() as place:
     root = Path(place).resolve()
-    os.environ["HOLDFAST_CONFIG_DIR"] = str(root / "config")  # an example sees nobody's settings
+    os.environ["BACKSTAY_CONFIG_DIR"] = str(root / "config")  # an example sees nobody's settings
     for name, content in FILES.items():
         (root / "work" / name).parent.mkdir(parents=True, exist_ok=True)
         (root / "work" / name).write_text(content)

@@ -26,7 +26,7 @@ def anyio_backend() -> str:
 def nobodys_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let no test see the settings or the keys of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
+        patch.setenv("BACKSTAY_CONFIG_DIR", str(tmp_path_factory.mktemp("config")))
         for name in [name for name in os.environ if name.endswith("_API_KEY")]:
             patch.delenv(name)
         yield

@@ -15,27 +15,27 @@ from typing import Final, get_args
 import anyio
 from msgspec.structs import replace
 
-from holdfast import Rule, shelf
-from holdfast.assemble import open_with
-from holdfast.logic.shapes import check_shape
-from holdfast.logic.trying import Retries
-from holdfast.options import Options
-from holdfast.ports import EventStore, ModelReply, ModelRequest, SessionQuery, Tool, ToolOutput
-from holdfast.providers.http_model import HttpModel
-from holdfast.providers.registry import load_format
-from holdfast.runtime.barrier import Fault, guarded
-from holdfast.session import Session
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.trace import NoTrace
-from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
-from holdfast.testing.sim_loop import Stuck, run_virtually
-from holdfast.testing.sim_universe import Universe
-from holdfast.tools.define import tool
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.errors import Bug, ErrorKind, HoldfastError, ProviderError
-from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text
-from holdfast.vocab.specs import Ability, ModelFacts, OnCrash
+from backstay import Rule, shelf
+from backstay.assemble import open_with
+from backstay.logic.shapes import check_shape
+from backstay.logic.trying import Retries
+from backstay.options import Options
+from backstay.ports import EventStore, ModelReply, ModelRequest, SessionQuery, Tool, ToolOutput
+from backstay.providers.http_model import HttpModel
+from backstay.providers.registry import load_format
+from backstay.runtime.barrier import Fault, guarded
+from backstay.session import Session
+from backstay.stores.memory import MemoryStore
+from backstay.stores.trace import NoTrace
+from backstay.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
+from backstay.testing.sim_loop import Stuck, run_virtually
+from backstay.testing.sim_universe import Universe
+from backstay.tools.define import tool
+from backstay.tools.spawn import child_tool
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.errors import BackstayError, Bug, ErrorKind, ProviderError
+from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text
+from backstay.vocab.specs import Ability, ModelFacts, OnCrash
 from tests.providers.native_replies import PNG, Answers
 from tests.providers.native_rules import broken
 
@@ -222,15 +222,15 @@ class World:
                 return
             try:
                 await ACTS[act](self, session)
-            except HoldfastError as exc:
+            except BackstayError as exc:
                 if isinstance(exc, Bug):
                     raise
 
     async def _finish(self, session: Session) -> None:
-        with suppress(HoldfastError):
+        with suppress(BackstayError):
             await session.finish()
         for name in sorted(MODELS):
-            with suppress(HoldfastError):
+            with suppress(BackstayError):
                 await session.set_model(name)
                 await session.run(self.text())
 
@@ -316,7 +316,7 @@ async def interrupt(world: World, session: Session) -> None:
 async def _borne(work: Callable[[], Awaitable[object]]) -> None:
     try:
         await work()
-    except HoldfastError as exc:
+    except BackstayError as exc:
         if isinstance(exc, Bug):
             raise
 

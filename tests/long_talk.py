@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from statistics import median
 
-from holdfast import open_session, tool
-from holdfast.logic.shapes import check_shape
-from holdfast.ports import EventStore, ModelReply, ModelRequest
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ObedientClock
-from holdfast.testing.crash_store import WrappedStore
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.event_limits import Compacted, CompactionFailed
-from holdfast.vocab.messages import Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import ModelFacts, Usage
+from backstay import open_session, tool
+from backstay.logic.shapes import check_shape
+from backstay.ports import EventStore, ModelReply, ModelRequest
+from backstay.stores.memory import MemoryStore
+from backstay.testing.clock import ObedientClock
+from backstay.testing.crash_store import WrappedStore
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.event_limits import Compacted, CompactionFailed
+from backstay.vocab.messages import Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import ModelFacts, Usage
 
 WINDOW = 32_000
 FORMATS = ("anthropic", "openai-responses", "openai-chat", "google")

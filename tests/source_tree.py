@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeGuard
 
-SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
+SOURCE = Path(__file__).parents[1] / "src" / "backstay"
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The dotted name: `holdfast.vocab.events`."""
+        """The dotted name: `backstay.vocab.events`."""
         parts = PurePosixPath(self.path).with_suffix("").parts
-        return ".".join(("holdfast", *parts)).removesuffix(".__init__")
+        return ".".join(("backstay", *parts)).removesuffix(".__init__")
 
     @functools.cached_property
     def nodes(self) -> tuple[ast.AST, ...]:

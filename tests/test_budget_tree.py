@@ -14,19 +14,19 @@ import anyio
 import msgspec
 import pytest
 
-from holdfast import Session, TurnFailed, open_session, tool
-from holdfast.logic.pricing import DOLLAR, cost
-from holdfast.logic.progress import Progress, fold
-from holdfast.logic.trying import Retries
-from holdfast.ports import ModelReply, ModelRequest, SessionQuery
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ObedientClock
-from holdfast.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, Process
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.errors import ProviderError, TurnPaused
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_limits import (
+from backstay import Session, TurnFailed, open_session, tool
+from backstay.logic.pricing import DOLLAR, cost
+from backstay.logic.progress import Progress, fold
+from backstay.logic.trying import Retries
+from backstay.ports import ModelReply, ModelRequest, SessionQuery
+from backstay.stores.memory import MemoryStore
+from backstay.testing.clock import ObedientClock
+from backstay.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, Process
+from backstay.tools.spawn import child_tool
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.errors import ProviderError, TurnPaused
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_limits import (
     BudgetAnswered,
     BudgetSet,
     ChildPaused,
@@ -35,11 +35,11 @@ from holdfast.vocab.event_limits import (
     CompactionFailed,
     CompactionStarted,
 )
-from holdfast.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, ResultIgnored
-from holdfast.vocab.messages import Text, ToolCall
-from holdfast.vocab.specs import ModelFacts, Prices, Usage
+from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, ResultIgnored
+from backstay.vocab.messages import Text, ToolCall
+from backstay.vocab.specs import ModelFacts, Prices, Usage
 
-SEEDS = int(os.environ.get("HOLDFAST_BUDGET_SEEDS", "16"))
+SEEDS = int(os.environ.get("BACKSTAY_BUDGET_SEEDS", "16"))
 CENT = DOLLAR // 100
 PRICES = Prices(input=3 * DOLLAR, output=15 * DOLLAR)
 ROOT = "root"

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import UserError, open_session, open_store
-from holdfast.ports import ModelRequest, SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
-from holdfast.vocab.messages import ToolResult, text_of
-from holdfast.vocab.specs import ModelFacts
+from backstay import UserError, open_session, open_store
+from backstay.ports import ModelRequest, SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.tools.spawn import child_tool
+from backstay.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
+from backstay.vocab.messages import ToolResult, text_of
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted
 
 
@@ -88,7 +88,7 @@ async def child_of(open_parent: Any) -> Started:
 
 
 async def test_a_child_runs_where_its_parent_only_misses_walls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setattr(sys, "executable", "/nowhere/python")  # nothing can be tried behind a wall
 
     given: dict[str, Any] = {"model": Family(), "store": None, "tools": [child_tool()], "cwd": tmp_path}

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import holdfast
+import backstay
 
 ROOT = Path(__file__).parents[1]
 _BLOCK = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -19,7 +19,7 @@ def examples(name: str) -> list[str]:
 
 def run(folder: Path, *arguments: str) -> str:
     """Run Python in a folder of its own, and return what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOLDFAST_DATA_DIR": str(folder / "data")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "BACKSTAY_DATA_DIR": str(folder / "data")}
     ran = subprocess.run(
         [sys.executable, "-W", "error", *arguments],
         capture_output=True,
@@ -63,5 +63,5 @@ def test_the_tools_of_the_page_about_tools_do_what_it_says(tmp_path: Path) -> No
 
 
 def test_the_package_lists_its_public_names_and_no_others() -> None:
-    assert dir(holdfast) == sorted(holdfast.__all__)
-    assert all(hasattr(holdfast, name) for name in dir(holdfast))
+    assert dir(backstay) == sorted(backstay.__all__)
+    assert all(hasattr(backstay, name) for name in dir(backstay))

@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[1]
     ],
 )
 def test_an_example_does_what_it_says(name: str, words: list[str], tmp_path: Path) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "HOLDFAST_DATA_DIR": str(tmp_path / "data")}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "BACKSTAY_DATA_DIR": str(tmp_path / "data")}
 
     ran = subprocess.run(
         [sys.executable, "-W", "error", str(ROOT / "examples" / name)],

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.export.files import write_pieces
-from holdfast.files import has_changed, replace_file, stamp_at
-from holdfast.handles import walk_to
-from holdfast.tools.page import OutputFolder
+from backstay.export.files import write_pieces
+from backstay.files import has_changed, replace_file, stamp_at
+from backstay.handles import walk_to
+from backstay.tools.page import OutputFolder
 
 LONGEST = "n" * 250 + ".html"
 

@@ -86,21 +86,21 @@ def test_every_import_points_to_the_same_layer_or_above() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "complaint"),
     [
-        ("vocab/ids.py", "import holdfast.logic.turns", "vocab (1) imports logic (2)"),
-        ("logic/turns.py", "from holdfast.ports import Model", "logic (2) imports ports (3)"),
+        ("vocab/ids.py", "import backstay.logic.turns", "vocab (1) imports logic (2)"),
+        ("logic/turns.py", "from backstay.ports import Model", "logic (2) imports ports (3)"),
         ("logic/turns.py", "from ..ports import Model", "logic (2) imports ports (3)"),
-        ("logic/turns.py", "from holdfast import ports", "logic (2) imports ports (3)"),
+        ("logic/turns.py", "from backstay import ports", "logic (2) imports ports (3)"),
         ("logic/turns.py", "from .. import ports", "logic (2) imports ports (3)"),
         ("logic/deep/turns.py", "from ...runtime import bus", "logic (2) imports runtime (5)"),
-        ("runtime/bus.py", "def late():\n    from holdfast.session import Session", "runtime (5) imports session (6)"),
-        ("runtime/bus.py", "if TYPE_CHECKING:\n    from holdfast.cli import main", "runtime (5) imports cli (7)"),
-        ("stores/sqlite.py", "from holdfast.providers import catalog", "stores and providers are both adapters"),
-        ("tools/shell.py", "from holdfast.workspaces.paths import resolve", "tools and workspaces are both adapters"),
-        ("session.py", "from holdfast import open_session", "session (6) imports __init__ (7)"),
-        ("session.py", "import holdfast", "session (6) imports __init__ (7)"),
-        ("demo/play.py", "from holdfast.testing import crash", "demo (7) imports testing (8)"),
-        ("__main__.py", "from holdfast.testing import crash", "__main__ (7) imports testing (8)"),
-        ("stores/sqlite.py", "import holdfast.warehouse", "'warehouse' is not in the map"),
+        ("runtime/bus.py", "def late():\n    from backstay.session import Session", "runtime (5) imports session (6)"),
+        ("runtime/bus.py", "if TYPE_CHECKING:\n    from backstay.cli import main", "runtime (5) imports cli (7)"),
+        ("stores/sqlite.py", "from backstay.providers import catalog", "stores and providers are both adapters"),
+        ("tools/shell.py", "from backstay.workspaces.paths import resolve", "tools and workspaces are both adapters"),
+        ("session.py", "from backstay import open_session", "session (6) imports __init__ (7)"),
+        ("session.py", "import backstay", "session (6) imports __init__ (7)"),
+        ("demo/play.py", "from backstay.testing import crash", "demo (7) imports testing (8)"),
+        ("__main__.py", "from backstay.testing import crash", "__main__ (7) imports testing (8)"),
+        ("stores/sqlite.py", "import backstay.warehouse", "'warehouse' is not in the map"),
         ("warehouse/shelf.py", "", "'warehouse' is not in the map"),
         ("warehouse.py", "", "'warehouse' is not in the map"),
         ("logic/turns.py", "import time", "logic is pure and imports time"),
@@ -118,13 +118,13 @@ def test_a_wrong_import_is_found(path: str, source: str, complaint: str) -> None
 
 def test_right_imports_pass() -> None:
     sources = {
-        "__init__.py": "from holdfast.session import Session\nfrom holdfast.testing import crash",
+        "__init__.py": "from backstay.session import Session\nfrom backstay.testing import crash",
         "vocab/ids.py": "import os\nimport msgspec",
-        "logic/turns.py": "from holdfast.vocab.ids import SessionId\nfrom . import tokens\nimport osmosis",
-        "stores/sqlite.py": "import pathlib\nfrom holdfast.ports import EventStore\nfrom .memory import MemoryStore",
-        "session.py": "from holdfast.config import load\nfrom holdfast.stores.sqlite import SqliteStore",
-        "cli/main.py": "from holdfast import open_session\nfrom holdfast.tui import app\nfrom ..session import Session",
-        "testing/crash.py": "from holdfast import query\nfrom holdfast.cli import main",
+        "logic/turns.py": "from backstay.vocab.ids import SessionId\nfrom . import tokens\nimport osmosis",
+        "stores/sqlite.py": "import pathlib\nfrom backstay.ports import EventStore\nfrom .memory import MemoryStore",
+        "session.py": "from backstay.config import load\nfrom backstay.stores.sqlite import SqliteStore",
+        "cli/main.py": "from backstay import open_session\nfrom backstay.tui import app\nfrom ..session import Session",
+        "testing/crash.py": "from backstay import query\nfrom backstay.cli import main",
     }
 
     assert list(violations(parse_tree(sources))) == []
@@ -145,10 +145,10 @@ def violations(modules: Sequence[Module]) -> Iterator[str]:
 
 def _judge(unit: str, found: Import) -> str | None:
     package, _, rest = found.target.partition(".")
-    if package != "holdfast":
+    if package != "backstay":
         return f"logic is pure and imports {package}" if unit == "logic" and package in IMPURE else None
     other = rest.partition(".")[0]
-    if found.base == "holdfast" and other not in LAYERS:
+    if found.base == "backstay" and other not in LAYERS:
         other = "__init__"  # a public name such as open_session, not a module
     if unit in ("__init__", other):
         return None

@@ -2,16 +2,16 @@
 
 import anyio
 
-from holdfast import open_session, open_store
-from holdfast.logic.compaction import apply, framed, plan, state_after
-from holdfast.ports import Answer, ModelReply, ModelRequest, Question
-from holdfast.runtime.clock import SystemClock
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.errors import TurnPaused
-from holdfast.vocab.event_limits import Compacted
-from holdfast.vocab.events import ChildFinished
-from holdfast.vocab.messages import DurablePart, MediaRef, Role, SessionMessage, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import ModelFacts, Prices, Usage
+from backstay import open_session, open_store
+from backstay.logic.compaction import apply, framed, plan, state_after
+from backstay.ports import Answer, ModelReply, ModelRequest, Question
+from backstay.runtime.clock import SystemClock
+from backstay.tools.spawn import child_tool
+from backstay.vocab.errors import TurnPaused
+from backstay.vocab.event_limits import Compacted
+from backstay.vocab.events import ChildFinished
+from backstay.vocab.messages import DurablePart, MediaRef, Role, SessionMessage, Text, ToolCall, ToolResult
+from backstay.vocab.specs import ModelFacts, Prices, Usage
 from tests.contracts.limits_kit import Fake, log_of
 
 PRICED = ModelFacts(known=True, prices=Prices(input=100_000_000, output=100_000_000), summarises=False)

@@ -4,7 +4,7 @@ import os
 
 from tests.long_talk import WINDOW, long_talk
 
-TURNS = int(os.environ.get("HOLDFAST_LONG_TURNS", "300"))
+TURNS = int(os.environ.get("BACKSTAY_LONG_TURNS", "300"))
 """2,000 is the full length; `python -m tests.torture long_session` runs it too."""
 
 

@@ -1,4 +1,4 @@
-"""Programs that are run for Holdfast itself: bounded output, a deadline, and nothing left behind of what they started."""
+"""Programs that are run for Backstay itself: bounded output, a deadline, and nothing left behind of what they started."""
 
 import sys
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.programs import Ran, run_program
-from holdfast.vocab.errors import UserError
-from holdfast.workspaces.git import run_git
+from backstay.programs import Ran, run_program
+from backstay.vocab.errors import UserError
+from backstay.workspaces.git import run_git
 from tests.tools.test_web_pages import pdf
 
 MOST = 1000
@@ -125,7 +125,7 @@ async def test_outer_9_what_git_started_ends_with_git_at_the_deadline(tmp_path: 
 FETCHING = """
 import sys
 import anyio, httpx
-from holdfast.tools.web.fetching import fetch
+from backstay.tools.web.fetching import fetch
 
 def clients():
     body = open(sys.argv[1], "rb").read()

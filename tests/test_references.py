@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.key_table import KEYS
-from holdfast.instructions import KINDS
-from holdfast.kit.sources import BUILT_IN
-from holdfast.kit.tools import tool_name
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.inputs import FIELDS
-from holdfast.testing.command_reference import DATA, commands_document
-from holdfast.testing.hook_reference import WHEN, hooks_document
-from holdfast.testing.reference import REFERENCES, stale
+from backstay.config.key_table import KEYS
+from backstay.instructions import KINDS
+from backstay.kit.sources import BUILT_IN
+from backstay.kit.tools import tool_name
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.inputs import FIELDS
+from backstay.testing.command_reference import DATA, commands_document
+from backstay.testing.hook_reference import WHEN, hooks_document
+from backstay.testing.reference import REFERENCES, stale
 
 DOCS = Path(__file__).parents[1] / "docs"
 NAMES = {each.file for each in REFERENCES}

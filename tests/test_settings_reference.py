@@ -7,24 +7,24 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.config.json_text import JsonText
-from holdfast.config.key import Key
-from holdfast.config.key_table import KEYS
-from holdfast.config.keys import KNOWN_ELSEWHERE, find_key, names_below
-from holdfast.config.layers import read_layers
-from holdfast.config.schema import kind_schema, settings_schema
-from holdfast.config.settings import ChatSettings, MemorySettings, TaskContext
-from holdfast.config.settings_reader import SettingsReader
-from holdfast.extensions.mcp_files import ServersPlace, read_servers
-from holdfast.hooks import configured
-from holdfast.providers.catalog import ModelOverride
-from holdfast.testing.settings_reference import EXAMPLE, schema_document, settings_document
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import Prices
+from backstay.config.json_text import JsonText
+from backstay.config.key import Key
+from backstay.config.key_table import KEYS
+from backstay.config.keys import KNOWN_ELSEWHERE, find_key, names_below
+from backstay.config.layers import read_layers
+from backstay.config.schema import kind_schema, settings_schema
+from backstay.config.settings import ChatSettings, MemorySettings, TaskContext
+from backstay.config.settings_reader import SettingsReader
+from backstay.extensions.mcp_files import ServersPlace, read_servers
+from backstay.hooks import configured
+from backstay.providers.catalog import ModelOverride
+from backstay.testing.settings_reference import EXAMPLE, schema_document, settings_document
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import Prices
 
 DOCS = Path(__file__).parents[1] / "docs"
 UNREAD = ("$schema",)
-"""Keys for others than Holdfast."""
+"""Keys for others than Backstay."""
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_every_key_of_the_table_is_read(tmp_path: Path, key: Key) -> None:
     path.chmod(0o600)
     environment = {
         "HOME": str(tmp_path),
-        "HOLDFAST_CONFIG_DIR": str(tmp_path),
-        "HOLDFAST_DATA_DIR": str(tmp_path / "d"),
+        "BACKSTAY_CONFIG_DIR": str(tmp_path),
+        "BACKSTAY_DATA_DIR": str(tmp_path / "d"),
     }
 
     try:

@@ -144,10 +144,10 @@ def test_a_good_file_passes(check: Check, path: str, source: str) -> None:
 @pytest.mark.parametrize(
     "sources",
     [
-        {"a.py": "from holdfast.b import x", "b.py": "import holdfast.c", "c.py": "from . import a"},
-        {"a.py": "try:\n    import holdfast.b\nexcept ImportError:\n    pass", "b.py": "from .a import x"},
-        {"p/__init__.py": "from holdfast.p.one import x", "p/one.py": "from holdfast.p import y"},
-        {"a.py": "class A:\n    import holdfast.b", "b.py": "from holdfast.a import A"},
+        {"a.py": "from backstay.b import x", "b.py": "import backstay.c", "c.py": "from . import a"},
+        {"a.py": "try:\n    import backstay.b\nexcept ImportError:\n    pass", "b.py": "from .a import x"},
+        {"p/__init__.py": "from backstay.p.one import x", "p/one.py": "from backstay.p import y"},
+        {"a.py": "class A:\n    import backstay.b", "b.py": "from backstay.a import A"},
     ],
 )
 def test_a_cycle_is_found_once(sources: dict[str, str]) -> None:
@@ -157,9 +157,9 @@ def test_a_cycle_is_found_once(sources: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     "sources",
     [
-        {"a.py": "from holdfast.b import x", "b.py": "def f():\n    import holdfast.a"},
-        {"a.py": "from holdfast.b import x", "b.py": "if TYPE_CHECKING:\n    from holdfast.a import A"},
-        {"p/__init__.py": "from holdfast.p.one import x", "p/one.py": "from holdfast.p import two", "p/two.py": ""},
+        {"a.py": "from backstay.b import x", "b.py": "def f():\n    import backstay.a"},
+        {"a.py": "from backstay.b import x", "b.py": "if TYPE_CHECKING:\n    from backstay.a import A"},
+        {"p/__init__.py": "from backstay.p.one import x", "p/one.py": "from backstay.p import two", "p/two.py": ""},
     ],
 )
 def test_imports_that_close_no_circle_pass(sources: dict[str, str]) -> None:

@@ -8,19 +8,19 @@ from typing import cast
 import anyio
 import pytest
 
-from holdfast import SessionBusy, UserError, open_session, open_store, shelf, tool
-from holdfast.ports import EventStore, LogSlice, ToolContext
-from holdfast.replay import replay
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.owners import this_process
-from holdfast.testing.store_examples import opening, say
-from holdfast.vocab.errors import BadId, NoSession
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_memory import MemoryNoted
-from holdfast.vocab.events import Rewound, Started, StoreChanged, TurnCompleted, TurnStarted
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import Lease, Owner
+from backstay import SessionBusy, UserError, open_session, open_store, shelf, tool
+from backstay.ports import EventStore, LogSlice, ToolContext
+from backstay.replay import replay
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.stores.owners import this_process
+from backstay.testing.store_examples import opening, say
+from backstay.vocab.errors import BadId, NoSession
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_memory import MemoryNoted
+from backstay.vocab.events import Rewound, Started, StoreChanged, TurnCompleted, TurnStarted
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import Till, call, calls, look, scripted, stream, talk
 
 CLOCK = SystemClock()

@@ -7,15 +7,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import UserError, open_session, open_store, shelf, tool
-from holdfast.ports import EventStore, ModelRequest, SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.errors import NoSession
-from holdfast.vocab.events import ToolFinished
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import ModelFacts
+from backstay import UserError, open_session, open_store, shelf, tool
+from backstay.ports import EventStore, ModelRequest, SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.tools.spawn import child_tool
+from backstay.vocab.errors import NoSession
+from backstay.vocab.events import ToolFinished
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import Till, call, scripted
 from tests.stores.sqlite_kit import copy_database
 
@@ -112,9 +112,9 @@ async def test_a_child_whose_log_is_gone_is_not_begun_anew(tmp_path: Path) -> No
 async def test_a_child_that_an_open_turn_needs_is_neither_deleted_nor_pruned_nor_moved_alone(tmp_path: Path) -> None:
     async with crashed(tmp_path) as scene:
         child, target, told = await scene.child(), await open_store("memory:", clock=CLOCK), list[str]()
-        with pytest.raises(UserError, match="holdfast -r parent --finish"):
+        with pytest.raises(UserError, match="backstay -r parent --finish"):
             await shelf.delete(scene.store, child)
-        with pytest.raises(UserError, match="holdfast -r parent --finish"):
+        with pytest.raises(UserError, match="backstay -r parent --finish"):
             await shelf.move(scene.store, target, child, clock=CLOCK)
         between = (await scene.store.meta(child)).updated + 1
         await shelf.rename(scene.store, "parent", "important", clock=CLOCK)

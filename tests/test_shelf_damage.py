@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session, open_store, shelf
-from holdfast.ports import EventStore, SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
+from backstay import open_session, open_store, shelf
+from backstay.ports import EventStore, SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from tests.contracts.kit import scripted
 
 CLOCK = SystemClock()
@@ -33,14 +33,14 @@ async def changed(folder: Path, change: str) -> EventStore:
 @pytest.mark.parametrize("seq", [1, 2, 8])
 async def test_a_log_that_can_be_read_in_part_is_not_forked_renamed_or_moved(tmp_path: Path, seq: int) -> None:
     store = await changed(tmp_path, DAMAGE.format(seq))
-    with pytest.raises(LogDamaged, match=r"Session 's' can only be read: .*`holdfast log repair s`"):
+    with pytest.raises(LogDamaged, match=r"Session 's' can only be read: .*`backstay log repair s`"):
         await shelf.fork(store, "s", clock=CLOCK)
-    with pytest.raises(LogDamaged, match="holdfast log repair s"):
+    with pytest.raises(LogDamaged, match="backstay log repair s"):
         async with open_session(model=scripted("x"), store=store, resume="s", fork=True):
             pytest.fail("must not open")
-    with pytest.raises(LogDamaged, match="holdfast log repair s"):
+    with pytest.raises(LogDamaged, match="backstay log repair s"):
         await shelf.rename(store, "s", "other", clock=CLOCK)
-    with pytest.raises(LogDamaged, match="holdfast log repair s"):
+    with pytest.raises(LogDamaged, match="backstay log repair s"):
         await shelf.move(store, await open_store("memory:", clock=CLOCK), "s", clock=CLOCK)
     assert [meta.id for meta in await store.list(SessionQuery(include_children=True))] == ["s"]
     await store.close()

@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 import anyio
 import pytest
 
-from holdfast import SessionBusy, UserError, open_session, open_store, shelf
-from holdfast.logic.parts import digest
-from holdfast.ports import EventStore, LogSlice
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.owners import this_process
-from holdfast.vocab.errors import BlobMissing, NoSession, StoreFull, StoreMismatch, StoreUnavailable
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import Lease, Owner
+from backstay import SessionBusy, UserError, open_session, open_store, shelf
+from backstay.logic.parts import digest
+from backstay.ports import EventStore, LogSlice
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.stores.owners import this_process
+from backstay.vocab.errors import BlobMissing, NoSession, StoreFull, StoreMismatch, StoreUnavailable
+from backstay.vocab.event import Recorded
+from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import scripted
 
 CLOCK = SystemClock()

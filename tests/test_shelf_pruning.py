@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session, open_store, shelf
-from holdfast.ports import EventStore, SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.owners import this_process
-from holdfast.vocab.specs import SessionMeta
+from backstay import open_session, open_store, shelf
+from backstay.ports import EventStore, SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.stores.owners import this_process
+from backstay.vocab.specs import SessionMeta
 from tests.contracts.kit import scripted
 from tests.stores.sqlite_kit import damage
 
@@ -79,5 +79,5 @@ async def test_a_damaged_session_never_counts_as_empty(tmp_path: Path, seq: int)
     await shelf.prune(store, clock=CLOCK, older_than_days=0, tell=told.append)  # how old it is cannot be read either
     assert [meta.id for meta in await store.list()] == ["said"]
     assert told
-    assert all("holdfast log repair said" in words for words in told)
+    assert all("backstay log repair said" in words for words in told)
     await store.close()

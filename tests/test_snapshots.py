@@ -9,15 +9,15 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from holdfast import open_session, open_store
-from holdfast import replay as replaying
-from holdfast.ports import EventStore, FoldSnapshot, LogSlice
-from holdfast.replay import code_digest, digest_of, load, replay
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.vocab.errors import StoreFull
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ModelAsked
+from backstay import open_session, open_store
+from backstay import replay as replaying
+from backstay.ports import EventStore, FoldSnapshot, LogSlice
+from backstay.replay import code_digest, digest_of, load, replay
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.vocab.errors import StoreFull
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ModelAsked
 from tests.contracts.kit import Till, call, scripted
 
 SCRIPT = (call("charge", amount=1), "paid", "two", "three", "four", "five")

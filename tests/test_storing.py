@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import SessionQuery
-from holdfast.storing import open_store, opened
-from holdfast.vocab.errors import StoreError
+from backstay.ports import SessionQuery
+from backstay.storing import open_store, opened
+from backstay.vocab.errors import StoreError
 
 
 async def test_a_store_that_was_opened_for_a_block_is_closed_with_it(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.yaml12 import BrokenYaml, read_yaml
+from backstay.yaml12 import BrokenYaml, read_yaml
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.ports import ModelRequest
-from holdfast.providers import anthropic, google, openai_chat, openai_responses
-from holdfast.providers.format import Format
-from holdfast.providers.http_answer import Answer
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.specs import ModelFacts
+from backstay.ports import ModelRequest
+from backstay.providers import anthropic, google, openai_chat, openai_responses
+from backstay.providers.format import Format
+from backstay.providers.http_answer import Answer
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.specs import ModelFacts
 from tests.providers.anthropic import reading as read_anthropic
 from tests.providers.anthropic import test_recordings as test_anthropic
 from tests.providers.google import reading as read_google

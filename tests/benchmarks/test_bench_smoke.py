@@ -24,7 +24,7 @@ def test_the_table_says_for_each_aim_whether_it_is_met() -> None:
         Row(what="three", note="there is nothing to measure"),
     ]
     assert table(rows).splitlines() == [
-        "what   Holdfast      aim            met  beside it",
+        "what   Backstay      aim            met  beside it",
         "-----  ------------  -------------  ---  ---------------------------",
         "one    2 ms (1-3)    at most 2 ms   yes  a peer 4 ms",
         "two    1 /s          at least 2 /s  NO   slow",
@@ -41,7 +41,7 @@ def test_the_json_holds_every_measurement() -> None:
         "rows": [
             {
                 "what": "one",
-                "holdfast": {"median": 2.0, "unit": "ms", "values": [1.0, 2.0, 3.0]},
+                "backstay": {"median": 2.0, "unit": "ms", "values": [1.0, 2.0, 3.0]},
                 "aim": "at most 2",
                 "met": True,
                 "beside": {},

@@ -1,4 +1,4 @@
-"""Holdfast and the official clients are measured at the same work: they send the same JSON."""
+"""Backstay and the official clients are measured at the same work: they send the same JSON."""
 
 import json
 from pathlib import Path

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.assemble import open_session
-from holdfast.checkpoints.keeping import Keeping
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.session import Session
-from holdfast.workspaces.trees import OWN, Limits
+from backstay.assemble import open_session
+from backstay.checkpoints.keeping import Keeping
+from backstay.providers.scripted import ScriptedModel
+from backstay.session import Session
+from backstay.workspaces.trees import OWN, Limits
 
 Reply = Mapping[str, object]
 

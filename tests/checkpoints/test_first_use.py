@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from holdfast.checkpoints.keeping import Keeping
-from holdfast.commands.spec import CommandResult
-from holdfast.logic.checkpoint_plan import changed_by_others
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.session import Session
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_limits import ChildSpent
-from holdfast.vocab.event_tools import FileSeen
-from holdfast.vocab.events import Rewound
-from holdfast.workspaces.seals import _OWN
-from holdfast.workspaces.trees import HELD, Limits
+from backstay.checkpoints.keeping import Keeping
+from backstay.commands.spec import CommandResult
+from backstay.logic.checkpoint_plan import changed_by_others
+from backstay.logic.hooks.reading import read_hooks
+from backstay.session import Session
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_limits import ChildSpent
+from backstay.vocab.event_tools import FileSeen
+from backstay.vocab.events import Rewound
+from backstay.workspaces.seals import _OWN
+from backstay.workspaces.trees import HELD, Limits
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_trees import listed, take
 from tests.kit.repository import Listener, Repository, named
@@ -248,7 +248,7 @@ def test_the_folders_that_hold_a_place_are_those_that_walls_make() -> None:
 
 
 def test_an_empty_folder_that_held_a_place_is_not_part_of_a_tree_and_a_used_one_is(tmp_path: Path) -> None:
-    for name in (".claude", ".holdfast", "inner/.claude", "repository/.claude", "repository/.git"):
+    for name in (".claude", ".backstay", "inner/.claude", "repository/.claude", "repository/.git"):
         (tmp_path / name).mkdir(parents=True, mode=0o700)
     walk = take(tmp_path)
     assert walk.tree is not None
@@ -256,15 +256,15 @@ def test_an_empty_folder_that_held_a_place_is_not_part_of_a_tree_and_a_used_one_
     assert walk.tree.left_out == (b"repository/.git",)
 
     (tmp_path / ".claude" / "settings.json").write_text("{}")
-    (tmp_path / ".holdfast" / "settings.json").write_text("{}")
+    (tmp_path / ".backstay" / "settings.json").write_text("{}")
     used = take(tmp_path).tree
     assert used is not None
     assert {b".claude", b".claude/settings.json"} < set(listed(used))
-    assert b".holdfast" in used.left_out
+    assert b".backstay" in used.left_out
 
 
 async def test_folders_that_a_killed_process_left_are_neither_removed_nor_spoken_of(tmp_path: Path) -> None:
-    async with kept_session(tmp_path, turn(bash("mkdir -m 700 .claude .holdfast; echo x > a"))) as session:
+    async with kept_session(tmp_path, turn(bash("mkdir -m 700 .claude .backstay; echo x > a"))) as session:
         await session.run("Go.")
         report = await session.restore_files(before=session.turns[0].turn)
 
@@ -301,7 +301,7 @@ async def test_undo_says_in_which_session_a_skill_ran_that_a_person_typed(reposi
         newest = named(await session.events(), ChildSpent)[-1].child
         both = await typed(session, "/undo")
 
-    told = " The skill 'w' ran in session {0}: `holdfast -r {0} -p /undo` takes back what it did."
+    told = " The skill 'w' ran in session {0}: `backstay -r {0} -p /undo` takes back what it did."
     assert nothing.message == "There is no turn to take back."
     assert alone.message == f"There is no turn to take back.{told.format(child)}"
     assert "skill" not in later.message, "it ran before the turn that is taken back"

@@ -8,22 +8,22 @@ from typing import Annotated, Any
 import anyio
 import pytest
 
-from holdfast.checkpoints.keeping import Keeping
-from holdfast.ports import ModelReply, ModelRequest, ToolContext
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.session import Session
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.crash_store import WrappedStore
-from holdfast.tools.define import tool
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.deltas import Delta
-from holdfast.vocab.errors import StoreFull
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_files import ContentsKept, FileKept, TreeKept
-from holdfast.vocab.events import ToolFinished, ToolStarted
-from holdfast.vocab.specs import Lease, ModelFacts
-from holdfast.workspaces.trees import Limits
+from backstay.checkpoints.keeping import Keeping
+from backstay.ports import ModelReply, ModelRequest, ToolContext
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.session import Session
+from backstay.stores.memory import MemoryStore
+from backstay.testing.crash_store import WrappedStore
+from backstay.tools.define import tool
+from backstay.tools.spawn import child_tool
+from backstay.vocab.deltas import Delta
+from backstay.vocab.errors import StoreFull
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_files import ContentsKept, FileKept, TreeKept
+from backstay.vocab.events import ToolFinished, ToolStarted
+from backstay.vocab.specs import Lease, ModelFacts
+from backstay.workspaces.trees import Limits
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.twenty import NOTEBOOK
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.checkpoint_plan import inside, unpack_plan, wanted
-from holdfast.logic.checkpoint_tree import Coverage, Entry, Tree, entry_of, pack, parents, unpack_tree
-from holdfast.testing.builders import recorded
-from holdfast.vocab.errors import LogDamaged
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.event_files import FileKept, TreeKept
+from backstay.logic.checkpoint_plan import inside, unpack_plan, wanted
+from backstay.logic.checkpoint_tree import Coverage, Entry, Tree, entry_of, pack, parents, unpack_tree
+from backstay.testing.builders import recorded
+from backstay.vocab.errors import LogDamaged
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.event_files import FileKept, TreeKept
 
 ROOT = b"/w"
 NAMES = ("a", "b", "c")

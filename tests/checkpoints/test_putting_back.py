@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.logic.checkpoint_tree import Entry
-from holdfast.vocab.event_files import EntryKind
-from holdfast.workspaces.putting_back import NotPutBack, put_back, settle_mode
+from backstay.logic.checkpoint_tree import Entry
+from backstay.vocab.event_files import EntryKind
+from backstay.workspaces.putting_back import NotPutBack, put_back, settle_mode
 from tests.checkpoints.kept import tree_of
 
 
@@ -55,7 +55,7 @@ def test_what_a_run_that_was_cut_off_left_behind_is_taken_away(tmp_path: Path) -
     entry = want(tmp_path / "a", "file", "new")
     assert put(tmp_path, entry, "new")
     mark = hashlib.sha256(b"plan" + entry.path).hexdigest()[:16]
-    (tmp_path / f".holdfast-{mark}.tmp").write_text("half of a ne")
+    (tmp_path / f".backstay-{mark}.tmp").write_text("half of a ne")
     assert not put(tmp_path, entry, "new")
 
     assert os.listdir(tmp_path) == ["a"]

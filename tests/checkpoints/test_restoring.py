@@ -10,19 +10,19 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from holdfast import shelf
-from holdfast.logic.checkpoint_plan import Change, Plan
-from holdfast.logic.checkpoint_tree import Entry, Tree, pack
-from holdfast.logic.parts import cited_blobs, digest
-from holdfast.runtime.clock import SystemClock
-from holdfast.session import Session
-from holdfast.stores.owners import this_process
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.vocab.errors import IllegalTransition, UserError
-from holdfast.vocab.event import Draft, Recorded
-from holdfast.vocab.event_files import FileKept, FileProblem, RestoreFinished, RestoreStarted, TreeKept
-from holdfast.vocab.events import EntryAdded, Rewound, Started, ToolFinished, TurnStarted
-from holdfast.vocab.messages import text_of
+from backstay import shelf
+from backstay.logic.checkpoint_plan import Change, Plan
+from backstay.logic.checkpoint_tree import Entry, Tree, pack
+from backstay.logic.parts import cited_blobs, digest
+from backstay.runtime.clock import SystemClock
+from backstay.session import Session
+from backstay.stores.owners import this_process
+from backstay.stores.sqlite import SqliteStore
+from backstay.vocab.errors import IllegalTransition, UserError
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event_files import FileKept, FileProblem, RestoreFinished, RestoreStarted, TreeKept
+from backstay.vocab.events import EntryAdded, Rewound, Started, ToolFinished, TurnStarted
+from backstay.vocab.messages import text_of
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 
 CLOCK = SystemClock()

@@ -7,19 +7,19 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.checkpoints.keeping import Keeping
-from holdfast.checkpoints.planning import GONE, HIDDEN
-from holdfast.checkpoints.restoring import RestoreFiles, _seen
-from holdfast.logic.checkpoint_plan import Change, Plan, SeenAs
-from holdfast.logic.checkpoint_tree import Entry
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.ports import ToolContext, ToolOutput
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_files import FileProblem, RestoreFinished, RestoreStarted, TreeKept
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import ToolSpec
-from holdfast.workspaces.putting_back import CHANGED, NotPutBack, put_back
-from holdfast.workspaces.trees import look_at
+from backstay.checkpoints.keeping import Keeping
+from backstay.checkpoints.planning import GONE, HIDDEN
+from backstay.checkpoints.restoring import RestoreFiles, _seen
+from backstay.logic.checkpoint_plan import Change, Plan, SeenAs
+from backstay.logic.checkpoint_tree import Entry
+from backstay.logic.hooks.reading import read_hooks
+from backstay.ports import ToolContext, ToolOutput
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_files import FileProblem, RestoreFinished, RestoreStarted, TreeKept
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import ToolSpec
+from backstay.workspaces.putting_back import CHANGED, NotPutBack, put_back
+from backstay.workspaces.trees import look_at
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_restoring import _begin_again, write
 
@@ -81,8 +81,8 @@ def test_a_link_or_a_folder_that_appeared_meanwhile_is_not_replaced(tmp_path: Pa
 async def test_what_the_person_decided_for_all_sessions_does_not_go_back_with_one_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_CONFIG_DIR", str(tmp_path / "config"))
     for name in ("data", "config"):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "book.json").write_text("trusted")

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.logic.checkpoint_tree import Tree, pack, unpack_tree
-from holdfast.workspaces.trees import PORTION, RACY_NS, Limits, TooMuch, Walk
+from backstay.logic.checkpoint_tree import Tree, pack, unpack_tree
+from backstay.workspaces.trees import PORTION, RACY_NS, Limits, TooMuch, Walk
 
 
 def take(

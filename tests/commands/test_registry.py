@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.commands.registry import Commands, Fixed, Looked
-from holdfast.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec
-from holdfast.vocab.errors import UserError
+from backstay.commands.registry import Commands, Fixed, Looked
+from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec
+from backstay.vocab.errors import UserError
 
 
 def make(name: str, **given: object) -> Command:

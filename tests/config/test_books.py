@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.granting import GrantBook
-from holdfast.config.pinning import PinBook
-from holdfast.config.trust import TrustBook
-from holdfast.extensions.marketplace_known import KnownBook
-from holdfast.extensions.plugin_names import PluginId
-from holdfast.extensions.plugin_registry import InstalledBook
-from holdfast.vocab.errors import UserError
+from backstay.config.granting import GrantBook
+from backstay.config.pinning import PinBook
+from backstay.config.trust import TrustBook
+from backstay.extensions.marketplace_known import KnownBook
+from backstay.extensions.plugin_names import PluginId
+from backstay.extensions.plugin_registry import InstalledBook
+from backstay.vocab.errors import UserError
 
 READERS: dict[str, Callable[[Path], object]] = {
     "grants.json": lambda data: GrantBook(data).here("/work"),
@@ -25,11 +25,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "plugins/installed_plugins.json": lambda data: InstalledBook(data).read(),
 }
 WRITERS: dict[str, str] = {
-    "grants.json": "from holdfast.config.granting import GrantBook as B; B(data).add('/work', ['Bash(make)'])",
-    "plugins/known_marketplaces.json": "from holdfast.extensions.marketplace_known import KnownBook as B; B(data).remove('x')",
+    "grants.json": "from backstay.config.granting import GrantBook as B; B(data).add('/work', ['Bash(make)'])",
+    "plugins/known_marketplaces.json": "from backstay.extensions.marketplace_known import KnownBook as B; B(data).remove('x')",
     "plugins/installed_plugins.json": (
-        "from holdfast.extensions.plugin_registry import InstalledBook as B; "
-        "from holdfast.extensions.plugin_names import PluginId as P; B(data).remove(P('a', 'b'), 'person', '')"
+        "from backstay.extensions.plugin_registry import InstalledBook as B; "
+        "from backstay.extensions.plugin_names import PluginId as P; B(data).remove(P('a', 'b'), 'person', '')"
     ),
 }
 
@@ -57,7 +57,7 @@ def test_a_book_that_is_not_there_says_nothing_and_is_not_made_by_reading(tmp_pa
 @pytest.mark.parametrize("session", [True, False])
 def test_only_a_person_changes_what_a_person_decides(tmp_path: Path, place: str, session: bool) -> None:
     program = f"from pathlib import Path; import sys; data = Path(sys.argv[1]); {WRITERS[place]}"
-    environment = {**os.environ, **({"HOLDFAST_CALL": "c"} if session else {})}
+    environment = {**os.environ, **({"BACKSTAY_CALL": "c"} if session else {})}
 
     ran = subprocess.run(
         [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False, env=environment

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.config.json_text import LARGEST
-from holdfast.vocab.errors import UserError
+from backstay.config.json_text import LARGEST
+from backstay.vocab.errors import UserError
 from tests.config.world import World, rules, run_as_root
 
 GOOD = {
@@ -159,7 +159,7 @@ def test_a_mended_file_counts_again_and_a_changed_one_replaces_the_copy(world: W
 
 
 def test_a_broken_project_file_counts_for_nothing_else_and_makes_the_workspace_untrusted(world: World) -> None:
-    world.write(".holdfast/settings.json", {"permissions": {"allow": ["Bash(make)"]}})
+    world.write(".backstay/settings.json", {"permissions": {"allow": ["Bash(make)"]}})
     path = project(world)
     world.trust()
     assert ("allow", "Bash(make)", "project") in rules(world.read())

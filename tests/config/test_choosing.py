@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.config.choosing import SHORTCUTS, USUAL, choose, full_model
-from holdfast.config.settings import ChatSettings, Settings
-from holdfast.providers.catalog import facts_of
-from holdfast.vocab.errors import UserError
+from backstay.config.choosing import SHORTCUTS, USUAL, choose, full_model
+from backstay.config.settings import ChatSettings, Settings
+from backstay.providers.catalog import facts_of
+from backstay.vocab.errors import UserError
 from tests.config.world import World
 
 HOUSE = {"type": "openai-chat", "base_url": "http://127.0.0.1:9/v1", "model": "m1"}

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session
-from holdfast.vocab.events import Started
-from holdfast.vocab.specs import SessionContext
+from backstay import open_session
+from backstay.vocab.events import Started
+from backstay.vocab.specs import SessionContext
 from tests.contracts.kit import scripted
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.config.editing import change_setting, edited, remove_setting, removed
-from holdfast.config.json_text import LARGEST, JsonText
-from holdfast.vocab.errors import UserError
+from backstay.config.editing import change_setting, edited, remove_setting, removed
+from backstay.config.json_text import LARGEST, JsonText
+from backstay.vocab.errors import UserError
 
 LIVED_IN = """\
 {
@@ -47,7 +47,7 @@ def test_the_rest_of_the_file_keeps_every_character(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there_is_made_for_this_user_alone(tmp_path: Path) -> None:
-    path = tmp_path / "work" / ".holdfast" / "settings.json"
+    path = tmp_path / "work" / ".backstay" / "settings.json"
 
     assert not remove_setting(path, ("a",), data=tmp_path / "data")
     assert not path.exists()

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.followed_table import NotFollowed
-from holdfast.config.following import followed
-from holdfast.config.survey import drifted
+from backstay.config.followed_table import NotFollowed
+from backstay.config.following import followed
+from backstay.config.survey import drifted
 from tests.config.world import World
 
 PYTHON = ("hookmod.py", "hookmod/__init__.py", "hookmod/__main__.py")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.git_keys import Unclear, git_keys, program_keys
+from backstay.config.git_keys import Unclear, git_keys, program_keys
 
 RUNS = (
     *(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.mentions import mentioned
+from backstay.config.mentions import mentioned
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from holdfast.config.mentions import mentioned
         'bash "$CLAUDE_PROJECT_DIR"/scripts/check.sh',
         '"$CLAUDE_PROJECT_DIR/scripts/check.sh"',
         "${CLAUDE_PROJECT_DIR}/scripts/check.sh",
-        "$HOLDFAST_PROJECT_DIR/scripts/check.sh",
+        "$BACKSTAY_PROJECT_DIR/scripts/check.sh",
         "cd $PWD && sh scripts/check.sh | tee log",
         "bash -c 'set -e; sh \"scripts/check.sh\" || true'",
         "bash -c 'sh -c \"sh '\\''scripts/check.sh'\\''\"'",

@@ -5,13 +5,13 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.apply import with_files
-from holdfast.config.layers import Layered, read_layers
-from holdfast.config.reload import no_looser
-from holdfast.config.survey import drifted
-from holdfast.config.trust import TrustBook
-from holdfast.options import Options
-from holdfast.vocab.specs import SessionMeta
+from backstay.config.apply import with_files
+from backstay.config.layers import Layered, read_layers
+from backstay.config.reload import no_looser
+from backstay.config.survey import drifted
+from backstay.config.trust import TrustBook
+from backstay.options import Options
+from backstay.vocab.specs import SessionMeta
 from tests.config.world import World, rules
 
 DENIES = {"permissions": {"deny": ["Bash(curl *)"], "ask": ["Bash(git push *)"], "allow": ["Bash(make *)"]}}
@@ -41,7 +41,7 @@ def guards(found: Layered) -> list[tuple[str, list[str]]]:
 def test_rb_w9_a_file_that_is_emptied_while_a_session_is_open_goes_on_denying(
     world: World, emptied: str | None, whose: str
 ) -> None:
-    path = world.config if whose == "person" else world.project / ".holdfast/settings.json"
+    path = world.config if whose == "person" else world.project / ".backstay/settings.json"
     world.write(path, {**DENIES, "hooks": {**GUARD, **LOOKS_ON}})
     before = world.read(trust=True)
     path.unlink() if emptied is None else path.write_text(emptied, encoding="utf-8")
@@ -70,7 +70,7 @@ def test_what_is_denied_and_guarded_besides_holds_at_once_and_what_stays_is_ther
 
 def test_trust_for_one_run_is_not_about_settings_that_come_while_it_runs(world: World) -> None:
     before = world.read(trust=True)
-    world.write(".holdfast/settings.json", {**DENIES, "hooks": GUARD, "env": {"A": "b"}})
+    world.write(".backstay/settings.json", {**DENIES, "hooks": GUARD, "env": {"A": "b"}})
 
     once = again(world, before, trust=True)
     twice = again(world, once, trust=True)
@@ -84,7 +84,7 @@ def test_trust_for_one_run_is_not_about_settings_that_come_while_it_runs(world: 
 
 def test_a_guard_whose_script_is_changed_while_a_session_is_open_is_not_run_and_not_gone(world: World) -> None:
     world.write("guard.sh", "exit 2")
-    world.write(".holdfast/settings.json", {"hooks": GUARD})
+    world.write(".backstay/settings.json", {"hooks": GUARD})
     world.trust()
     for trust in (True, None):
         before = world.read(trust=trust)
@@ -102,7 +102,7 @@ def test_a_guard_whose_script_is_changed_while_a_session_is_open_is_not_run_and_
 
 def test_the_persons_word_in_another_window_holds_for_an_open_session_too(world: World) -> None:
     before = world.read(trust=True)
-    world.write(".holdfast/settings.json", DENIES)
+    world.write(".backstay/settings.json", DENIES)
     waiting = again(world, before, trust=True)
     world.trust()
 

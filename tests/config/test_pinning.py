@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.config.granting import EVERYWHERE, GrantBook
-from holdfast.config.pinning import PinBook
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import ToolSpec
+from backstay.config.granting import EVERYWHERE, GrantBook
+from backstay.config.pinning import PinBook
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import ToolSpec
 
 READ = ToolSpec(name="mcp__notes__read", description="Read a note.", schema={"type": "object", "properties": {"n": {}}})
 WRITE = ToolSpec(name="mcp__notes__write", description="Write a note.", schema={"type": "object"})

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import open_store
-from holdfast.config.apply import settled
-from holdfast.config.profiles import IDLE_TIMEOUT_S, Profile
-from holdfast.config.secret import Secret
-from holdfast.config.settings import Settings, load_settings
-from holdfast.options import Options
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.errors import UserError
+from backstay import open_store
+from backstay.config.apply import settled
+from backstay.config.profiles import IDLE_TIMEOUT_S, Profile
+from backstay.config.secret import Secret
+from backstay.config.settings import Settings, load_settings
+from backstay.options import Options
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.errors import UserError
 
 
 def load(folder: Path, content: object, given: object = None) -> Settings:
@@ -23,7 +23,7 @@ def load(folder: Path, content: object, given: object = None) -> Settings:
         text = each if isinstance(each, str) else json.dumps(each, indent=1)
         path.write_text(text, encoding="utf-8")
         path.chmod(0o600)
-    return load_settings(paths[1] if given is not None else None, {"HOLDFAST_CONFIG_DIR": str(folder)})
+    return load_settings(paths[1] if given is not None else None, {"BACKSTAY_CONFIG_DIR": str(folder)})
 
 
 @pytest.mark.contract("RB-84")

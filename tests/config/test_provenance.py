@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.layers import Layered
-from holdfast.config.provenance import ELSEWHERE, UNKNOWN, Entry
-from holdfast.extensions.plugin_settings import read_enabling
-from holdfast.logic.permissions.book import DEFAULT_RULES, open_book
-from holdfast.vocab.errors import UserError
+from backstay.config.layers import Layered
+from backstay.config.provenance import ELSEWHERE, UNKNOWN, Entry
+from backstay.extensions.plugin_settings import read_enabling
+from backstay.logic.permissions.book import DEFAULT_RULES, open_book
+from backstay.vocab.errors import UserError
 from tests.config.world import World
 
 PLAIN = "hk-5f0c93b1d7e24a68"
@@ -23,7 +23,7 @@ def told(entries: tuple[Entry, ...]) -> list[tuple[str, object, str, bool]]:
 def test_a_single_value_is_told_with_what_it_overrides_and_what_would_hold_by_default(world: World) -> None:
     world.write(world.managed, {"chat": {}, "retries": 1})
     person = world.write(world.config, {"model": "a:b", "chat": {"max_messages": 3}, "retries": 2})
-    project = world.write(".holdfast/settings.json", {"retries": 3})
+    project = world.write(".backstay/settings.json", {"retries": 3})
 
     found = world.read(trust=True).why("retries")
 
@@ -82,7 +82,7 @@ def test_what_an_untrusted_workspace_says_does_not_count_and_that_is_the_reason(
 
 def test_lists_are_told_one_by_one_from_every_file_and_the_defaults_last(world: World) -> None:
     world.write(world.config, '{"permissions": {"allow": [\n"Read",\n"Bash("\n]}}')
-    world.write(".holdfast/settings.local.json", '{"permissions":\n{"allow": ["Edit"]}}')
+    world.write(".backstay/settings.local.json", '{"permissions":\n{"allow": ["Edit"]}}')
 
     found = world.read(trust=True).why("permissions.allow")
 
@@ -96,7 +96,7 @@ def test_lists_are_told_one_by_one_from_every_file_and_the_defaults_last(world: 
 
 def test_a_profile_is_overridden_as_a_whole(world: World) -> None:
     world.write(world.config, {"providers": {"p": {"type": "google", "model": "m", "api_key": PLAIN}}})
-    above = world.write(".holdfast/settings.json", {"providers": {"p": {"type": "anthropic"}}})
+    above = world.write(".backstay/settings.json", {"providers": {"p": {"type": "anthropic"}}})
 
     found = world.read(trust=True).why("providers.p")
 
@@ -190,7 +190,7 @@ def test_a_setting_that_nobody_says_has_its_default_or_nothing(world: World) -> 
 
 
 def test_no_entry_of_any_file_has_a_secret(world: World) -> None:
-    for path in (world.config, ".holdfast/settings.json", ".claude/settings.json"):
+    for path in (world.config, ".backstay/settings.json", ".claude/settings.json"):
         world.write(
             path,
             {
@@ -231,7 +231,7 @@ def test_what_counts_is_what_the_merger_took(world: World, trust: bool) -> None:
         world.managed,
         world.config,
         world.home / ".claude/settings.json",
-        *(f".{family}/settings{kind}.json" for family in ("holdfast", "claude") for kind in (".local", "")),
+        *(f".{family}/settings{kind}.json" for family in ("backstay", "claude") for kind in (".local", "")),
     )
     modes = ("plan", "acceptEdits", "default", "dontAsk", "plan", "acceptEdits", "default")
     for number, (place, mode) in enumerate(zip(places, modes, strict=True)):
@@ -267,6 +267,6 @@ def test_the_folders_of_instructions_may_be_read_beside_the_persons_rules_and_a_
 
     assert [str(rule) for rule in book.allow.every] == ["Bash(make)", *map(str, DEFAULT_RULES)]
     assert {str(rule) for rule in DEFAULT_RULES} == {
-        f"{tool}({folder}/**)" for tool in ("Read", "Glob") for folder in (".agents", ".claude", ".holdfast")
+        f"{tool}({folder}/**)" for tool in ("Read", "Glob") for folder in (".agents", ".claude", ".backstay")
     }
     assert [str(rule) for rule in book.deny.reads] == ["Read(.claude/**)"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.reload import changed, no_looser
-from holdfast.config.trust import TrustBook
-from holdfast.vocab.errors import UserError
+from backstay.config.reload import changed, no_looser
+from backstay.config.trust import TrustBook
+from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 
 GUARDED = {"permissions": {"deny": ["Bash(rm *)"]}, "hooks": {"PreToolUse": [{"hooks": [{"command": "guard"}]}]}}

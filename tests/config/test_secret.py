@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.config.finding import Finder
-from holdfast.config.masking import HIDDEN, masked
-from holdfast.config.profiles import Profile
-from holdfast.config.secret import Secret
-from holdfast.config.settings import Settings
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.errors import UserError
+from backstay.config.finding import Finder
+from backstay.config.masking import HIDDEN, masked
+from backstay.config.profiles import Profile
+from backstay.config.secret import Secret
+from backstay.config.settings import Settings
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.errors import UserError
 
 keyring = pytest.importorskip("keyring")
 backend = pytest.importorskip("keyring.backend")
@@ -81,7 +81,7 @@ def test_a_key_that_the_keyring_does_not_have_says_how_to_put_it_there(ring: Rin
 def test_without_the_package_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "keyring", None)
 
-    with pytest.raises(UserError, match=r"pip install 'holdfast\[keyring\]'"):
+    with pytest.raises(UserError, match=r"pip install 'backstay\[keyring\]'"):
         Secret("$KEYRING:llm/me", name="it").reveal({})
 
 

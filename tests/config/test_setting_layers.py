@@ -6,15 +6,15 @@ from typing import get_args
 
 import pytest
 
-from holdfast.config import layers
-from holdfast.config.apply import with_layers
-from holdfast.config.layers import Layered, load_layers
-from holdfast.config.permissions_section import looser
-from holdfast.config.settings import Settings
-from holdfast.options import Options
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.rules import Rule, RuleSource
-from holdfast.vocab.specs import MODES, Mode
+from backstay.config import layers
+from backstay.config.apply import with_layers
+from backstay.config.layers import Layered, load_layers
+from backstay.config.permissions_section import looser
+from backstay.config.settings import Settings
+from backstay.options import Options
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule, RuleSource
+from backstay.vocab.specs import MODES, Mode
 from tests.config.world import World, rules
 
 
@@ -23,8 +23,8 @@ def everywhere(world: World, content: object) -> dict[str, Path]:
     found = {
         "managed": world.managed,
         "flag": world.home / "given.json",
-        "local": world.project / ".holdfast/settings.local.json",
-        "project": world.project / ".holdfast/settings.json",
+        "local": world.project / ".backstay/settings.local.json",
+        "project": world.project / ".backstay/settings.json",
         "claude local": world.project / ".claude/settings.local.json",
         "claude project": world.project / ".claude/settings.json",
         "person": world.config,
@@ -92,7 +92,7 @@ def test_rb_w9_a_project_never_takes_away_what_the_person_denies_or_guards(world
     guard = world.hook("guard")
     world.write(world.config, {"permissions": {"deny": ["Bash(rm *)"], "ask": ["WebFetch"]}, "hooks": guard})
     empty = {"permissions": {"deny": [], "ask": [], "allow": ["Bash(rm *)"]}, "hooks": {"PreToolUse": []}}
-    for name in (".holdfast/settings.json", ".holdfast/settings.local.json", ".claude/settings.json"):
+    for name in (".backstay/settings.json", ".backstay/settings.local.json", ".claude/settings.json"):
         world.write(name, {**empty, "disableAllHooks": True})
 
     for trust in (True, False, None):
@@ -169,7 +169,7 @@ def test_of_another_programs_files_only_permissions_and_hooks_and_a_projects_env
 
 def test_allowed_commands_of_all_layers_are_gathered(world: World) -> None:
     world.write(world.config, {"chat": {"allowed_commands": ["make", "git status"]}})
-    world.write(".holdfast/settings.json", {"chat": {"allowed_commands": ["npm test", "make"]}})
+    world.write(".backstay/settings.json", {"chat": {"allowed_commands": ["npm test", "make"]}})
 
     assert world.read(trust=True).settings.chat.allowed_commands == ("make", "git status", "npm test")
     assert world.read(trust=False).settings.chat.allowed_commands == ("make", "git status")
@@ -238,7 +238,7 @@ def test_b4_a_mode_or_level_that_nobody_knows_stops_the_run(
     world: World, content: object, words: str, hint: str, kept: object
 ) -> None:
     """Also when an older copy says what the file denied: the word may have meant a stricter mode."""
-    for path in (world.config, world.managed, ".holdfast/settings.json"):
+    for path in (world.config, world.managed, ".backstay/settings.json"):
         if kept is not None:
             world.write(path, kept)
             world.read()
@@ -317,7 +317,7 @@ def test_the_environment_can_add_managed_settings_and_not_replace_them(world: Wo
 
     found = layers.read_layers(
         world.project,
-        environment={**world.environment, "HOLDFAST_MANAGED_SETTINGS": str(also)},
+        environment={**world.environment, "BACKSTAY_MANAGED_SETTINGS": str(also)},
         managed=world.managed,
     )
 
@@ -375,7 +375,7 @@ def test_a_persons_settings_that_others_can_change_are_a_warning(world: World) -
 
 @pytest.mark.parametrize("content", [{"env": {"A": 1}}, {"env": {"": "x"}}, {"env": {"A=B": "x"}}, {"chat": []}])
 def test_a_wrong_value_stops_the_run_where_it_would_count_and_nowhere_else(world: World, content: object) -> None:
-    world.write(".holdfast/settings.json", content)
+    world.write(".backstay/settings.json", content)
 
     assert isinstance(world.read(trust=False), Layered)
     with pytest.raises(UserError, match=r"settings\.json:\d"):

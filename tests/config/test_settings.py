@@ -6,11 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.config.secret import Secret
-from holdfast.config.settings import ChatSettings, Profile, Settings, config_dir, load_settings
-from holdfast.providers.catalog import ModelOverride, facts_of
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import Prices
+from backstay.config.secret import Secret
+from backstay.config.settings import ChatSettings, Profile, Settings, config_dir, load_settings
+from backstay.providers.catalog import ModelOverride, facts_of
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import Prices
 
 PLAIN = "sk-do-not-show-me-0123456789"
 
@@ -27,7 +27,7 @@ def load(home: Path, own: object = None, given: object = None) -> Settings:
     if own is not None:
         write(home / "settings.json", own)
     path = None if given is None else write(home / "given.json", given)
-    return load_settings(path, {"HOLDFAST_CONFIG_DIR": str(home)})
+    return load_settings(path, {"BACKSTAY_CONFIG_DIR": str(home)})
 
 
 def write(path: Path, content: object) -> Path:
@@ -38,7 +38,7 @@ def write(path: Path, content: object) -> Path:
 
 def test_a_person_without_settings_has_the_defaults(home: Path) -> None:
     assert load(home) == Settings()
-    assert load_settings(None, {"HOLDFAST_CONFIG_DIR": str(home / "nowhere")}) == Settings()
+    assert load_settings(None, {"BACKSTAY_CONFIG_DIR": str(home / "nowhere")}) == Settings()
 
 
 @pytest.mark.contract("RV-21")
@@ -211,7 +211,7 @@ def test_a_wrong_key_is_not_repeated_in_the_error(home: Path) -> None:
 def test_a_file_that_was_asked_for_must_be_there(home: Path) -> None:
     for path in (home / "missing.json", home):
         with pytest.raises(UserError, match=str(path)):
-            load_settings(path, {"HOLDFAST_CONFIG_DIR": str(home)})
+            load_settings(path, {"BACKSTAY_CONFIG_DIR": str(home)})
 
 
 def test_a_file_that_is_not_text_is_refused_and_a_mark_at_its_start_is_not(home: Path) -> None:
@@ -223,9 +223,9 @@ def test_a_file_that_is_not_text_is_refused_and_a_mark_at_its_start_is_not(home:
 
 
 def test_the_folder_follows_the_environment() -> None:
-    assert config_dir({"HOLDFAST_CONFIG_DIR": "/a"}) == Path("/a")
-    assert config_dir({"XDG_CONFIG_HOME": "/b"}) == Path("/b/holdfast")
-    assert config_dir({}) == Path.home() / ".config" / "holdfast"
+    assert config_dir({"BACKSTAY_CONFIG_DIR": "/a"}) == Path("/a")
+    assert config_dir({"XDG_CONFIG_HOME": "/b"}) == Path("/b/backstay")
+    assert config_dir({}) == Path.home() / ".config" / "backstay"
 
 
 def test_a_secret_says_only_where_it_is() -> None:

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.json_reader import MOST_TOLD, MOST_WARNINGS
-from holdfast.config.layers import Layered
-from holdfast.config.server_layers import ProjectServers
-from holdfast.config.settings import Settings
-from holdfast.extensions.install_sources import Source
-from holdfast.extensions.mcp_files import ServersPlace, read_servers
-from holdfast.extensions.plugin_place import PluginPlace
-from holdfast.extensions.plugin_settings import read_enabling
-from holdfast.mcp.spec import ServerSpec
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import Mode
+from backstay.config.json_reader import MOST_TOLD, MOST_WARNINGS
+from backstay.config.layers import Layered
+from backstay.config.server_layers import ProjectServers
+from backstay.config.settings import Settings
+from backstay.extensions.install_sources import Source
+from backstay.extensions.mcp_files import ServersPlace, read_servers
+from backstay.extensions.plugin_place import PluginPlace
+from backstay.extensions.plugin_settings import read_enabling
+from backstay.mcp.spec import ServerSpec
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import Mode
 from tests.config.world import World, rules
 
 EVERYTHING = {
@@ -55,7 +55,7 @@ def started(found: Layered) -> tuple[tuple[ServerSpec, ...], Mapping[str, bool],
     return servers, plugins.enabling.counts(trusted=plugins.trusted), plugins.marketplaces()
 
 
-@pytest.mark.parametrize("name", [".holdfast/settings.json", ".holdfast/settings.local.json", ".claude/settings.json"])
+@pytest.mark.parametrize("name", [".backstay/settings.json", ".backstay/settings.local.json", ".claude/settings.json"])
 def test_rb_w8_an_untrusted_project_changes_no_provider_key_plugin_or_server(world: World, name: str) -> None:
     nothing = state(world.read())
     world.write(name, EVERYTHING)
@@ -65,7 +65,7 @@ def test_rb_w8_an_untrusted_project_changes_no_provider_key_plugin_or_server(wor
     assert state(found) == nothing
     held = {claim.text.partition(":")[0] for claim in found.trust.survey.claims if claim.kind == "setting"}
     assert {"model", "language", "enabledPlugins.evil@thief", "extraKnownMarketplaces.thief"} <= held
-    if ".holdfast" in name:
+    if ".backstay" in name:
         assert {"currentProvider", "providers.steal", "chat.default_model", "provider.type"} <= held
     assert {claim.kind for claim in found.trust.survey.claims} >= {"setting", "server", "env", "allow", "folder"}
     assert "other settings" in found.notice
@@ -79,7 +79,7 @@ def test_all_six_files_are_merged_deeply_by_their_rank(world: World) -> None:
     ranked: tuple[str | Path, ...] = (
         world.home / ".claude/settings.json",
         world.config,
-        *(f".{family}/settings{kind}.json" for family in ("claude", "holdfast") for kind in ("", ".local")),
+        *(f".{family}/settings{kind}.json" for family in ("claude", "backstay") for kind in ("", ".local")),
     )
     for number, place in enumerate(ranked):
         world.write(
@@ -113,9 +113,9 @@ def test_a_trust_level_is_a_mode(world: World, level: str, mode: Mode) -> None:
 
 
 def test_a_trust_level_of_an_untrusted_project_only_makes_stricter(world: World) -> None:
-    world.write(".holdfast/settings.json", {"defaultTrustLevel": "full"})
+    world.write(".backstay/settings.json", {"defaultTrustLevel": "full"})
     assert world.read(trust=False).mode is None
-    world.write(".holdfast/settings.json", {"defaultTrustLevel": "safe"})
+    world.write(".backstay/settings.json", {"defaultTrustLevel": "safe"})
     assert world.read(trust=False).mode == "plan"
 
 
@@ -132,7 +132,7 @@ def test_rb_w10_a_stricter_level_and_disabled_servers_hold_when_their_file_break
 def test_servers_are_named_with_their_file_and_the_highest_entry_counts_whole(world: World) -> None:
     world.write(world.config, {"mcpServers": {"a": {"command": "mine", "args": ["x"]}, "odd": 3}})
     project = world.write(
-        ".holdfast/settings.json", {"mcpServers": {"a": {"command": "theirs"}, "b": {"command": "u"}}}
+        ".backstay/settings.json", {"mcpServers": {"a": {"command": "theirs"}, "b": {"command": "u"}}}
     )
 
     found, held = (
@@ -250,7 +250,7 @@ def test_a_key_that_is_nearly_allow_is_told_and_allows_nothing(world: World, key
     assert rules(found) == []
 
 
-@pytest.mark.parametrize("path", [".claude/settings.json", ".holdfast/settings.json"])
+@pytest.mark.parametrize("path", [".claude/settings.json", ".backstay/settings.json"])
 @pytest.mark.parametrize(
     ("section", "key", "meant"),
     [

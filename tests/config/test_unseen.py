@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.config.unseen import Seen, seen
+from backstay.config.unseen import Seen, seen
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.layers import Layered, read_layers
-from holdfast.config.trust import TrustBook
+from backstay.config.layers import Layered, read_layers
+from backstay.config.trust import TrustBook
 
 
 class World:
@@ -25,8 +25,8 @@ class World:
         """The variables that lead there."""
         return {
             "HOME": str(self.home),
-            "HOLDFAST_CONFIG_DIR": str(self.config.parent),
-            "HOLDFAST_DATA_DIR": str(self.data),
+            "BACKSTAY_CONFIG_DIR": str(self.config.parent),
+            "BACKSTAY_DATA_DIR": str(self.data),
         }
 
     def write(self, path: str | Path, content: object, *, mode: int = 0o600) -> Path:

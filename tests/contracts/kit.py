@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from holdfast import Session, open_session, tool
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.bus import Item
-from holdfast.vocab.deltas import Notice
-from holdfast.vocab.event import Recorded
-from holdfast.wire.names import NAME_OF
+from backstay import Session, open_session, tool
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.bus import Item
+from backstay.vocab.deltas import Notice
+from backstay.vocab.event import Recorded
+from backstay.wire.names import NAME_OF
 
 Reply = Mapping[str, object]
 

@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 import anyio
 import msgspec
 
-from holdfast import Session, open_session
-from holdfast.logic.shapes import check_shape
-from holdfast.ports import EventStore, Model, ModelReply, ModelRequest
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ObedientClock
-from holdfast.testing.crash_process import Ledger, MortalModel, MortalStore, Process
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.errors import ErrorKind, ProviderError
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.messages import InFlightPart, InlineMedia, Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import ModelFacts, Prices, Usage
+from backstay import Session, open_session
+from backstay.logic.shapes import check_shape
+from backstay.ports import EventStore, Model, ModelReply, ModelRequest
+from backstay.stores.memory import MemoryStore
+from backstay.testing.clock import ObedientClock
+from backstay.testing.crash_process import Ledger, MortalModel, MortalStore, Process
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.errors import ErrorKind, ProviderError
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.messages import InFlightPart, InlineMedia, Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import ModelFacts, Prices, Usage
 
 E = TypeVar("E", bound=Event)
 

@@ -7,17 +7,17 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Session, TurnFailed, TurnInterrupted, UserError, open_session, open_store
-from holdfast.logic.pricing import cost
-from holdfast.ports import Answer, ModelReply, ModelRequest, Question
-from holdfast.testing.clock import ObedientClock
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.errors import TurnPaused
-from holdfast.vocab.event_limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
-from holdfast.vocab.events import ChildFinished, Interrupted, ModelAsked, ModelFailed, ModelReplied, TurnCompleted
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ModelFacts, Prices, Usage
+from backstay import Session, TurnFailed, TurnInterrupted, UserError, open_session, open_store
+from backstay.logic.pricing import cost
+from backstay.ports import Answer, ModelReply, ModelRequest, Question
+from backstay.testing.clock import ObedientClock
+from backstay.tools.spawn import child_tool
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.errors import TurnPaused
+from backstay.vocab.event_limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
+from backstay.vocab.events import ChildFinished, Interrupted, ModelAsked, ModelFailed, ModelReplied, TurnCompleted
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import ModelFacts, Prices, Usage
 from tests.contracts.kit import look, stream
 from tests.contracts.limits_kit import (
     CHEAP,

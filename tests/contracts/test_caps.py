@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import TurnFailed, UserError, open_session
-from holdfast.logic.policy import SESSION_TURNS
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_limits import Compacted, CompactionStarted
-from holdfast.vocab.events import ModelAsked, TurnCompleted
-from holdfast.vocab.messages import SessionMessage
-from holdfast.wire.stream import line
+from backstay import TurnFailed, UserError, open_session
+from backstay.logic.policy import SESSION_TURNS
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_limits import Compacted, CompactionStarted
+from backstay.vocab.events import ModelAsked, TurnCompleted
+from backstay.vocab.messages import SessionMessage
+from backstay.wire.stream import line
 from tests.contracts.kit import look
 from tests.contracts.limits_kit import Fake, calling, content_of, log_of, memory
 from tests.contracts.test_context import assert_meter_is_right

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rule, UserError
-from holdfast.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
-from holdfast.kit.sources import BUILT_IN
-from holdfast.testing.command_reference import DATA
-from holdfast.vocab.event_limits import Compacted, CompactionUndone
-from holdfast.vocab.events import HistoryCleared
-from holdfast.vocab.messages import text_of
+from backstay import Rule, UserError
+from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
+from backstay.kit.sources import BUILT_IN
+from backstay.testing.command_reference import DATA
+from backstay.vocab.event_limits import Compacted, CompactionUndone
+from backstay.vocab.events import HistoryCleared
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, scripted
 from tests.kit.repository import Repository, named
 
@@ -236,9 +236,9 @@ async def test_a_number_of_a_turn_that_was_used_again_means_the_newest_and_undo_
 @pytest.mark.contract("RB-79")
 async def test_what_was_found_is_listed_by_name(repository: Repository) -> None:
     repository.skill("tidy", "Tidy up.")
-    repository.write(".holdfast/agents/scout.md", "---\nname: scout\ndescription: Looks ahead.\n---\nLook.\n")
+    repository.write(".backstay/agents/scout.md", "---\nname: scout\ndescription: Looks ahead.\n---\nLook.\n")
     hook = {"SessionStart": [{"hooks": [{"type": "command", "command": "true"}]}]}
-    repository.write(".holdfast/settings.json", {"hooks": hook})
+    repository.write(".backstay/settings.json", {"hooks": hook})
     async with repository.open("Hello.") as session:
         found = {
             name: await ran(session, name) for name in ("skills", "agents", "hooks", "mcp", "plugins", "background")

@@ -6,17 +6,17 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Session, TurnFailed, UserError, open_session, open_store, tool
-from holdfast.logic.compaction import HEAD
-from holdfast.logic.state import restore, state_of
-from holdfast.ports import ModelRequest
-from holdfast.testing.clock import ObedientClock
-from holdfast.testing.sim_loop import run_virtually
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
-from holdfast.vocab.events import FaultCaught, ModelNoted, ModelReplied, Opened, ResultIgnored, TurnCompleted
-from holdfast.vocab.messages import SessionMessage, TextRef, text_of
-from holdfast.vocab.specs import ModelFacts
+from backstay import Session, TurnFailed, UserError, open_session, open_store, tool
+from backstay.logic.compaction import HEAD
+from backstay.logic.state import restore, state_of
+from backstay.ports import ModelRequest
+from backstay.testing.clock import ObedientClock
+from backstay.testing.sim_loop import run_virtually
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from backstay.vocab.events import FaultCaught, ModelNoted, ModelReplied, Opened, ResultIgnored, TurnCompleted
+from backstay.vocab.messages import SessionMessage, TextRef, text_of
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import look
 from tests.contracts.limits_kit import (
     CHEAP,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Answer, Question, Rule, UserError, open_session, query, tool
-from holdfast.runtime.callbacks import ToolEnd, ToolStart
-from holdfast.terminal_prompt import ask_on
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.events import CallJudged, ChildStarted, PermissionAnswered, PermissionAsked, Started, ToolFinished
-from holdfast.vocab.messages import text_of
+from backstay import Answer, Question, Rule, UserError, open_session, query, tool
+from backstay.runtime.callbacks import ToolEnd, ToolStart
+from backstay.terminal_prompt import ask_on
+from backstay.tools.spawn import child_tool
+from backstay.vocab.events import CallJudged, ChildStarted, PermissionAnswered, PermissionAsked, Started, ToolFinished
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls, scripted, talk
 
 

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Session, TurnFailed, UserError, open_session
-from holdfast.logic.context import ContextState, estimate
-from holdfast.ports import ModelReply
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.event_limits import Compacted, CompactionStarted
-from holdfast.vocab.events import ModelAsked, ModelReplied, TurnCompleted, TurnStarted
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ModelFacts, Usage
+from backstay import Session, TurnFailed, UserError, open_session
+from backstay.logic.context import ContextState, estimate
+from backstay.ports import ModelReply
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.event_limits import Compacted, CompactionStarted
+from backstay.vocab.events import ModelAsked, ModelReplied, TurnCompleted, TurnStarted
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import ModelFacts, Usage
 from tests.contracts.kit import look
 from tests.contracts.limits_kit import Act, Broken, Fake, Silent, calling, die_when, log_of, memory, own_count, stop_at
 

@@ -1,4 +1,4 @@
-"""The agent session as a durable conversation: contract RV, with what Holdfast does better (RV-B)."""
+"""The agent session as a durable conversation: contract RV, with what Backstay does better (RV-B)."""
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -9,25 +9,25 @@ import anyio
 import msgspec
 import pytest
 
-from holdfast import UserError, open_session, open_store, tool
-from holdfast.export.files import write_pieces
-from holdfast.export.texts import export, note_export
-from holdfast.export.yaml_text import to_yaml
-from holdfast.logic.state import state_of
-from holdfast.logic.transcript import transcript_of
-from holdfast.logic.turns import segment
-from holdfast.ports import ModelRequest, SessionQuery
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.testing.builders import example_events
-from holdfast.vocab.deltas import Lagged
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import EVENTS, ModelReplied, ToolFinished, ToolStarted
-from holdfast.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, ToolResult, text_of
-from holdfast.vocab.specs import ModelFacts, Selection, SessionContext
-from holdfast.wire.names import NAME_OF
-from holdfast.wire.stream import line
-from holdfast.yaml12 import read_yaml
+from backstay import UserError, open_session, open_store, tool
+from backstay.export.files import write_pieces
+from backstay.export.texts import export, note_export
+from backstay.export.yaml_text import to_yaml
+from backstay.logic.state import state_of
+from backstay.logic.transcript import transcript_of
+from backstay.logic.turns import segment
+from backstay.ports import ModelRequest, SessionQuery
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.testing.builders import example_events
+from backstay.vocab.deltas import Lagged
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import EVENTS, ModelReplied, ToolFinished, ToolStarted
+from backstay.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, ToolResult, text_of
+from backstay.vocab.specs import ModelFacts, Selection, SessionContext
+from backstay.wire.names import NAME_OF
+from backstay.wire.stream import line
+from backstay.yaml12 import read_yaml
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
 from tests.kit.repository import Listener
 from tests.runtime.test_moments import Slow
@@ -37,7 +37,7 @@ from tests.runtime.test_moments import Slow
 async def test_a_session_is_one_conversation_in_the_users_store_and_its_messages_are_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))  # the one file of the user, whatever the project
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path))  # the one file of the user, whatever the project
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         async with open_session(model=scripted("x", "y"), session_id=name, cwd=tmp_path / name) as session:
@@ -134,7 +134,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
         with pytest.raises(Exception, match="auth"):
             await session.run("this one fails")
         await session.run("yes: no")
-    target = tmp_path / "flow.holdfast.yaml"
+    target = tmp_path / "flow.backstay.yaml"
     made, size = await export(store, session.id, "workflow", partial(write_pieces, target))
     text = target.read_text()
     assert size == len(text.encode())
@@ -142,7 +142,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
     document = read_yaml(text)
     assert isinstance(document, dict)
     assert document["id"] == "sky-colour"
-    agent = {"type": "agent", "agent_ref": "holdfast"}
+    agent = {"type": "agent", "agent_ref": "backstay"}
     assert document["nodes"] == [
         {"id": "input", "type": "input"},
         {"id": "turn-1", **agent, "prompt_template": "what {\u200b{colour}}?", "tools": ["look"]},
@@ -151,7 +151,7 @@ async def test_a_session_exports_to_a_workflow_that_reads_back_and_is_the_same_e
     ]
     ids = [node["id"] for node in document["nodes"]]
     assert document["edges"] == [{"from": one, "to": other} for one, other in pairwise(ids)]
-    origin = document["metadata"]["holdfastExport"]
+    origin = document["metadata"]["backstayExport"]
     assert (origin["source"], origin["sessionId"], origin["title"]) == ("session", session.id, "Sky Colour!")
     assert origin["messages"] == [written(message) for message in session.history]
     assert to_yaml(document) == text

@@ -6,10 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import open_session, open_store, tool
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.events import ToolFinished, ToolStarted
-from holdfast.vocab.messages import Text, ToolCall, ToolResult, text_of
+from backstay import open_session, open_store, tool
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.events import ToolFinished, ToolStarted
+from backstay.vocab.messages import Text, ToolCall, ToolResult, text_of
 from tests.contracts.kit import call, calls, look, talk
 from tests.kit.repository import Listener
 

@@ -11,22 +11,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import Session, TurnFailed, open_session, tool
-from holdfast.export.diagnostic import export_diagnostic, json_lines, material_of
-from holdfast.export.diagnostic_check import Report, check
-from holdfast.export.diagnostic_lines import Material
-from holdfast.export.diagnostic_payloads import Resolver
-from holdfast.export.diagnostic_reader import parse_diagnostic, read_diagnostic, replay
-from holdfast.pages import with_log
-from holdfast.ports import EventStore, Model, ModelReply, ModelRequest
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.trace import TraceSlice
-from holdfast.stores.trace_files import trace_folder, trace_path
-from holdfast.stores.urls import open_store
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.errors import NoSession
-from holdfast.vocab.messages import ServerBlock, Text
-from holdfast.vocab.specs import ModelFacts
+from backstay import Session, TurnFailed, open_session, tool
+from backstay.export.diagnostic import export_diagnostic, json_lines, material_of
+from backstay.export.diagnostic_check import Report, check
+from backstay.export.diagnostic_lines import Material
+from backstay.export.diagnostic_payloads import Resolver
+from backstay.export.diagnostic_reader import parse_diagnostic, read_diagnostic, replay
+from backstay.pages import with_log
+from backstay.ports import EventStore, Model, ModelReply, ModelRequest
+from backstay.runtime.clock import SystemClock
+from backstay.stores.trace import TraceSlice
+from backstay.stores.trace_files import trace_folder, trace_path
+from backstay.stores.urls import open_store
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.errors import NoSession
+from backstay.vocab.messages import ServerBlock, Text
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, calls, look, scripted
 from tests.e2e.door import Door
 
@@ -477,7 +477,7 @@ async def test_a_fork_is_not_blamed_for_what_was_traced_elsewhere(home: Home) ->
 
 @pytest.mark.contract("RB-28", "RB-34", "RB-36")
 def test_the_command_line_exports_and_validates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     door = Door(tmp_path)
     (door.work / "a.txt").write_text("line\n" * 20_000)
     reads = {"text": "I read.", "calls": [{"name": "Read", "args": {"file_path": "a.txt"}}]}

@@ -6,16 +6,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import UserError, open_session
-from holdfast.extensions.lifecycle import ExtensionContext, SlotRefused
-from holdfast.ports import Slot
-from holdfast.replay import replay
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.vocab.deltas import Notice
-from holdfast.vocab.errors import LeaseLost
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import Closed, FaultCaught, SlotWritten, TurnCompleted
+from backstay import UserError, open_session
+from backstay.extensions.lifecycle import ExtensionContext, SlotRefused
+from backstay.ports import Slot
+from backstay.replay import replay
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.vocab.deltas import Notice
+from backstay.vocab.errors import LeaseLost
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import Closed, FaultCaught, SlotWritten, TurnCompleted
 from tests.contracts.kit import call, scripted, talk
 from tests.kit.repository import Repository, named
 from tests.runtime.test_moments import Slow

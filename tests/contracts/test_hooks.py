@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Session, TurnFailed, UserError, open_session
-from holdfast.hooks import Hook, hook
-from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import CallJudged, MessageInjected, ToolFinished, ToolStarted
-from holdfast.vocab.messages import text_of
+from backstay import Session, TurnFailed, UserError, open_session
+from backstay.hooks import Hook, hook
+from backstay.vocab.event_tools import HookFinished, HookStarted
+from backstay.vocab.events import CallJudged, MessageInjected, ToolFinished, ToolStarted
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls, look, scripted, stream, talk
 
 Told = dict[str, Any]
@@ -273,7 +273,7 @@ async def test_a_session_without_hooks_writes_nothing_about_them() -> None:
 
 def settings_with(hooks: Mapping[str, object]) -> Callable[[Any], Any]:
     """Settings of the person with these hooks, as the command line would read them."""
-    from holdfast.logic.hooks.reading import read_hooks
+    from backstay.logic.hooks.reading import read_hooks
 
     return lambda cwd: read_hooks(hooks, source="person", root=str(cwd)).specs
 
@@ -312,8 +312,8 @@ async def test_a_prompt_hook_asks_the_model_once_and_an_agent_hook_lets_a_child_
             self.facts = self._model.facts
 
         async def ask(self, request: Any) -> Any:
-            from holdfast.ports import ModelReply
-            from holdfast.vocab.messages import Text
+            from backstay.ports import ModelReply
+            from backstay.vocab.messages import Text
 
             text = text_of(request.messages[-1].parts)
             if "Is this fine?" in text or "Is the work done?" in text:
@@ -332,7 +332,7 @@ async def test_a_prompt_hook_asks_the_model_once_and_an_agent_hook_lets_a_child_
 
 @pytest.mark.contract("RB-110")
 async def test_the_start_and_stop_of_a_child_are_heard_and_its_own_calls_too() -> None:
-    from holdfast.tools.spawn import child_tool
+    from backstay.tools.spawn import child_tool
 
     heard: list[Told] = []
     hooks = [says(event, heard=heard) for event in ("SubagentStart", "SubagentStop", "PreToolUse")]

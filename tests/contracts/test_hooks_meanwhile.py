@@ -9,14 +9,14 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from holdfast import Session, open_session, tool
-from holdfast.hooks import Hook, hook
-from holdfast.testing.crash_checks import wrong_with
-from holdfast.testing.sim_loop import run_virtually
-from holdfast.vocab.errors import TurnError
-from holdfast.vocab.events import CallJudged, ToolFinished, ToolStarted
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.rules import Rule
+from backstay import Session, open_session, tool
+from backstay.hooks import Hook, hook
+from backstay.testing.crash_checks import wrong_with
+from backstay.testing.sim_loop import run_virtually
+from backstay.vocab.errors import TurnError
+from backstay.vocab.events import CallJudged, ToolFinished, ToolStarted
+from backstay.vocab.messages import text_of
+from backstay.vocab.rules import Rule
 from tests.contracts.kit import calls, scripted
 
 Told = dict[str, Any]

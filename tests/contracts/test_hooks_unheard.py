@@ -5,21 +5,21 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from holdfast import Session, UserError
-from holdfast.config.survey import Survey
-from holdfast.hooks import Hook, hook
-from holdfast.listening import Listening
-from holdfast.logic.hooking import SESSION, Hooking, fold_hooking
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.spec import CommandHook, make_spec
-from holdfast.ports import Model
-from holdfast.runtime.barrier import Fault
-from holdfast.runtime.run_hook import RunHook
-from holdfast.runtime.world import Outcome, World
-from holdfast.testing.sim_loop import run_virtually
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import Opened
+from backstay import Session, UserError
+from backstay.config.survey import Survey
+from backstay.hooks import Hook, hook
+from backstay.listening import Listening
+from backstay.logic.hooking import SESSION, Hooking, fold_hooking
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.spec import CommandHook, make_spec
+from backstay.ports import Model
+from backstay.runtime.barrier import Fault
+from backstay.runtime.run_hook import RunHook
+from backstay.runtime.world import Outcome, World
+from backstay.testing.sim_loop import run_virtually
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.event_tools import HookFinished, HookStarted
+from backstay.vocab.events import Opened
 from tests.contracts.kit import scripted, talk
 
 FAULT = Fault(where="here", kind="OSError", message="no space left", trace="")

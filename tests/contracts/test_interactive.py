@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Session, TurnFailed, TurnInterrupted, UserError, open_session, query, tool
-from holdfast.hooks import Hook, hook
-from holdfast.logic.results import TurnResult
-from holdfast.ports import Answer, Question
-from holdfast.runtime.callbacks import NAMES, ToolEnd, ToolStart
-from holdfast.vocab.event_tools import HookStarted
-from holdfast.vocab.events import InputReceived, InputTaken, ModelAsked, Started, ToolStarted, TurnCompleted
-from holdfast.vocab.messages import text_of
+from backstay import Session, TurnFailed, TurnInterrupted, UserError, open_session, query, tool
+from backstay.hooks import Hook, hook
+from backstay.logic.results import TurnResult
+from backstay.ports import Answer, Question
+from backstay.runtime.callbacks import NAMES, ToolEnd, ToolStart
+from backstay.vocab.event_tools import HookStarted
+from backstay.vocab.events import InputReceived, InputTaken, ModelAsked, Started, ToolStarted, TurnCompleted
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls, look, scripted, talk
 
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Session, UserError
-from holdfast.hooks import hook
-from holdfast.logic.diff_lines import DiffLine
-from holdfast.logic.results import ToolSummary
-from holdfast.logic.usage_snapshot import UsageSnapshot
-from holdfast.runtime.callbacks import ToolEnd
-from holdfast.vocab.messages import text_of
+from backstay import Session, UserError
+from backstay.hooks import hook
+from backstay.logic.diff_lines import DiffLine
+from backstay.logic.results import ToolSummary
+from backstay.logic.usage_snapshot import UsageSnapshot
+from backstay.runtime.callbacks import ToolEnd
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls, look, talk
 
 Plain = dict[str, Any]

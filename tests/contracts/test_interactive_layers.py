@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import holdfast
-from holdfast import Tool, make_bash, make_glob, make_grep, open_session
-from holdfast.tools.web.fetch import make_web_fetch
-from holdfast.tools.web.search import make_web_search
+import backstay
+from backstay import Tool, make_bash, make_glob, make_grep, open_session
+from backstay.tools.web.fetch import make_web_fetch
+from backstay.tools.web.search import make_web_search
 from tests.contracts.kit import calls, scripted
 from tests.source_tree import SOURCE, Module, imports, parse_tree
 
@@ -28,7 +28,7 @@ LIBRARY = (
 SEAM = ("registry", "resolve", "catalog", "address", "around", "format", "recorded", "scripted", "http_model", "local")
 """What the library may know of providers: how one is found and wrapped, and what is in the box. No provider's own format."""
 ALLOWED = {
-    ("cli/doctor.py", "holdfast.tools.ripgrep"),  # it says whether the search program is there
+    ("cli/doctor.py", "backstay.tools.ripgrep"),  # it says whether the search program is there
 }
 PUBLIC = ("session", "ports", "vocab", "wire")
 """What a transport may know."""
@@ -41,7 +41,7 @@ def strangers(modules: Sequence[Module]) -> Iterator[str]:
         for found in imports(module):
             package, _, rest = found.target.partition(".")
             part, _, inner = rest.partition(".")
-            if package != "holdfast" or (module.path, found.base) in ALLOWED:
+            if package != "backstay" or (module.path, found.base) in ALLOWED:
                 continue
             if unit == "cli" and part in ("session", "tools"):
                 yield f"{module.path}:{found.line}: the command line imports {found.base}"
@@ -65,14 +65,14 @@ def test_nobody_goes_round_the_public_ways() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("cli/root.py", "from holdfast.session import Session"),
-        ("cli/root.py", "def f():\n    import holdfast.tools.read"),
-        ("cli/root.py", "from holdfast.tools.ripgrep import find_ripgrep"),
-        ("assemble.py", "from holdfast.providers.anthropic import encode"),
-        ("config/finding.py", "from holdfast.providers import google"),
-        ("runtime/runner.py", "from holdfast.providers.registry import PROVIDERS"),
-        ("transports.py", "from holdfast.runtime.runner import Runner"),
-        ("transports.py", "from holdfast.stores.urls import open_store"),
+        ("cli/root.py", "from backstay.session import Session"),
+        ("cli/root.py", "def f():\n    import backstay.tools.read"),
+        ("cli/root.py", "from backstay.tools.ripgrep import find_ripgrep"),
+        ("assemble.py", "from backstay.providers.anthropic import encode"),
+        ("config/finding.py", "from backstay.providers import google"),
+        ("runtime/runner.py", "from backstay.providers.registry import PROVIDERS"),
+        ("transports.py", "from backstay.runtime.runner import Runner"),
+        ("transports.py", "from backstay.stores.urls import open_store"),
     ],
 )
 def test_a_way_round_is_found(path: str, source: str) -> None:
@@ -83,9 +83,9 @@ def test_a_way_round_is_found(path: str, source: str) -> None:
 async def test_the_tools_can_be_put_into_a_session_of_ones_own_choosing(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("needle\n")
     chosen: list[Tool] = [
-        holdfast.read_file,
-        holdfast.write_file,
-        holdfast.edit_file,
+        backstay.read_file,
+        backstay.write_file,
+        backstay.edit_file,
         make_glob(),
         make_grep(),
         make_bash(),
@@ -113,6 +113,6 @@ async def test_the_tools_can_be_put_into_a_session_of_ones_own_choosing(tmp_path
 
 @pytest.mark.contract("RB-117")
 def test_every_public_name_is_there_and_they_are_few() -> None:
-    assert all(getattr(holdfast, name) is not None for name in holdfast.__all__)
-    assert len(holdfast.__all__) <= 30
+    assert all(getattr(backstay, name) is not None for name in backstay.__all__)
+    assert len(backstay.__all__) <= 30
     assert (callable(make_web_fetch), callable(make_web_search)) == (True, True)  # where the docstring says they live

@@ -8,15 +8,15 @@ import msgspec
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from holdfast import Session, TurnInterrupted, UserError, open_session, tool
-from holdfast.hooks import hook
-from holdfast.logic.parts import shorten
-from holdfast.ports import ToolContext, ToolOutput
-from holdfast.transports import AlreadyStarted, LinesTransport, NotAttached, Transport
-from holdfast.vocab.errors import IllegalTransition
-from holdfast.vocab.event_files import FileKept
-from holdfast.vocab.event_memory import MemoryNoted
-from holdfast.vocab.events import Closed, FaultCaught, Interrupted
+from backstay import Session, TurnInterrupted, UserError, open_session, tool
+from backstay.hooks import hook
+from backstay.logic.parts import shorten
+from backstay.ports import ToolContext, ToolOutput
+from backstay.transports import AlreadyStarted, LinesTransport, NotAttached, Transport
+from backstay.vocab.errors import IllegalTransition
+from backstay.vocab.event_files import FileKept
+from backstay.vocab.event_memory import MemoryNoted
+from backstay.vocab.events import Closed, FaultCaught, Interrupted
 from tests.contracts.kit import call, kinds, scripted, talk
 
 

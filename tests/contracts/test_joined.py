@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Answer, Question, Rule, Session, TurnInterrupted, UserError, open_session, open_store, tool
-from holdfast.hooks import hook
-from holdfast.runtime.clock import SystemClock
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.events import CallJudged, ChildStarted, Started, ToolFinished
-from holdfast.vocab.messages import text_of
+from backstay import Answer, Question, Rule, Session, TurnInterrupted, UserError, open_session, open_store, tool
+from backstay.hooks import hook
+from backstay.runtime.clock import SystemClock
+from backstay.tools.spawn import child_tool
+from backstay.vocab.events import CallJudged, ChildStarted, Started, ToolFinished
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls, scripted, talk
 
 Told = dict[str, Any]
@@ -66,7 +66,7 @@ async def test_the_rule_of_two_counts_the_calls_of_one_reply_together() -> None:
 def managed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **permissions: object) -> None:
     path = tmp_path / "managed.json"
     path.write_text(json.dumps({"permissions": permissions}), encoding="utf-8")
-    monkeypatch.setenv("HOLDFAST_MANAGED_SETTINGS", str(path))
+    monkeypatch.setenv("BACKSTAY_MANAGED_SETTINGS", str(path))
 
 
 async def test_a_mode_that_is_settled_for_the_machine_holds_for_old_sessions_and_for_changes(

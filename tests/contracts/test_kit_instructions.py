@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Rule, Session
-from holdfast.instructions import base
-from holdfast.vocab.event_instructions import InstructionsRead
-from holdfast.vocab.event_limits import Compacted, CompactionStarted
+from backstay import Rule, Session
+from backstay.instructions import base
+from backstay.vocab.event_instructions import InstructionsRead
+from backstay.vocab.event_limits import Compacted, CompactionStarted
 from tests.kit.repository import Listener, Repository, named
 
 LONG = "word " * 2_000
@@ -218,11 +218,11 @@ async def test_a_denial_that_is_added_while_a_session_is_open_takes_it_out_of_th
 ) -> None:
     repository.write("secret/plan.md", "The launch is on Friday.")
     repository.write("AGENTS.md", "Run make test. See @secret/plan.md")
-    repository.write(".holdfast/settings.json", {"permissions": {"deny": ["Bash(rm *)"]}})
+    repository.write(".backstay/settings.json", {"permissions": {"deny": ["Bash(rm *)"]}})
     model = Listener("One.", "Two.")
     async with repository.open(model=model) as session:
         await session.run("a")
-        repository.write(".holdfast/settings.json", {"permissions": {"deny": ["Bash(rm *)", "Read(secret/**)"]}})
+        repository.write(".backstay/settings.json", {"permissions": {"deny": ["Bash(rm *)", "Read(secret/**)"]}})
         await session.run("b")
 
     assert ["Friday" in request.instructions for request in model.heard] == [True, False]

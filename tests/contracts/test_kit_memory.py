@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from holdfast import Answer, Question, Session
-from holdfast.vocab.event_memory import MemoryNoted
-from holdfast.vocab.events import CallJudged, ToolFinished
-from holdfast.vocab.messages import text_of
+from backstay import Answer, Question, Session
+from backstay.vocab.event_memory import MemoryNoted
+from backstay.vocab.events import CallJudged, ToolFinished
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls
 from tests.kit.repository import Listener, Repository, named
 
-TOOL = "holdfast_command_memory"
+TOOL = "backstay_command_memory"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ async def results(session: Session) -> list[tuple[str, str]]:
 
 @pytest.mark.contract("RB-83")
 async def test_the_memory_command_is_a_tool_of_the_model_and_the_rewind_command_is_not(repository: Repository) -> None:
-    model = Listener(ask("add project/boats The boat is red."), call("holdfast_command_rewind", args="list"), "Done.")
+    model = Listener(ask("add project/boats The boat is red."), call("backstay_command_rewind", args="list"), "Done.")
     async with repository.open(model=model, asker=yes) as session:
         await session.run("Remember the boat.")
         remembered, rewound = await results(session)
@@ -43,7 +43,7 @@ async def test_the_memory_command_is_a_tool_of_the_model_and_the_rewind_command_
         by_model = await session.command("rewind", "list", by="model")
         noted = named(await session.events(), MemoryNoted)
 
-    offered = {tool.name for tool in model.heard[0].tools if tool.name.startswith("holdfast_command_")}
+    offered = {tool.name for tool in model.heard[0].tools if tool.name.startswith("backstay_command_")}
     assert offered == {TOOL}
     assert remembered[0] == "ok"
     assert rewound[0] != "ok"
@@ -93,7 +93,7 @@ async def test_rb_w14_the_model_writes_no_memory_in_plan_mode_whoever_says_yes(r
     assert waiting.data["waiting"] == ()
     assert direct is not None
     assert not direct.success
-    assert not list(repository.root.glob(".holdfast/memory/**/*.md"))
+    assert not list(repository.root.glob(".backstay/memory/**/*.md"))
 
 
 @pytest.mark.contract("RB-87")
@@ -111,7 +111,7 @@ async def test_rb_w14_a_proposal_of_the_model_asks_nobody_waits_and_reaches_no_i
     assert "The boat is red." not in told
     assert waiting is not None
     assert "The boat is red." in waiting.message
-    assert not list(repository.root.glob(".holdfast/memory/**/*.md"))
+    assert not list(repository.root.glob(".backstay/memory/**/*.md"))
 
 
 @pytest.mark.contract("RB-73", "RB-87")

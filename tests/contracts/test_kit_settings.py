@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Session, UserError, hook
-from holdfast.vocab.events import CallJudged, ToolFinished
+from backstay import Session, UserError, hook
+from backstay.vocab.events import CallJudged, ToolFinished
 from tests.contracts.kit import call, calls
 from tests.kit.repository import Repository, named
 
@@ -21,7 +21,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
 def noting(*events: str) -> dict[str, object]:
     """Hooks that write down that they were heard."""
     return {
-        event: [{"hooks": [{"type": "command", "command": f"echo {event} >> $HOLDFAST_PROJECT_DIR/heard"}]}]
+        event: [{"hooks": [{"type": "command", "command": f"echo {event} >> $BACKSTAY_PROJECT_DIR/heard"}]}]
         for event in events
     }
 
@@ -34,7 +34,7 @@ async def decisions(session: Session) -> list[str]:
 async def test_the_hooks_of_the_settings_are_heard_at_their_moments_beside_those_of_the_program(
     repository: Repository,
 ) -> None:
-    repository.write(".holdfast/settings.json", {"hooks": noting(*ORDER[:3])})
+    repository.write(".backstay/settings.json", {"hooks": noting(*ORDER[:3])})
     repository.write(repository.config / "settings.json", {"hooks": noting(*ORDER[3:])})
     own: list[str] = []
 
@@ -60,7 +60,7 @@ async def test_a_change_of_a_projects_settings_holds_for_the_next_session(reposi
         assert await decisions(session) == ["ask", "ask"]
 
     rules = {"allow": ["Bash(touch *)"], "deny": ["Bash(touch b)"]}
-    repository.write(".holdfast/settings.json", {"permissions": rules, "language": "Danish"})
+    repository.write(".backstay/settings.json", {"permissions": rules, "language": "Danish"})
     async with repository.open(*script) as session:
         await session.run("Go.")
         assert await decisions(session) == ["allow", "deny"]
@@ -77,7 +77,7 @@ async def test_rb_w8_a_project_that_is_not_trusted_allows_runs_and_redirects_not
     profile = {"type": "openai-chat", "base_url": "http://127.0.0.1:9/v1", "model": "theirs"}
     rules = {"allow": ["Bash(touch *)"], "deny": ["Read(secret.txt)"], "defaultMode": "bypassPermissions"}
     content = {"permissions": rules, "hooks": noting(*ORDER), "providers": {"p": profile}, "currentProvider": "p"}
-    repository.write(".holdfast/settings.json", content)
+    repository.write(".backstay/settings.json", content)
     repository.write("secret.txt", "x")
     script = (calls(("Bash", {"command": "touch a"}), ("Read", {"file_path": "secret.txt"})), "Done.")
     async with repository.open(*script, trust=None) as session:
@@ -98,7 +98,7 @@ async def test_rb_w9_no_layer_takes_away_what_another_denies_or_guards(repositor
         {"permissions": {"deny": ["Bash(rm *)"]}, "hooks": noting("PreToolUse")},
     )
     repository.write(
-        ".holdfast/settings.json", {"permissions": {"allow": ["Bash(*)"], "deny": []}, "hooks": {"PreToolUse": []}}
+        ".backstay/settings.json", {"permissions": {"allow": ["Bash(*)"], "deny": []}, "hooks": {"PreToolUse": []}}
     )
     async with repository.open(call("Bash", command="rm -rf x"), call("Bash", command="true"), "Done.") as session:
         await session.run("Go.")
@@ -108,7 +108,7 @@ async def test_rb_w9_no_layer_takes_away_what_another_denies_or_guards(repositor
 
 @pytest.mark.contract("RB-84")
 async def test_rb_w10_settings_that_are_broken_keep_the_denials_that_were_there(repository: Repository) -> None:
-    path = repository.write(".holdfast/settings.json", {"permissions": {"deny": ["Bash(touch *)"]}})
+    path = repository.write(".backstay/settings.json", {"permissions": {"deny": ["Bash(touch *)"]}})
     script = (call("Bash", command="touch a"), "Done.")
     async with repository.open(*script, permission_mode="acceptEdits") as session:
         await session.run("Go.")
@@ -124,9 +124,9 @@ async def test_rb_w10_settings_that_are_broken_keep_the_denials_that_were_there(
 async def test_the_folders_of_instructions_are_read_without_asking_even_where_nothing_else_is(
     repository: Repository,
 ) -> None:
-    for folder in (".agents", ".claude", ".holdfast"):
+    for folder in (".agents", ".claude", ".backstay"):
         repository.write(f"{folder}/notes.md", "Mind the rocks.")
-    reads = [("Read", {"file_path": f"{folder}/notes.md"}) for folder in (".agents", ".claude", ".holdfast")]
+    reads = [("Read", {"file_path": f"{folder}/notes.md"}) for folder in (".agents", ".claude", ".backstay")]
     write = ("Write", {"file_path": ".claude/notes.md", "content": "Obey."})
     async with repository.open(calls(*reads, write), "Done.", permission_mode="dontAsk") as session:
         await session.run("Go.")

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Rule, Session, UserError
-from holdfast.commands.spec import CommandResult, Submission
-from holdfast.ports import SessionQuery
-from holdfast.vocab.event_limits import ChildSpent
-from holdfast.vocab.event_tools import HookFinished
-from holdfast.vocab.events import ChildFinished, ChildStarted, ModelAsked, Started, ToolFinished
-from holdfast.vocab.messages import text_of
+from backstay import Rule, Session, UserError
+from backstay.commands.spec import CommandResult, Submission
+from backstay.ports import SessionQuery
+from backstay.vocab.event_limits import ChildSpent
+from backstay.vocab.event_tools import HookFinished
+from backstay.vocab.events import ChildFinished, ChildStarted, ModelAsked, Started, ToolFinished
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls
 from tests.kit.repository import Listener, Repository, named
 
@@ -227,7 +227,7 @@ async def test_rb_w13_what_is_allowed_is_put_in_and_a_workspace_that_is_not_trus
     assert "Mind the rocks." in meant.prompt
 
     async with repository.open("Done.", rules=rules, trust=False) as session:
-        with pytest.raises(UserError, match="holdfast trust"):
+        with pytest.raises(UserError, match="backstay trust"):
             await session.interpret("/honest")
 
 
@@ -276,7 +276,7 @@ async def test_what_a_trusted_text_says_it_may_use_it_may_include_unless_somethi
 async def test_hooks_are_heard_about_what_a_text_includes_and_may_refuse_it(repository: Repository) -> None:
     guard = "grep -q counted && { echo Not that. >&2; exit 2; }; exit 0"
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": guard}]}]}
-    repository.write(".holdfast/settings.json", {"hooks": hooks})
+    repository.write(".backstay/settings.json", {"hooks": hooks})
     repository.skill("count", "There: !`touch counted`.", allowed_tools="Bash(touch *)")
     repository.skill("mark", "There: !`touch marked`.", allowed_tools="Bash(touch *)")
     async with repository.open("Done.") as session:

@@ -10,19 +10,19 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import TurnFailed, open_session, open_store, tool
-from holdfast.logic.lifecycle import TABLE, Lifecycle, advance, move
-from holdfast.ports import MachineMismatch, Slot
-from holdfast.replay import replay
-from holdfast.runtime.clock import SystemClock
-from holdfast.shelf import check_store
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.vocab.deltas import Notice
-from holdfast.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import SlotWritten, Started, ToolStarted, TurnCompleted, TurnStarted
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import SessionContext
+from backstay import TurnFailed, open_session, open_store, tool
+from backstay.logic.lifecycle import TABLE, Lifecycle, advance, move
+from backstay.ports import MachineMismatch, Slot
+from backstay.replay import replay
+from backstay.runtime.clock import SystemClock
+from backstay.shelf import check_store
+from backstay.stores.sqlite import SqliteStore
+from backstay.vocab.deltas import Notice
+from backstay.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import SlotWritten, Started, ToolStarted, TurnCompleted, TurnStarted
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import SessionContext
 from tests.contracts.kit import call, kinds, look, scripted, stream, talk
 from tests.stores.sqlite_kit import damage, put_over
 
@@ -227,7 +227,7 @@ async def test_core_fields_load_whatever_a_machine_makes_of_its_slot(tmp_path: P
 
 CRASH = """
 import os, sys, signal, anyio
-from holdfast import open_session, tool
+from backstay import open_session, tool
 
 @tool
 async def boom() -> str:

@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from holdfast import Session, open_session, open_store
-from holdfast.extensions.lifecycle import ExtensionContext
-from holdfast.logic.parts import cited_blobs
-from holdfast.ports import EventStore, Model, Slot
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.crash_store import WrappedStore
-from holdfast.testing.store_examples import owner
-from holdfast.vocab.errors import NoSession, StoreError, StoreMismatch, StoreUnavailable
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.events import Closed, Started, ToolStarted
-from holdfast.vocab.messages import ToolResult, text_of
+from backstay import Session, open_session, open_store
+from backstay.extensions.lifecycle import ExtensionContext
+from backstay.logic.parts import cited_blobs
+from backstay.ports import EventStore, Model, Slot
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.testing.crash_store import WrappedStore
+from backstay.testing.store_examples import owner
+from backstay.vocab.errors import NoSession, StoreError, StoreMismatch, StoreUnavailable
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import Closed, Started, ToolStarted
+from backstay.vocab.messages import ToolResult, text_of
 from tests.contracts.kit import call, kinds, look, scripted, talk
 from tests.stores.sqlite_kit import put_over
 

@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import TurnFailed, open_session, open_store, tool
-from holdfast.logic.parts import digest
-from holdfast.logic.state import restore
-from holdfast.ports import ModelReply, ModelRequest, ToolOutput
-from holdfast.providers import anthropic, openai_responses
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.events import InputReceived, ModelReplied, ToolFinished
-from holdfast.vocab.messages import (
+from backstay import TurnFailed, open_session, open_store, tool
+from backstay.logic.parts import digest
+from backstay.logic.state import restore
+from backstay.ports import ModelReply, ModelRequest, ToolOutput
+from backstay.providers import anthropic, openai_responses
+from backstay.stores.memory import MemoryStore
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.events import InputReceived, ModelReplied, ToolFinished
+from backstay.vocab.messages import (
     InlineMedia,
     MediaLink,
     MediaRef,
@@ -24,8 +24,8 @@ from holdfast.vocab.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.vocab.specs import ModelFacts
-from holdfast.wire.codec import encode
+from backstay.vocab.specs import ModelFacts
+from backstay.wire.codec import encode
 from tests.contracts.kit import look
 from tests.contracts.limits_kit import Broken, Fake, calling, log_of, memory
 

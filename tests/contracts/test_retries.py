@@ -6,17 +6,17 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Session, TurnFailed, open_session
-from holdfast.logic.trying import SECOND, Retries
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.testing.clock import ObedientClock
-from holdfast.testing.sim_loop import run_virtually
-from holdfast.vocab.deltas import Delta, ToolArgsDelta
-from holdfast.vocab.errors import ErrorKind, ProviderError, UserError
-from holdfast.vocab.event_limits import FallbackTaken, WaitEnded, WaitStarted
-from holdfast.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, TurnCompleted
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ModelFacts
+from backstay import Session, TurnFailed, open_session
+from backstay.logic.trying import SECOND, Retries
+from backstay.ports import ModelReply, ModelRequest
+from backstay.testing.clock import ObedientClock
+from backstay.testing.sim_loop import run_virtually
+from backstay.vocab.deltas import Delta, ToolArgsDelta
+from backstay.vocab.errors import ErrorKind, ProviderError, UserError
+from backstay.vocab.event_limits import FallbackTaken, WaitEnded, WaitStarted
+from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, TurnCompleted
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import look
 from tests.contracts.limits_kit import (
     Act,

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.runtime.callbacks import ToolEnd
-from holdfast.vocab.deltas import Delta
-from holdfast.vocab.messages import ServerBlock, Text
-from holdfast.vocab.specs import Ability, ModelFacts
+from backstay.ports import ModelReply, ModelRequest
+from backstay.runtime.callbacks import ToolEnd
+from backstay.vocab.deltas import Delta
+from backstay.vocab.messages import ServerBlock, Text
+from backstay.vocab.specs import Ability, ModelFacts
 from tests.contracts.kit import call, look, talk
 
 

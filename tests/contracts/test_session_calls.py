@@ -5,10 +5,10 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Answer, Question, Rule, Session, tool
-from holdfast.hooks import hook
-from holdfast.vocab.events import ToolFinished
-from holdfast.vocab.messages import ToolCall, text_of
+from backstay import Answer, Question, Rule, Session, tool
+from backstay.hooks import hook
+from backstay.vocab.events import ToolFinished
+from backstay.vocab.messages import ToolCall, text_of
 from tests.contracts.kit import Till, call, calls, look, talk
 from tests.source_tree import SOURCE, imports, read_tree
 
@@ -20,10 +20,10 @@ FOREIGN = (
 
 EXCEPTIONS = {
     # Programs of hooks are ended as those of tools are, by what the log says of their process group: one way to kill, not two.
-    "runtime/hooks/command.py": "holdfast.tools.processes",
-    "runtime/hooks/program.py": "holdfast.tools.processes",
+    "runtime/hooks/command.py": "backstay.tools.processes",
+    "runtime/hooks/program.py": "backstay.tools.processes",
     # A hook that goes to the web may go only where tools may.
-    "runtime/hooks/clients.py": "holdfast.workspaces.egress",
+    "runtime/hooks/clients.py": "backstay.workspaces.egress",
 }
 """The one foreign module that a file may import, with its reason."""
 
@@ -38,7 +38,7 @@ async def ends(session: Session) -> list[tuple[str, str]]:
 @pytest.mark.contract("RB-3", "RB-4")
 def test_the_session_and_its_loop_know_ports_only() -> None:
     """Stores, providers, tools, settings and the rules of permission come from outside."""
-    foreign = tuple(f"holdfast.{one}" for one in FOREIGN)
+    foreign = tuple(f"backstay.{one}" for one in FOREIGN)
     found: dict[str, set[str]] = {}
     for module in read_tree(SOURCE):
         if module.path == "session.py" or module.path.startswith("runtime/"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import (
+from backstay import (
     Answer,
     Question,
     Session,
@@ -17,19 +17,19 @@ from holdfast import (
     query,
     tool,
 )
-from holdfast.logic.entries import entry_of, is_chat, message_of, messages_for_api
-from holdfast.logic.record import backfilled, record_of
-from holdfast.logic.state import state_of
-from holdfast.logic.trying import Retries
-from holdfast.runtime.clock import SystemClock
-from holdfast.shelf import record
-from holdfast.testing.sim_loop import run_virtually
-from holdfast.vocab.deltas import Notice, TextDelta
-from holdfast.vocab.errors import IllegalTransition
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ModelAsked, ToolFinished
-from holdfast.vocab.messages import ToolResult, text_of
-from holdfast.vocab.specs import ModelFacts
+from backstay.logic.entries import entry_of, is_chat, message_of, messages_for_api
+from backstay.logic.record import backfilled, record_of
+from backstay.logic.state import state_of
+from backstay.logic.trying import Retries
+from backstay.runtime.clock import SystemClock
+from backstay.shelf import record
+from backstay.testing.sim_loop import run_virtually
+from backstay.vocab.deltas import Notice, TextDelta
+from backstay.vocab.errors import IllegalTransition
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ModelAsked, ToolFinished
+from backstay.vocab.messages import ToolResult, text_of
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import Till, call, calls, kinds, look, scripted, stream, talk
 
 ONE_TRY = Retries(attempts=1)
@@ -105,7 +105,7 @@ async def test_approval_goes_to_the_handler_then_to_the_prompt_then_to_no(tmp_pa
 
 @pytest.mark.contract("RB-7")
 async def test_without_a_store_nothing_is_written_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     async with talk("hello") as session:
         assert await session.run("hi") == "hello"
     assert list(tmp_path.iterdir()) == []

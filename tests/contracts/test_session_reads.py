@@ -7,13 +7,13 @@ import anyio
 import msgspec
 import pytest
 
-from holdfast import Answer, Question, TurnInterrupted, open_session, open_store, tool
-from holdfast.hooks import hook
-from holdfast.ports import SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.shelf import record
-from holdfast.vocab.events import Closed, ToolFinished
-from holdfast.vocab.messages import Text, text_of
+from backstay import Answer, Question, TurnInterrupted, open_session, open_store, tool
+from backstay.hooks import hook
+from backstay.ports import SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.shelf import record
+from backstay.vocab.events import Closed, ToolFinished
+from backstay.vocab.messages import Text, text_of
 from tests.contracts.kit import call, calls, kinds, look, scripted, talk
 from tests.kit.repository import Listener, Repository
 
@@ -150,7 +150,7 @@ async def test_the_record_has_these_fields_and_no_others() -> None:
 async def test_the_default_store_lists_newest_first_and_forgets_quietly(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "deep" / "data"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "deep" / "data"))
     for name in ("first", "second"):
         async with open_session(model=scripted("x"), session_id=name, cwd=tmp_path) as session:
             await session.run("hello")
@@ -194,7 +194,7 @@ async def test_settings_and_instructions_of_the_folder_hold_without_anybody_nami
 ) -> None:
     repository = Repository(tmp_path, monkeypatch)
     repository.write("AGENTS.md", "Say moin to everybody.\n")
-    repository.write(".holdfast/settings.json", {"permissions": {"deny": ["look(vault)"]}})
+    repository.write(".backstay/settings.json", {"permissions": {"deny": ["look(vault)"]}})
     deep = repository.root / "deep"
     deep.mkdir()
     listener = Listener(calls(("look", {"at": "sky"}), ("look", {"at": "vault"})), "moin")

@@ -6,17 +6,17 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import UserError, open_session, open_store
-from holdfast.config.secret import Secret
-from holdfast.config.settings import Settings, load_settings
-from holdfast.ports import ModelRequest
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.errors import TurnFailed
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.event_limits import BudgetSet, Compacted
-from holdfast.vocab.events import InputReceived, ModelAsked, ModelFailed, Started, TurnCompleted
-from holdfast.vocab.messages import text_of
+from backstay import UserError, open_session, open_store
+from backstay.config.secret import Secret
+from backstay.config.settings import Settings, load_settings
+from backstay.ports import ModelRequest
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.errors import TurnFailed
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.event_limits import BudgetSet, Compacted
+from backstay.vocab.events import InputReceived, ModelAsked, ModelFailed, Started, TurnCompleted
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, look, scripted, talk
 
 LOOKS_LIKE_A_KEY = "sk-ant-" + "api03-" + "aB3dE5gH7jK9" * 4
@@ -26,7 +26,7 @@ def settings(folder: Path, content: object) -> Settings:
     """Settings from a file, with nothing of this machine's person in them."""
     path = folder / "given.json"
     path.write_text(json.dumps(content), encoding="utf-8")
-    return load_settings(path, {"HOLDFAST_CONFIG_DIR": str(folder / "nowhere")})
+    return load_settings(path, {"BACKSTAY_CONFIG_DIR": str(folder / "nowhere")})
 
 
 def script(folder: Path, *texts: str, name: str = "script") -> str:
@@ -113,7 +113,7 @@ async def test_a_profile_is_a_model_and_figures_of_ones_own_are_known(tmp_path: 
 async def test_the_profiles_of_the_person_are_found_without_saying_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setenv("BACKSTAY_CONFIG_DIR", str(tmp_path))
     profile = {"type": "openai-chat", "base_url": "http://127.0.0.1:9/v1", "model": "m"}
     content = {"providers": {"mine": profile}, "chat": {"max_session_turns": 1}}
     (tmp_path / "settings.json").write_text(json.dumps(content), encoding="utf-8")
@@ -220,5 +220,5 @@ async def test_no_model_is_answered_with_the_choices() -> None:
     with pytest.raises(UserError) as refused:
         async with open_session(store=None):
             pytest.fail("must not open")
-    for words in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "holdfast models pull", "scripted:FILE"):
+    for words in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "backstay models pull", "scripted:FILE"):
         assert words in str(refused.value)

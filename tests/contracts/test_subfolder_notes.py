@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Rule, Session
-from holdfast.instructions.place import find_place
-from holdfast.instructions.subfolders import SubfolderNotes
-from holdfast.logic.state import State
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_instructions import NotesShown
-from holdfast.vocab.events import FaultCaught, ToolFinished
-from holdfast.vocab.messages import Text
+from backstay import Rule, Session
+from backstay.instructions.place import find_place
+from backstay.instructions.subfolders import SubfolderNotes
+from backstay.logic.state import State
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_instructions import NotesShown
+from backstay.vocab.events import FaultCaught, ToolFinished
+from backstay.vocab.messages import Text
 from tests.kit.repository import Repository, named
 
 pytestmark = pytest.mark.anyio

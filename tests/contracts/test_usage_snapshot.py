@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast import open_session, open_store, tool
-from holdfast.logic.results import ToolSummary
-from holdfast.logic.usage_snapshot import UsageSnapshot
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.errors import TurnFailed
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import ModelFacts, Prices
+from backstay import open_session, open_store, tool
+from backstay.logic.results import ToolSummary
+from backstay.logic.usage_snapshot import UsageSnapshot
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.tools.spawn import child_tool
+from backstay.vocab.errors import TurnFailed
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import ModelFacts, Prices
 from tests.contracts.kit import call, look, talk
 
 PRICED = ModelFacts(window=1_000, prices=Prices(input=100_000_000, output=200_000_000))

@@ -1,9 +1,9 @@
 """The checked model."""
 
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.testing.checked_model import CheckedModel
-from holdfast.vocab.messages import Message, Text, ToolCall
+from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.scripted import ScriptedModel
+from backstay.testing.checked_model import CheckedModel
+from backstay.vocab.messages import Message, Text, ToolCall
 
 SOUND = Message(role="user", parts=(Text(text="hello"),))
 OPEN_CALL = Message(role="assistant", parts=(ToolCall(id="c", name="look", args="{}"),))

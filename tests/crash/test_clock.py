@@ -4,7 +4,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from holdfast.testing.clock import START, ObedientClock
+from backstay.testing.clock import START, ObedientClock
 
 
 async def test_time_moves_only_when_told() -> None:

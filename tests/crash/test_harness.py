@@ -8,17 +8,17 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from holdfast.options import Options
-from holdfast.ports import Clock, EventStore, ToolContext
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.testing.crash import CrashReport, Kind, Scenario, Stage, crash_everywhere
-from holdfast.testing.crash_scenarios import SERIAL
-from holdfast.testing.crash_stage import IsDead, OpenStore, memory_store
-from holdfast.testing.crash_store import NO_BLOBS, WrappedStore
-from holdfast.testing.sim_loop import Stuck, run_virtually
-from holdfast.tools.define import tool
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import Lease
+from backstay.options import Options
+from backstay.ports import Clock, EventStore, ToolContext
+from backstay.providers.scripted import ScriptedModel
+from backstay.testing.crash import CrashReport, Kind, Scenario, Stage, crash_everywhere
+from backstay.testing.crash_scenarios import SERIAL
+from backstay.testing.crash_stage import IsDead, OpenStore, memory_store
+from backstay.testing.crash_store import NO_BLOBS, WrappedStore
+from backstay.testing.sim_loop import Stuck, run_virtually
+from backstay.tools.define import tool
+from backstay.vocab.event import Recorded
+from backstay.vocab.specs import Lease
 
 APPENDS: tuple[Kind, ...] = ("append",)
 PAID: dict[str, object] = {"text": "Paid."}

@@ -6,20 +6,20 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.assemble import open_with
-from holdfast.options import Options
-from holdfast.ports import Tool
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.session import Session
-from holdfast.stores.trace import NoTrace
-from holdfast.testing.checked_model import CheckedModel
-from holdfast.testing.sim_loop import run_virtually
-from holdfast.testing.sim_universe import Universe
-from holdfast.tools.define import tool
-from holdfast.vocab.errors import TurnInterrupted
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ToolFinished, ToolStarted
-from holdfast.vocab.messages import Text, ToolResult, text_of
+from backstay.assemble import open_with
+from backstay.options import Options
+from backstay.ports import Tool
+from backstay.providers.scripted import ScriptedModel
+from backstay.session import Session
+from backstay.stores.trace import NoTrace
+from backstay.testing.checked_model import CheckedModel
+from backstay.testing.sim_loop import run_virtually
+from backstay.testing.sim_universe import Universe
+from backstay.tools.define import tool
+from backstay.vocab.errors import TurnInterrupted
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ToolFinished, ToolStarted
+from backstay.vocab.messages import Text, ToolResult, text_of
 
 SENTENCE = "One word after another."
 

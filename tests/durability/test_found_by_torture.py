@@ -5,19 +5,19 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from holdfast.assemble import open_session
-from holdfast.logic.progress import fold_all
-from holdfast.logic.step import settle
-from holdfast.ports import EventStore
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.owners import this_process
-from holdfast.testing.builders import log, started
-from holdfast.vocab.errors import LeaseLost, StoreFull
-from holdfast.vocab.event import Draft, Recorded
-from holdfast.vocab.events import Closed, InputDropped, InputReceived, InputTaken, TurnStarted
-from holdfast.vocab.messages import Text
+from backstay.assemble import open_session
+from backstay.logic.progress import fold_all
+from backstay.logic.step import settle
+from backstay.ports import EventStore
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.stores.owners import this_process
+from backstay.testing.builders import log, started
+from backstay.vocab.errors import LeaseLost, StoreFull
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import Closed, InputDropped, InputReceived, InputTaken, TurnStarted
+from backstay.vocab.messages import Text
 from tests.torture.through import through
 
 pytestmark = pytest.mark.anyio

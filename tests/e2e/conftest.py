@@ -23,6 +23,6 @@ def door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nest: Nest) -> Door:
     home = tmp_path / "home"
     home.mkdir()
     monkeypatch.setenv("HOME", str(home))  # the settings that a person keeps for other agents are read from there
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_CONFIG_DIR", str(tmp_path / "config"))
     return Door(tmp_path, nest)

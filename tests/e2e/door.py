@@ -12,7 +12,7 @@ from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-from holdfast.cli.root import run
+from backstay.cli.root import run
 from tests.e2e.warm import COLD, Nest, Running
 
 SOURCE = Path(__file__).parents[2] / "src"
@@ -34,7 +34,7 @@ class Ran:
     def complaints(self) -> str:
         """Standard error, without the word about servers that are waited for: whether it comes depends on how busy the machine is."""
         lines = self.err.splitlines(keepends=True)
-        return "".join(line for line in lines if not line.startswith("holdfast: Waiting for MCP servers:"))
+        return "".join(line for line in lines if not line.startswith("backstay: Waiting for MCP servers:"))
 
     @property
     def json(self) -> Any:  # Any: as above
@@ -90,7 +90,7 @@ class Door:
     def redirected(self, where: str, *arguments: str) -> Ran:
         """Run a command with its streams redirected as a shell does it, such as `> /dev/full`."""
         ran = subprocess.run(
-            ["sh", "-c", f'exec "$@" {where}', "sh", sys.executable, "-W", "error", "-m", "holdfast", *arguments],
+            ["sh", "-c", f'exec "$@" {where}', "sh", sys.executable, "-W", "error", "-m", "backstay", *arguments],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -107,7 +107,7 @@ class Door:
         if self._nest is not None and not any(name.startswith(COLD) for name in env or {}):
             return self._nest.start(arguments, folder=self.work, environment=environment)
         return subprocess.Popen(
-            [sys.executable, "-W", "error", "-m", "holdfast", *arguments],
+            [sys.executable, "-W", "error", "-m", "backstay", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""A process that has loaded Holdfast and waits to be copied: a command that begins as its copy loads nothing again.
+"""A process that has loaded Backstay and waits to be copied: a command that begins as its copy loads nothing again.
 
 It is run as a program, with the number of its end of a socket. `tests/e2e/warm.py` is the other end.
 """
@@ -13,9 +13,9 @@ import struct
 import sys
 from contextlib import suppress
 
-from holdfast.cli import main
+from backstay.cli import main
 
-LOADED = ("holdfast.cli.prompt", "holdfast.providers.scripted", "holdfast.stores.sqlite")
+LOADED = ("backstay.cli.prompt", "backstay.providers.scripted", "backstay.stores.sqlite")
 """What most commands of the tests load, with all that they load in turn."""
 STREAMS = 3
 """Standard input, output and error; the pipe on which the end is told comes after them."""

@@ -149,7 +149,7 @@ def test_the_first_notes_are_told_and_the_rest_is_the_doctors(door: Door) -> Non
     lines = ran.err.splitlines()
     assert (ran.code, ran.out) == (0, "Hi.\n")
     assert len(lines) == 11
-    assert lines[-1] == "holdfast: and 4 more: holdfast doctor"
+    assert lines[-1] == "backstay: and 4 more: backstay doctor"
     assert "A1b2C3d4E5f6" not in ran.err
 
 

@@ -1,4 +1,4 @@
-"""`holdfast agents`: to whom work can be handed."""
+"""`backstay agents`: to whom work can be handed."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.e2e.door import Door
 def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the folders of the test count."""
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    monkeypatch.delenv("HOLDFAST_MANAGED_SETTINGS", raising=False)
+    monkeypatch.delenv("BACKSTAY_MANAGED_SETTINGS", raising=False)
 
 
 def agent(folder: Path, name: str, more: str = "") -> Path:
@@ -64,4 +64,4 @@ def test_one_agent_is_shown_with_its_instructions(door: Door) -> None:
 
 def test_help_says_what_each_command_does_with_an_example(door: Door) -> None:
     for command in ("list", "show"):
-        assert f"holdfast agents {command}" in door.run("agents", command, "--help").out
+        assert f"backstay agents {command}" in door.run("agents", command, "--help").out

@@ -3,9 +3,9 @@
 import anyio
 import pytest
 
-from holdfast import Tool, open_session, tool
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.vocab.events import ToolFinished
+from backstay import Tool, open_session, tool
+from backstay.providers.scripted import ScriptedModel
+from backstay.vocab.events import ToolFinished
 
 
 @tool

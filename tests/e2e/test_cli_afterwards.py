@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from holdfast import open_session
+from backstay import open_session
 from tests.e2e.door import Door
 
 REFUSED = {"error": {"kind": "bad_request", "message": "the request was refused"}}

@@ -27,7 +27,7 @@ def test_an_argument_that_is_not_utf_8_is_refused(door: Door, arguments: tuple[s
     ran = door.run(*arguments)
 
     assert (ran.code, ran.out) == (2, "")
-    assert ran.err.startswith(f"holdfast: Argument {len(arguments)}, ")
+    assert ran.err.startswith(f"backstay: Argument {len(arguments)}, ")
     assert "caf\\xe9" in ran.err
     assert "is not UTF-8" in ran.err
 

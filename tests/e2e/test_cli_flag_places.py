@@ -37,7 +37,7 @@ def test_a_store_within_a_group_is_the_one_that_is_looked_at(door: Door) -> None
 
 def test_the_rules_of_another_folder_are_looked_over(door: Door) -> None:
     other = door.folder / "other"
-    write(other / ".holdfast" / "settings.json", json.dumps({"permissions": {"allow": ["((("]}}))
+    write(other / ".backstay" / "settings.json", json.dumps({"permissions": {"allow": ["((("]}}))
 
     assert door.run("permissions", "lint").code == 0
     for arguments in (("lint", "--cwd", str(other)), ("--cwd", str(other), "lint")):

@@ -1,10 +1,10 @@
-"""`holdfast -p` in its four formats, and the exit code of each way a run can end."""
+"""`backstay -p` in its four formats, and the exit code of each way a run can end."""
 
 from typing import Any
 
 import pytest
 
-from holdfast.version import VERSION
+from backstay.version import VERSION
 from tests.e2e.door import Door, Line, kinds
 
 READS = {"text": "I look.", "chunk": 4, "calls": [{"name": "Read", "args": {"file_path": "a.txt"}}]}

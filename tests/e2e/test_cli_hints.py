@@ -8,7 +8,7 @@ from tests.stores.sqlite_kit import damage
 
 WAITS = {"calls": [{"name": "Bash", "args": {"command": WAIT}}]}
 DONE = {"text": "Done."}
-QUOTED = re.compile(r"`holdfast ([^`]*)`")
+QUOTED = re.compile(r"`backstay ([^`]*)`")
 
 
 def test_a_session_that_is_at_work_elsewhere_can_be_followed_as_it_is_said(door: Door) -> None:

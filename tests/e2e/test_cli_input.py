@@ -169,7 +169,7 @@ def test_a_line_that_cannot_be_understood_ends_the_input_with_2(door: Door, line
     streamed = door.spawn(*flags, "--output-format", "stream-json", text=text)
 
     assert (ran.code, ran.out) == (streamed.code, "one\n") == (2, "one\n")
-    assert ran.err.startswith("holdfast: Line 3 of the input: ")
+    assert ran.err.startswith("backstay: Line 3 of the input: ")
     assert len(ran.err.splitlines()) == 1
     assert "b'" not in ran.err
     results = [line for line in streamed.lines if line["type"] == "result"]
@@ -183,7 +183,7 @@ def test_a_line_of_another_type_is_passed_over_and_noted_once(door: Door) -> Non
     ran = run_lines(door, alive, user("go"), alive, user("more"), flags=("--model", door.script(ONE, TWO)))
 
     assert (ran.code, ran.out) == (0, "one\ntwo\n")
-    assert ran.err == "holdfast: Lines of the type 'keep_alive' mean nothing here; they are passed over.\n"
+    assert ran.err == "backstay: Lines of the type 'keep_alive' mean nothing here; they are passed over.\n"
 
 
 def test_each_prompt_has_a_result_on_a_line_of_its_own(door: Door) -> None:

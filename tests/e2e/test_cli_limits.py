@@ -30,8 +30,8 @@ def test_a_wait_is_told_and_the_answer_comes(door: Door) -> None:
 
     assert (shown.code, shown.out) == (0, "one\n")
     assert shown.err.splitlines() == [
-        "holdfast: rate limited; trying again in 0.01 s (2 of 4)",
-        "holdfast: rate limited; trying again in 0.01 s (3 of 4)",
+        "backstay: rate limited; trying again in 0.01 s (2 of 4)",
+        "backstay: rate limited; trying again in 0.01 s (3 of 4)",
     ]
     retry = {"max_retries": 3, "retry_delay_ms": 10, "error_status": None, "error": "rate_limit", "model": model}
     assert of_kind(lines, "system/api_retry") == [{"attempt": 1} | retry, {"attempt": 2} | retry]
@@ -56,7 +56,7 @@ def test_the_next_model_answers_when_the_first_cannot(door: Door) -> None:
     lines = door.run(*flags, "--output-format", "stream-json").lines
 
     assert (shown.code, shown.out) == (0, "third\n")
-    assert shown.err.splitlines()[0] == f"holdfast: {first}: the key was refused; {second} answers"
+    assert shown.err.splitlines()[0] == f"backstay: {first}: the key was refused; {second} answers"
     assert of_kind(lines, "system/model_fallback") == [
         {"from": first, "to": second, "error": "auth"},
         {"from": second, "to": third, "error": "auth"},
@@ -90,7 +90,7 @@ def test_a_budget_that_only_warns_goes_on(door: Door) -> None:
     lines = door.run("-p", "hi", "--model", door.script(CALL, DEAR), *flags, "--output-format", "stream-json").lines
 
     assert (ran.code, ran.out) == (0, "dear\n")
-    assert ran.err == "holdfast: budget: $0.0450 of $0.0400 spent, going on\n"
+    assert ran.err == "backstay: budget: $0.0450 of $0.0400 spent, going on\n"
     assert of_kind(lines, "system/budget_warning") == [{"spent_usd": 0.045, "limit_usd": 0.04}]
 
 
@@ -105,7 +105,7 @@ def test_a_paused_turn_says_how_to_go_on_and_goes_on(door: Door) -> None:
     last = paused.lines[-1]
     assert (paused.code, last["subtype"], last["total_cost_usd"]) == (3, "error_max_budget_usd", 0.045)
     assert of_kind(paused.lines, "system/budget_paused") == [{"spent_usd": 0.045, "limit_usd": 0.04}]
-    how = "`holdfast -r s1 --finish --max-budget-usd 0.085` goes on."
+    how = "`backstay -r s1 --finish --max-budget-usd 0.085` goes on."
     assert last["errors"] == [
         "The turn is paused: $0.0450 are spent and the budget is $0.0400. Raise the budget and finish the turn. " + how
     ]
@@ -205,7 +205,7 @@ def test_a_full_context_is_compacted_and_told(door: Door) -> None:
     never = door.run("-r", "s3", "-p", "and?", "--no-auto-compact")
 
     assert (shown.code, shown.out) == (0, "again\n")
-    assert shown.err.startswith("holdfast: compacted: 190,0")
+    assert shown.err.startswith("backstay: compacted: 190,0")
     (boundary,) = of_kind(lines, "system/compact_boundary")
     assert boundary["compact_metadata"]["trigger"] == "auto"
     assert boundary["compact_metadata"]["pre_tokens"] > boundary["compact_metadata"]["post_tokens"] > 0

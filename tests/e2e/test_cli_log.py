@@ -1,4 +1,4 @@
-"""`holdfast log`: shown, followed from another process, replayed, checked and mended."""
+"""`backstay log`: shown, followed from another process, replayed, checked and mended."""
 
 import re
 import sqlite3
@@ -110,7 +110,7 @@ def test_a_log_that_cannot_be_read_is_not_followed_or_copied_in_silence(door: Do
     assert "goes no further" in tail.err
     for refused in (fork, both):
         assert (refused.code, refused.out) == (1, "")
-        assert "holdfast log repair s1" in refused.err
+        assert "backstay log repair s1" in refused.err
 
 
 def test_a_tail_of_a_damaged_log_shows_what_can_be_read(door: Door) -> None:

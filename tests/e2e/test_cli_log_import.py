@@ -1,4 +1,4 @@
-"""`holdfast log export --format events` and `holdfast log import`: a session as text, and the same session from it."""
+"""`backstay log export --format events` and `backstay log import`: a session as text, and the same session from it."""
 
 import json
 import stat
@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import open_session, open_store
-from holdfast.tools.spawn import child_tool
+from backstay import open_session, open_store
+from backstay.tools.spawn import child_tool
 from tests.contracts.kit import call, scripted
 from tests.e2e.door import WAIT, Door, finish, read_until
 from tests.stores.sqlite_kit import damage
@@ -54,7 +54,7 @@ def test_what_was_exported_is_imported_as_the_same_log_under_a_new_id(said: Door
     assert replayed(said, new) == replayed(said, "s1")
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert {name: lines[0][name] for name in ("format", "version", "session")} == {
-        "format": "holdfast-log",
+        "format": "backstay-log",
         "version": 1,
         "session": "s1",
     }
@@ -89,7 +89,7 @@ def test_what_is_torn_altered_or_foreign_is_refused_with_its_line_and_nothing_is
         ran = said.run("log", "import", "bad")
         assert (ran.code, ran.out) == (1, "")
         assert f"Line {number} cannot be imported, so nothing was" in ran.err
-        assert "`holdfast log export ID --format events`" in ran.err
+        assert "`backstay log export ID --format events`" in ran.err
     assert [one["id"] for one in said.run("sessions", "list", "--all", "--json").json] == ["s1"]
     assert said.run("log", "import", "nowhere").code == 2
     assert said.run("log", "import", "bad", "--name", " ").code == 2
@@ -127,7 +127,7 @@ def test_a_damaged_session_is_not_exported_as_if_it_were_whole(said: Door) -> No
     damage(said.folder / "data" / "sessions.db", 6)
     ran = said.run("log", "export", "s1", "--format", "events", "-o", "x")
     assert (ran.code, (said.work / "x").exists()) == (1, False)
-    assert "`holdfast log repair s1`" in ran.err
+    assert "`backstay log repair s1`" in ran.err
 
 
 async def test_the_sessions_that_it_started_are_named_and_not_in_the_file(door: Door) -> None:
@@ -179,6 +179,6 @@ def test_a_folder_of_lines_is_no_store_and_the_message_says_what_to_do(said: Doo
         ran = said.run(*command)
         assert (ran.code, ran.out) == (1, "")
         assert "JSON lines are a format now, and no store. Use one of sqlite:///folder/file.db" in ran.err
-        assert "`holdfast log import FOLDER/sessions/ID`" in ran.err
+        assert "`backstay log import FOLDER/sessions/ID`" in ran.err
     assert "JSON lines are a format now" in said.run("doctor", "--store", url).out
     assert not (said.folder / "lines").exists()

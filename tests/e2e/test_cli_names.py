@@ -118,11 +118,11 @@ def test_a_session_that_cannot_be_opened_says_what_to_type(door: Door) -> None:
     foreign = door.run("-r", "s2", "-p", "more")
 
     assert (busy.code, damaged.code, foreign.code) == (1, 1, 1)
-    assert "`holdfast log tail s1`" in busy.err
-    assert "`holdfast log repair s1`" in damaged.err
-    assert "`holdfast sessions move s2 STORE_URL --store sqlite://" in foreign.err
+    assert "`backstay log tail s1`" in busy.err
+    assert "`backstay log repair s1`" in damaged.err
+    assert "`backstay sessions move s2 STORE_URL --store sqlite://" in foreign.err
     advice = (
-        foreign.err.partition("`holdfast ")[2].partition("`")[0].replace("STORE_URL", f"sqlite://{door.folder}/new.db")
+        foreign.err.partition("`backstay ")[2].partition("`")[0].replace("STORE_URL", f"sqlite://{door.folder}/new.db")
     )
     assert door.run(*advice.split()).code == 0
     assert door.run("--store", f"sqlite://{door.folder}/new.db", "-r", "s2", "-p", "more").out == "two\n"

@@ -16,7 +16,7 @@ def test_a_result_that_cannot_be_written_is_kept_and_exits_1(door: Door, output:
 
     assert ran.code == 1
     assert ran.err == (
-        "holdfast: Standard output could not be written: No space left on device. `holdfast sessions show s1` has it.\n"
+        "backstay: Standard output could not be written: No space left on device. `backstay sessions show s1` has it.\n"
     )
     assert door.run("-r", "s1", "-p", "more").out == "two\n"
     (first, _) = door.run("sessions", "show", "s1", "--json").json["turn_results"]
@@ -31,8 +31,8 @@ def test_a_command_that_cannot_print_says_so(door: Door, arguments: str) -> None
     closed = door.redirected(">&-", *arguments.split())
 
     assert (full.code, closed.code) == (1, 1)
-    assert full.err == "holdfast: Standard output could not be written: No space left on device.\n"
-    assert closed.err.startswith("holdfast: Standard output is closed")
+    assert full.err == "backstay: Standard output could not be written: No space left on device.\n"
+    assert closed.err.startswith("backstay: Standard output is closed")
     assert len(closed.err.splitlines()) == 1
 
 

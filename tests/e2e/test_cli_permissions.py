@@ -128,10 +128,10 @@ def test_a_line_about_a_call_has_the_beginning_of_its_command_with_nothing_that_
     ran = door.run("-p", "hi", "--no-persist", "--model", model)
 
     critical, secret, long = ran.err.splitlines()
-    assert critical.startswith("holdfast: Bash (rm -rf /) was not run: this would remove the whole file system")
+    assert critical.startswith("backstay: Bash (rm -rf /) was not run: this would remove the whole file system")
     excerpt = secret.partition(" was not run")[0]
-    assert ("abcdefgh" in excerpt, excerpt.startswith("holdfast: Bash (curl -H 'Authorization: ")) == (False, True)
-    assert long.startswith(f"holdfast: Bash (frob 1 \u241b[31m {'x' * 47}...) was not run: ")
+    assert ("abcdefgh" in excerpt, excerpt.startswith("backstay: Bash (curl -H 'Authorization: ")) == (False, True)
+    assert long.startswith(f"backstay: Bash (frob 1 \u241b[31m {'x' * 47}...) was not run: ")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_what_was_allowed_for_longer_is_shown_wherever_rules_are(granted: Door) 
 def test_what_was_allowed_for_longer_is_taken_back_by_a_person_alone(granted: Door) -> None:
     kept = granted.folder / "data" / "grants.json"
     before = kept.read_text()
-    program = granted.spawn("permissions", "grants", "--clear", env={"HOLDFAST_CALL": "c1"})
+    program = granted.spawn("permissions", "grants", "--clear", env={"BACKSTAY_CALL": "c1"})
     wrong = granted.run("permissions", "grants", "--remove", "Bash(make)", "--remove", "Bash(mak)")
 
     assert (program.code, "Only a person may" in program.err) == (1, True)
@@ -385,4 +385,4 @@ def test_what_cannot_be_run_as_it_is_says_what_to_change(door: Door, command: st
 def test_a_check_of_a_mistyped_tool_says_which_was_meant(door: Door) -> None:
     ran = door.run("permissions", "check", "Bsh", '{"command": "ls"}')
 
-    assert "No tool 'Bsh' comes with holdfast, so nobody knows what it does. Did you mean 'Bash'?" in ran.err
+    assert "No tool 'Bsh' comes with backstay, so nobody knows what it does. Did you mean 'Bash'?" in ran.err

@@ -54,7 +54,7 @@ def test_a_pipe_that_is_a_socket_is_read_too(door: Door) -> None:
         ours.sendall(b"from a socket")
         ours.shutdown(socket.SHUT_WR)
         ran = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "holdfast", "-p", "q", "--model", door.script(HI)],
+            [sys.executable, "-W", "error", "-m", "backstay", "-p", "q", "--model", door.script(HI)],
             stdin=theirs.fileno(),
             capture_output=True,
             check=False,

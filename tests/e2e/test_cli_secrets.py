@@ -1,4 +1,4 @@
-"""`holdfast secrets`: what it counts, what it asks, what it says, and how it ends."""
+"""`backstay secrets`: what it counts, what it asks, what it says, and how it ends."""
 
 import json
 from pathlib import Path

@@ -221,7 +221,7 @@ def test_a_session_that_somebody_holds_is_refused_before_any_model_call(door: Do
 
 
 def _told(ran: Ran) -> tuple[int, str, bool]:
-    return ran.code, ran.out, ran.err.startswith("holdfast: ") and "Traceback" not in ran.err
+    return ran.code, ran.out, ran.err.startswith("backstay: ") and "Traceback" not in ran.err
 
 
 def test_several_sessions_may_start_at_once_on_one_store(door: Door) -> None:
@@ -237,7 +237,7 @@ def test_several_sessions_may_start_at_once_on_one_store(door: Door) -> None:
 @pytest.mark.contract("RV-11")
 def test_a_session_is_exported_by_the_ending_of_the_file(door: Door) -> None:
     door.run("-p", "hi there", "--model", door.script(ONE), "--session-id", "s1")
-    flow, record = door.folder / "flow.holdfast.yaml", door.folder / "s1.json"
+    flow, record = door.folder / "flow.backstay.yaml", door.folder / "s1.json"
 
     assert door.run("export", "s1", "-o", str(flow)).code == 0
     assert door.run("export", "s1", "-o", str(record)).code == 0

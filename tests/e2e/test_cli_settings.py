@@ -130,7 +130,7 @@ def test_the_persons_file_is_filled_in_and_a_given_file_and_the_flags_go_before_
     assert door.run("-p", "hi", "--settings", str(given), "--model", third).out == "third\n"
     bare = door.run("-p", "hi", "--bare")
     assert (bare.code, bare.out) == (1, "")
-    assert bare.err.startswith("holdfast: No model is configured.")
+    assert bare.err.startswith("backstay: No model is configured.")
 
 
 def test_a_resumed_session_keeps_its_model_whatever_the_settings_say(door: Door) -> None:
@@ -148,7 +148,7 @@ def test_warnings_come_once_and_errors_name_the_place(door: Door) -> None:
 
     assert (ran.code, ran.json["result"]) == (0, "one")
     assert ran.err.splitlines() == [
-        f"holdfast: {path}:1: 'chat.colour' is not a setting that this version knows; it is left out."
+        f"backstay: {path}:1: 'chat.colour' is not a setting that this version knows; it is left out."
     ]
     path.write_text('{"chat": {"max_messages": 0}}', encoding="utf-8")
     wrong = door.run("-p", "hi", "--model", door.script({"text": "one"}))
@@ -163,7 +163,7 @@ def test_without_a_model_the_choices_are_told_with_what_each_needs(door: Door) -
     assert (ran.code, ran.out) == (1, "")
     for words in (
         *("anthropic:MODEL", "ANTHROPIC_API_KEY", "openai:MODEL", "OPENAI_API_KEY", "google:MODEL", "GEMINI_API_KEY"),
-        *("openai-chat:MODEL@http://", "local:MODEL", "holdfast models pull", "scripted:FILE", "chat.default_model"),
+        *("openai-chat:MODEL@http://", "local:MODEL", "backstay models pull", "scripted:FILE", "chat.default_model"),
     ):
         assert words in ran.err
     assert door.run("sessions", "list", "--json").json == []
@@ -196,7 +196,7 @@ def test_an_unknown_model_is_warned_of_once(door: Door) -> None:
 
     assert (ran.code, ran.json["result"], ran.json["total_cost_usd"]) == (0, "hello from the house", None)
     (line,) = ran.err.splitlines()
-    assert line.startswith(f"holdfast: Nothing is known of the model {model!r}")
+    assert line.startswith(f"backstay: Nothing is known of the model {model!r}")
 
 
 def test_rb_w10_a_settings_file_that_breaks_goes_on_denying_and_says_so(
@@ -247,7 +247,7 @@ def test_a_rule_whose_tool_is_mistyped_is_told_with_the_file_and_the_line(door: 
         ("Raed(.env)", "deny", "Read"),
     ):
         assert (
-            f"{path}:1: 'permissions.{decision}' has {rule!r}, which is about no tool that comes with holdfast. Did you mean {meant!r}?"
+            f"{path}:1: 'permissions.{decision}' has {rule!r}, which is about no tool that comes with backstay. Did you mean {meant!r}?"
             in said
         )
     assert "own_tool" not in said

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.logic.redact import Redactor
-from holdfast.testing.builders import recorded
-from holdfast.view.scrubbed import Pieces
-from holdfast.vocab.deltas import TextDelta
-from holdfast.vocab.events import TurnCompleted
-from holdfast.wire.stream import Item
+from backstay.logic.redact import Redactor
+from backstay.testing.builders import recorded
+from backstay.view.scrubbed import Pieces
+from backstay.vocab.deltas import TextDelta
+from backstay.vocab.events import TurnCompleted
+from backstay.wire.stream import Item
 from tests.e2e.door import Door
 
 TYPED, PRINTED, SAID = (f"ghp_{n}q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1o" for n in "123")
@@ -89,7 +89,7 @@ def test_no_known_key_is_shown_of_a_log_that_was_written_without_knowing_it(
     )
     assert asked.code == 0, asked.err
     profile = {"type": "openai-chat", "model": "m", "base_url": "http://127.0.0.1:9/v1", "api_key": "$ENV:CORP_SECRET"}
-    settings = Path(os.environ["HOLDFAST_CONFIG_DIR"], "settings.json")
+    settings = Path(os.environ["BACKSTAY_CONFIG_DIR"], "settings.json")
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(json.dumps({"providers": {"house": profile}}))
     command = (*kind.split(), "s1") if kind.startswith("log") else ("export", "s1", "-o", "-", "--format", kind)

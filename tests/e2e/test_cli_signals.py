@@ -16,7 +16,7 @@ def start(door: Door, *replies: dict[str, object], flags: tuple[str, ...] = (), 
     """Start a run and wait until the model speaks."""
     process = door.start(
         *("-p", "go", "--session-id", "s1", "--model", door.script(*replies), "--output-format", "events", *flags),
-        env={"HOLDFAST_DRAIN_S": drain_s},
+        env={"BACKSTAY_DRAIN_S": drain_s},
     )
     if "--input-format" not in flags and process.stdin is not None:
         process.stdin.close()  # nothing is piped in

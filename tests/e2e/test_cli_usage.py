@@ -6,11 +6,11 @@ from typing import get_args
 
 import pytest
 
-from holdfast.cli import flags
-from holdfast.cli.prompt import split_rules
-from holdfast.cli.root import run
-from holdfast.view.job import OutputFormat
-from holdfast.vocab import specs
+from backstay.cli import flags
+from backstay.cli.prompt import split_rules
+from backstay.cli.root import run
+from backstay.view.job import OutputFormat
+from backstay.vocab import specs
 from tests.e2e.door import Door
 
 PROMPT = ("-p", "hi", "--model", "scripted:x.yaml")
@@ -86,7 +86,7 @@ NO_SCHEMAS = {
         (("-p", "-c"), "-p needs a prompt"),
         (("-p", "--model=x"), "-p needs a prompt"),
         (("serve",), "'serve' is not available yet"),
-        (("hello",), "holdfast -p 'hello'"),
+        (("hello",), "backstay -p 'hello'"),
         (("--model", "x", "sessions", "list"), "--model belongs to -p"),
         (("sessions", "frobnicate"), "No such command"),
         (("sessions", "prune"), "--older-than"),
@@ -100,7 +100,7 @@ def test_wrong_usage_exits_2_with_plain_words(
 
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("holdfast: ")
+    assert said.err.startswith("backstay: ")
     assert words in said.err
     assert len(said.err.splitlines()) == 2
 
@@ -152,7 +152,7 @@ def test_a_session_of_another_store_is_refused_by_name(door: Door) -> None:
 
     assert (ran.code, ran.out) == (1, "")
     assert "was written by the store" in ran.err
-    assert "holdfast sessions move" in ran.err
+    assert "backstay sessions move" in ran.err
 
 
 def test_a_session_whose_script_is_gone_can_be_asked_what_it_said(door: Door) -> None:
@@ -174,7 +174,7 @@ def test_the_version_and_the_help_say_what_there_is(door: Door) -> None:
     shown = door.run("--help")
     alone = door.run()
 
-    assert (version.code, version.out) == (0, "holdfast 0.2.0\n")
+    assert (version.code, version.out) == (0, "backstay 0.2.0\n")
     assert long.out == version.out
     assert shown.code == 0
     for words in ("-p, --print PROMPT", "--output-format", "--on-crash", "sessions", "log", "demo", "Permissions:"):

@@ -1,11 +1,11 @@
-"""`holdfast config`: every value with its place, who says what about one of them, and the schema."""
+"""`backstay config`: every value with its place, who says what about one of them, and the schema."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from holdfast.config.schema import settings_schema
+from backstay.config.schema import settings_schema
 from tests.e2e.door import Door
 from tests.e2e.test_cli_settings import house, own
 
@@ -18,7 +18,7 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def project(door: Door, content: object, name: str = ".holdfast/settings.json") -> Path:
+def project(door: Door, content: object, name: str = ".backstay/settings.json") -> Path:
     path = door.work / name
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(content, indent=1), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`holdfast demo`: the whole show, played to its end."""
+"""`backstay demo`: the whole show, played to its end."""
 
 import os
 import sys
@@ -26,17 +26,17 @@ def test_the_demo_shows_a_crash_and_the_resume_and_leaves_nothing(door: Door) ->
     ):
         assert words in ran.out
     assert "\x1b" not in ran.out
-    assert list(door.folder.glob("holdfast-*")) == []
+    assert list(door.folder.glob("backstay-*")) == []
     assert running_in(door.folder) == []
 
 
 def test_the_demo_keeps_its_folder_when_asked(door: Door) -> None:
     ran = door.spawn("demo", "--fast", "--keep", env={"TMPDIR": str(door.folder)})
 
-    (kept,) = door.folder.glob("holdfast-demo-*")
+    (kept,) = door.folder.glob("backstay-demo-*")
     store = f"sqlite://{kept / 'sessions.db'}"
     assert ran.code == 0
-    assert f"holdfast --store {store} sessions show demo" in ran.out
+    assert f"backstay --store {store} sessions show demo" in ran.out
     assert (kept / "shop" / "published.txt").read_text(encoding="utf-8") == "prices 1.1\n"
     assert door.run("--store", store, "log", "validate", "demo").code == 0
 
@@ -45,18 +45,18 @@ def test_the_demo_says_what_can_be_typed_here(door: Door) -> None:
     found, empty = door.folder / "bin", door.folder / "nothing"
     found.mkdir()
     empty.mkdir()
-    (found / "holdfast").write_text("#!/bin/sh\n", encoding="utf-8")
-    (found / "holdfast").chmod(0o755)
+    (found / "backstay").write_text("#!/bin/sh\n", encoding="utf-8")
+    (found / "backstay").chmod(0o755)
 
     on_path = door.spawn("demo", "--fast", env={"TMPDIR": str(door.folder), "PATH": f"{found}:{os.environ['PATH']}"})
     off_path = door.spawn("demo", "--fast", env={"TMPDIR": str(door.folder), "PATH": f"{empty}:/usr/bin:/bin"})
 
-    assert "\n  holdfast demo --keep" in on_path.out
+    assert "\n  backstay demo --keep" in on_path.out
     (typed,) = (
         line.partition(" demo --keep")[0].split() for line in off_path.out.splitlines() if " demo --keep" in line
     )
     assert Path(typed[0]).parent == Path(sys.executable).parent
-    assert typed[1:] in ([], ["-m", "holdfast"])
+    assert typed[1:] in ([], ["-m", "backstay"])
 
 
 def running_in(folder: Path) -> list[str]:
@@ -64,7 +64,7 @@ def running_in(folder: Path) -> list[str]:
     found: list[str] = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.readlink(process / "cwd").startswith(f"{folder}/holdfast-demo"):
+            if os.readlink(process / "cwd").startswith(f"{folder}/backstay-demo"):
                 found.append((process / "cmdline").read_text(encoding="utf-8"))
         except OSError:
             continue

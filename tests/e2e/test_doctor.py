@@ -1,4 +1,4 @@
-"""`holdfast doctor`."""
+"""`backstay doctor`."""
 
 import json
 from pathlib import Path
@@ -101,9 +101,9 @@ def test_an_unknown_setting_needs_attention(door: Door) -> None:
 
 
 def test_a_workspace_that_is_not_trusted_is_noted(door: Door) -> None:
-    (door.work / ".holdfast").mkdir()
+    (door.work / ".backstay").mkdir()
     hooks = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": "touch x"}]}]}}
-    (door.work / ".holdfast/settings.json").write_text(json.dumps(hooks), encoding="utf-8")
+    (door.work / ".backstay/settings.json").write_text(json.dumps(hooks), encoding="utf-8")
 
     _, found = _findings(door)
 

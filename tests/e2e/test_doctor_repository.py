@@ -1,4 +1,4 @@
-"""`holdfast doctor` in a repository that was shaped for another agent."""
+"""`backstay doctor` in a repository that was shaped for another agent."""
 
 import json
 import sys
@@ -110,7 +110,7 @@ def test_a_person_gets_one_screenful_however_much_is_wrong(door: Door, repositor
 
     assert ran.code == 1
     assert len(ran.out.splitlines()) <= SCREENFUL
-    assert "more: holdfast doctor --json" in ran.out
+    assert "more: backstay doctor --json" in ran.out
     assert "\x1b" not in ran.out
 
 

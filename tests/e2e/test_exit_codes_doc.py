@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.view import account
+from backstay.view import account
 from tests.e2e.door import Door, write
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exit-codes.md"

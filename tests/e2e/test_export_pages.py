@@ -1,4 +1,4 @@
-"""`holdfast export` to Markdown and HTML, as a person types it."""
+"""`backstay export` to Markdown and HTML, as a person types it."""
 
 import os
 
@@ -110,7 +110,7 @@ def test_what_can_be_read_of_a_damaged_log_is_written_and_said(door: Door, name:
     ran = door.run("--store", store, "export", "s1", "-o", name)
 
     assert (ran.code, ran.out) == (1, "")
-    assert f"`holdfast log repair s1 --store {store}`" in ran.err
+    assert f"`backstay log repair s1 --store {store}`" in ran.err
     written = (door.work / name).read_text(encoding="utf-8")
     assert "hello" in written
     assert "a second word" not in written

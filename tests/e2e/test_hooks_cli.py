@@ -1,4 +1,4 @@
-"""`holdfast hooks`: which hooks there are, and what they would say."""
+"""`backstay hooks`: which hooks there are, and what they would say."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ def _nobody_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Only the settings of the test count."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    monkeypatch.delenv("HOLDFAST_MANAGED_SETTINGS", raising=False)
+    monkeypatch.delenv("BACKSTAY_MANAGED_SETTINGS", raising=False)
 
 
 def person(door: Door, **settings: object) -> None:
@@ -106,7 +106,7 @@ def test_a_failure_shows_that_it_refuses_and_how_to_let_it_pass(door: Door) -> N
 
 
 def test_the_hooks_of_a_workspace_do_nothing_until_it_is_trusted(door: Door) -> None:
-    write(door.work / ".holdfast" / "settings.json", {"hooks": call("touch ran; exit 2")})
+    write(door.work / ".backstay" / "settings.json", {"hooks": call("touch ran; exit 2")})
 
     before = door.run("hooks", "test", "PreToolUse")
     ran_before = (door.work / "ran").exists()
@@ -115,10 +115,10 @@ def test_the_hooks_of_a_workspace_do_nothing_until_it_is_trusted(door: Door) -> 
     listed = door.run("hooks", "list")
 
     assert "No hook matches" in before.out
-    assert "One hook of this workspace waits for trust: holdfast trust." in before.out
+    assert "One hook of this workspace waits for trust: backstay trust." in before.out
     assert (
         listed.out
-        == "There are no hooks that count here. One hook of this workspace waits for trust: holdfast trust.\n"
+        == "There are no hooks that count here. One hook of this workspace waits for trust: backstay trust.\n"
     )
     assert door.run("hooks", "list", "--json").json["held"] == 1
     assert door.run("hooks", "list", "--trust", "--json").json["held"] == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.providers.local.pins import known_models
+from backstay.providers.local.pins import known_models
 from tests.e2e.door import Door, Line
 from tests.e2e.hostile import DENIED, KEY, Hostile, listening
 from tests.providers.local.engine_kit import model_file
@@ -144,8 +144,8 @@ def test_rb_w8_a_key_goes_to_the_persons_own_provider_and_never_to_the_repositor
 def test_settings_of_the_repository_cannot_pass_for_the_persons_by_a_link(hostile: Hostile) -> None:
     hostile.ship_settings()
     stash = hostile.door.folder / "stash"
-    (hostile.root / ".holdfast").rename(stash)
-    (hostile.root / ".holdfast").symlink_to(stash)
+    (hostile.root / ".backstay").rename(stash)
+    (hostile.root / ".backstay").symlink_to(stash)
     (stash / "skills").mkdir()
     (stash / "skills" / "link").symlink_to("/")
 
@@ -186,7 +186,7 @@ ODD: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-@pytest.mark.parametrize("family", [".holdfast", ".claude"])
+@pytest.mark.parametrize("family", [".backstay", ".claude"])
 def test_settings_that_cannot_be_read_stop_everything_at_once_and_in_words(door: Door, family: str, kind: str) -> None:
     path = door.work / family / "settings.json"
     path.parent.mkdir()
@@ -209,7 +209,7 @@ def test_settings_that_cannot_be_read_stop_everything_at_once_and_in_words(door:
     ],
 )
 def test_looking_over_settings_that_cannot_be_read_ends_in_words(door: Door, kind: str) -> None:
-    path = door.work / ".holdfast" / "settings.json"
+    path = door.work / ".backstay" / "settings.json"
     path.parent.mkdir()
     ODD[kind](path)
 
@@ -304,7 +304,7 @@ MOMENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Sto
 def hooked(hostile: Hostile) -> Hostile:
     """A repository whose hooks only leave marks."""
     hooks = {event: [{"hooks": [{"type": "command", "command": f"sh tools/mark.sh {event}"}]}] for event in MOMENTS}
-    hostile.write(".holdfast/settings.json", {"hooks": hooks, "permissions": {"allow": ["Bash(touch *)"]}})
+    hostile.write(".backstay/settings.json", {"hooks": hooks, "permissions": {"allow": ["Bash(touch *)"]}})
     (hostile.root / ".git").mkdir()
     return hostile
 
@@ -357,7 +357,7 @@ def _swap_for_link(path: Path) -> None:
 def test_a_script_that_changes_while_the_session_runs_is_not_run_and_the_call_is_refused(hooked: Hostile) -> None:
     start = [{"hooks": [{"type": "command", "command": "echo '# more' >> tools/mark.sh"}]}]
     guard = [{"hooks": [{"type": "command", "command": "sh tools/mark.sh PreToolUse"}]}]
-    hooked.write(".holdfast/settings.json", {"hooks": {"SessionStart": start, "PreToolUse": guard}})
+    hooked.write(".backstay/settings.json", {"hooks": {"SessionStart": start, "PreToolUse": guard}})
     ran = hooked.run(
         "-p", "go", *model(hooked, ("Read", {"file_path": "a.txt"})), "--trust", "--output-format", "stream-json"
     )

@@ -1,4 +1,4 @@
-"""`holdfast config instructions`: what a session here would be told, for people and for programs."""
+"""`backstay config instructions`: what a session here would be told, for people and for programs."""
 
 import json
 import subprocess

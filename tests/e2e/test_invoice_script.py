@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from holdfast import open_session, tool
+from backstay import open_session, tool
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "invoice.yaml"
 

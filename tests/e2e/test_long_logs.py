@@ -12,22 +12,22 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from holdfast import open_store
-from holdfast.logic.redact import redact
-from holdfast.logic.seen_ids import SeenIds
-from holdfast.pages import with_log
-from holdfast.replay import replay, replay_pieces
-from holdfast.stores.owners import this_process
-from holdfast.testing.builders import conversation, recorded, started
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import HistoryCleared
-from holdfast.vocab.ids import event_id
-from holdfast.wire.codec import decode, encode
+from backstay import open_store
+from backstay.logic.redact import redact
+from backstay.logic.seen_ids import SeenIds
+from backstay.pages import with_log
+from backstay.replay import replay, replay_pieces
+from backstay.stores.owners import this_process
+from backstay.testing.builders import conversation, recorded, started
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import HistoryCleared
+from backstay.vocab.ids import event_id
+from backstay.wire.codec import decode, encode
 from tests.e2e.door import SOURCE, Door
 
 PEAK = """
 import sys
-from holdfast.cli.root import run
+from backstay.cli.root import run
 code = run(sys.argv[1:])
 with open("/proc/self/status") as status:
     print(next(line.split()[1] for line in status if line.startswith("VmHWM")), file=sys.stderr)

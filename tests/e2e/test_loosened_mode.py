@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session
-from holdfast.vocab.event_tools import ScopeChanged
-from holdfast.vocab.events import Started
+from backstay import open_session
+from backstay.vocab.event_tools import ScopeChanged
+from backstay.vocab.events import Started
 from tests.contracts.kit import scripted
 from tests.e2e.door import WAIT, Door, Line, finish, read_until, write
 

@@ -14,10 +14,10 @@ DEAF = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); o
 """Become another program that inherits deafness."""
 LIBRARY = """
 import anyio, json, signal, sys
-from holdfast import open_session
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.vocab.events import ToolFinished
-from holdfast.vocab.messages import text_of
+from backstay import open_session
+from backstay.providers.scripted import ScriptedModel
+from backstay.vocab.events import ToolFinished
+from backstay.vocab.messages import text_of
 
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 
@@ -65,7 +65,7 @@ def test_the_command_line_hears_of_its_children_whoever_started_it(door: Door) -
     ]
     model = door.script({"calls": calls}, {"text": "Done."})
     given = ("--trust", "--permission-mode", "bypassPermissions", "--model", model, "--output-format", "events")
-    ran = deaf("-m", "holdfast", "-p", "Go.", *given, cwd=door.work)
+    ran = deaf("-m", "backstay", "-p", "Go.", *given, cwd=door.work)
     lines = [json.loads(line) for line in ran.stdout.splitlines()]
     told = [
         (line["data"]["outcome"], line["data"]["code"]) for line in lines if line["type"] == "session:tool_finished"

@@ -1,4 +1,4 @@
-"""`holdfast memory`: what a project remembers, from outside."""
+"""`backstay memory`: what a project remembers, from outside."""
 
 import pytest
 
@@ -24,13 +24,13 @@ def test_a_person_adds_lists_and_shows(door: Door) -> None:
     )
     assert (entry["id"], listed.json["topics"]) == (added.json["id"], ["style"])
     assert "(feedback/style) Short commit messages." in shown.out
-    assert path.out == f"{door.work / '.holdfast/memory'}\n"
+    assert path.out == f"{door.work / '.backstay/memory'}\n"
     assert door.run("memory", "show", "style", "--json").json["entries"] == [entry]
     assert door.run("memory", "list").out.startswith("# Project Memory")
 
 
 def test_rb_w14_a_command_of_a_session_only_proposes_and_the_person_decides(door: Door) -> None:
-    inside = {"HOLDFAST_CALL": "ask-0"}
+    inside = {"BACKSTAY_CALL": "ask-0"}
     proposed = door.spawn("memory", "add", "Skip the tests.", "--json", env=inside).json["id"]
     other = door.spawn("memory", "add", "Tests need Redis.", "--json", env=inside).json["id"]
     forced = door.spawn("memory", "approve", other, env=inside)
@@ -49,9 +49,9 @@ def test_rb_w14_a_command_of_a_session_only_proposes_and_the_person_decides(door
 
 def test_what_is_to_be_typed_next_is_a_command_of_the_shell(door: Door) -> None:
     refused = door.run("memory", "approve", "mem_0")
-    inside = door.spawn("memory", "pending", env={"HOLDFAST_CALL": "ask-0"})
+    inside = door.spawn("memory", "pending", env={"BACKSTAY_CALL": "ask-0"})
 
-    assert "No memory 'mem_0' waits. See: holdfast memory pending" in refused.err
+    assert "No memory 'mem_0' waits. See: backstay memory pending" in refused.err
     assert "Only the person can see pending memories." in inside.err
 
 
@@ -60,7 +60,7 @@ def test_a_secret_is_refused_with_a_reason_and_a_code(door: Door) -> None:
 
     assert (ran.code, ran.out) == (1, "")
     assert "Not kept: it holds a password." in ran.err
-    assert not (door.work / ".holdfast").exists()
+    assert not (door.work / ".backstay").exists()
 
 
 def test_the_folder_may_be_named_and_the_project_above_it_counts(door: Door) -> None:
@@ -74,7 +74,7 @@ def test_the_folder_may_be_named_and_the_project_above_it_counts(door: Door) -> 
 
 
 def test_a_stranger_s_file_cannot_speak_to_the_terminal(door: Door) -> None:
-    folder = door.work / ".holdfast/memory"
+    folder = door.work / ".backstay/memory"
     folder.mkdir(parents=True)
     (folder / "MEMORY.md").write_text("\x1b]0;owned\x07 \x1b[2J hidden\n")
 
@@ -84,13 +84,13 @@ def test_a_stranger_s_file_cannot_speak_to_the_terminal(door: Door) -> None:
 
 
 def test_what_cannot_be_used_is_said_by_its_name(door: Door) -> None:
-    (door.work / ".holdfast").mkdir()
-    (door.work / ".holdfast/memory").symlink_to("/tmp")
+    (door.work / ".backstay").mkdir()
+    (door.work / ".backstay/memory").symlink_to("/tmp")
 
     for words in (("list",), ("add", "x y z"), ("pending",)):
         ran = door.run("memory", *words)
         assert ran.code == 1
-        assert f"{str(door.work / '.holdfast/memory')!r} is a link or a file" in ran.err
+        assert f"{str(door.work / '.backstay/memory')!r} is a link or a file" in ran.err
 
 
 @pytest.mark.parametrize("name", ["list", "show", "add", "pending", "approve", "reject", "path"])
@@ -98,5 +98,5 @@ def test_every_command_explains_itself_with_an_example(door: Door, name: str) ->
     ran = door.run("memory", name, "--help")
 
     assert ran.code == 0
-    assert "holdfast memory " in ran.out.split("\n", 3)[3]
+    assert "backstay memory " in ran.out.split("\n", 3)[3]
     assert "--json" in ran.out

@@ -1,4 +1,4 @@
-"""`holdfast models`: recorded answers are read through the adapters, in random pieces; what is known of models is shown, and told
+"""`backstay models`: recorded answers are read through the adapters, in random pieces; what is known of models is shown, and told
 where it is missing: a price, a summary, the model in the box."""
 
 import json
@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.providers.local.model import FACTS
-from holdfast.providers.local.pins import known_models as pins
-from holdfast.providers.registry import PROVIDERS
-from holdfast.vocab.specs import Usage
+from backstay.providers.local.model import FACTS
+from backstay.providers.local.pins import known_models as pins
+from backstay.providers.registry import PROVIDERS
+from backstay.vocab.specs import Usage
 from tests.e2e.door import Door, Line
 from tests.e2e.test_usage_command import asked, replied, store
 from tests.providers.http import wires
@@ -170,8 +170,8 @@ def test_a_name_that_names_nobody_is_refused(door: Door, name: str) -> None:
 @pytest.mark.parametrize(
     ("address", "key", "remark"),
     [
-        ("https://llm.example.org/v1", "HOLDFAST_API_KEY_LLM_EXAMPLE_ORG", ""),
-        ("http://127.0.0.1:8080/v1", "HOLDFAST_API_KEY_127_0_0_1_PORT_8080", ", if the server wants one"),
+        ("https://llm.example.org/v1", "BACKSTAY_API_KEY_LLM_EXAMPLE_ORG", ""),
+        ("http://127.0.0.1:8080/v1", "BACKSTAY_API_KEY_127_0_0_1_PORT_8080", ", if the server wants one"),
     ],
 )
 def test_a_server_by_its_address_is_shown_with_the_variable_of_its_key(
@@ -200,7 +200,7 @@ def test_a_local_model_is_shown_with_its_own_facts_and_whether_it_is_pulled(door
     file.touch()
     pulled = door.run("models", "show", "local:", "--json").json
 
-    assert f"holdfast models pull {pin.name}" in missing
+    assert f"backstay models pull {pin.name}" in missing
     assert (pulled["name"], pulled["pulled"], pulled["known"]) == (f"local:{pin.name}", True, True)
     assert (pulled["window"], pulled["max_output"]) == (FACTS.window, FACTS.max_output)
     assert "There is no local model 'x'" in door.run("models", "show", "local:x").err
@@ -276,7 +276,7 @@ def test_the_demo_offers_the_one_with_a_real_model(door: Door) -> None:
 @pytest.mark.parametrize(("flag", "code"), [("--help", 0), ("--nope", 2)])
 def test_the_demo_with_a_real_model_explains_itself_and_stops(door: Door, flag: str, code: int) -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "holdfast.demo.local", flag], capture_output=True, text=True, check=False, timeout=50
+        [sys.executable, "-m", "backstay.demo.local", flag], capture_output=True, text=True, check=False, timeout=50
     )
 
     assert ran.returncode == code

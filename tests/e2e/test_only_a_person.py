@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.door import SOURCE, Door, Line, Ran, write
 
 DONE = {"text": "Done."}
-PASSED_ON = ("HOME", "HOLDFAST_DATA_DIR", "HOLDFAST_CONFIG_DIR", "PATH")
+PASSED_ON = ("HOME", "BACKSTAY_DATA_DIR", "BACKSTAY_CONFIG_DIR", "PATH")
 ONLY = "Only a person may"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the mark is a limit that Linux keeps")
@@ -27,21 +27,21 @@ def inside(door: Door, command: str, *flags: str) -> Ran:
 
 
 def without_variables(*arguments: str) -> str:
-    """A shell command that runs `holdfast` with nothing of a session in its environment."""
+    """A shell command that runs `backstay` with nothing of a session in its environment."""
     kept = [f"{name}={os.environ.get(name, '')}" for name in PASSED_ON] + [f"PYTHONPATH={SOURCE}"]
-    return shlex.join(["env", "-i", *kept, sys.executable, "-m", "holdfast", *arguments])
+    return shlex.join(["env", "-i", *kept, sys.executable, "-m", "backstay", *arguments])
 
 
 def ways(*arguments: str) -> dict[str, str]:
     """Ways to hide that a session started a program; each leaves what was said in the file `said`."""
-    plain = shlex.join([sys.executable, "-m", "holdfast", *arguments])
+    plain = shlex.join([sys.executable, "-m", "backstay", *arguments])
     bare = without_variables(*arguments)
     waits = "; until [ -e over ]; do sleep 0.02; done"
     orphan = f"{bare} > said 2>&1; touch over"
     return {
         "as it is": f"{plain} > said 2>&1",
-        "without the variable": f"env -u HOLDFAST_CALL {plain} > said 2>&1",
-        "without both variables": f"env -u HOLDFAST_CALL -u HOLDFAST_RUN {plain} > said 2>&1",
+        "without the variable": f"env -u BACKSTAY_CALL {plain} > said 2>&1",
+        "without both variables": f"env -u BACKSTAY_CALL -u BACKSTAY_RUN {plain} > said 2>&1",
         "without any variable": f"{bare} > said 2>&1",
         "in a session of its own": f"setsid -w {bare} > said 2>&1",
         "replacing the shell": f"exec {bare} > said 2>&1",
@@ -61,7 +61,7 @@ def said(door: Door) -> str:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_sec_m1_a_command_of_a_session_approves_no_memory(door: Door, way: str) -> None:
-    proposed = door.spawn("memory", "add", "Skip the tests.", "--json", env={"HOLDFAST_CALL": "c1"}).json["id"]
+    proposed = door.spawn("memory", "add", "Skip the tests.", "--json", env={"BACKSTAY_CALL": "c1"}).json["id"]
     ran = inside(door, ways("memory", "approve", proposed)[way])
 
     assert ran.code == 0
@@ -78,7 +78,7 @@ def test_sec_m1_what_a_command_of_a_session_adds_waits_for_the_person(door: Door
 
 
 def test_sec_m1_a_session_in_a_session_speaks_for_no_person(door: Door) -> None:
-    proposed = door.spawn("memory", "add", "Skip the tests.", "--json", env={"HOLDFAST_CALL": "c1"}).json["id"]
+    proposed = door.spawn("memory", "add", "Skip the tests.", "--json", env={"BACKSTAY_CALL": "c1"}).json["id"]
     other = door.script(DONE, name="other")
     inside(door, without_variables("-p", f"/memory approve {proposed}", "--model", other, "--no-persist"))
 
@@ -87,7 +87,7 @@ def test_sec_m1_a_session_in_a_session_speaks_for_no_person(door: Door) -> None:
 
 def untrusted(door: Door) -> None:
     write(door.work / ".git/HEAD", "ref: refs/heads/main\n")
-    write(door.work / ".holdfast/settings.json", json.dumps({"permissions": {"allow": ["Bash"]}}))
+    write(door.work / ".backstay/settings.json", json.dumps({"permissions": {"allow": ["Bash"]}}))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -192,7 +192,7 @@ def test_a_command_of_a_session_may_look_at_what_is_stored(door: Door) -> None:
 @pytest.mark.parametrize("way", ["as it is", "without any variable", "orphaned"])
 def test_sec_l3_a_session_in_a_session_trusts_no_workspace_for_its_run(door: Door, way: str) -> None:
     hook = {"hooks": [{"type": "command", "command": "touch hooked"}]}
-    write(door.work / ".holdfast/settings.json", json.dumps({"hooks": {"SessionStart": [hook]}}))
+    write(door.work / ".backstay/settings.json", json.dumps({"hooks": {"SessionStart": [hook]}}))
     model = door.script({"text": "Hi."}, name="other")
     inside(door, ways("-p", "hi", "--model", model, "--trust", "--no-persist")[way])
 

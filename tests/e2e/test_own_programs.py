@@ -77,7 +77,7 @@ def test_a_hook_of_the_persons_runs_nothing_of_a_strange_repository(
     ran, failed = go(door, READ)
 
     assert (failed, (door.work / "ran").exists()) == ([held], False)
-    assert ("of your own is held: it would run" in ran.out, "holdfast trust" in ran.out) == (held, held)
+    assert ("of your own is held: it would run" in ran.out, "backstay trust" in ran.out) == (held, held)
 
 
 def test_a_python_of_unknown_version_is_not_relied_on(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:

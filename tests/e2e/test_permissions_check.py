@@ -1,4 +1,4 @@
-"""`holdfast permissions`: verdicts with reasons, cases a line each, and rules looked over."""
+"""`backstay permissions`: verdicts with reasons, cases a line each, and rules looked over."""
 
 import json
 from pathlib import Path
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_the_rules_of_a_check_is_said(door: Door) -> None:
 
     assert (found.code, found.json["decision"]) == (0, "allow")
     assert "--allow 'bash': there is no tool 'bash'; did you mean 'Bash'?" in found.err
-    assert "--deny 'Foo(x)': there is no tool 'Foo' that comes with holdfast" in found.err
+    assert "--deny 'Foo(x)': there is no tool 'Foo' that comes with backstay" in found.err
 
 
 def test_the_settings_and_grants_of_the_folder_count_in_a_check_unless_it_is_bare(door: Door) -> None:
@@ -306,7 +306,7 @@ def test_rules_are_looked_over(door: Door) -> None:
         ({"permissions": {"alow": ["Bash(make)"]}}, "permissions.alow", "allow"),
     ],
 )
-@pytest.mark.parametrize("folder", [".claude", ".holdfast"])
+@pytest.mark.parametrize("folder", [".claude", ".backstay"])
 def test_a_misspelled_key_of_permissions_is_told_by_every_look_and_its_denial_holds(
     door: Door, folder: str, said: dict[str, dict[str, list[str]]], key: str, meant: str
 ) -> None:

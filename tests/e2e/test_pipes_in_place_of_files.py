@@ -9,13 +9,13 @@ import pytest
 from tests.e2e.door import Door
 
 PLACES = {
-    "settings": (".holdfast/settings.json", ".holdfast/settings.local.json", ".claude/settings.json", ".mcp.json"),
+    "settings": (".backstay/settings.json", ".backstay/settings.local.json", ".claude/settings.json", ".mcp.json"),
     "instructions": ("AGENTS.md", "CLAUDE.md", "CLAUDE.local.md", "TASKS.md", ".claude/rules/x.md", ".gitignore"),
     "extensions": (
-        *(f".{who}/skills/x/SKILL.md" for who in ("holdfast", "claude", "agents")),
-        *(f".{who}/{kind}/x.md" for who in ("holdfast", "claude") for kind in ("agents", "commands")),
-        ".holdfast/memory/MEMORY.md",
-        ".holdfast/memory/x.md",
+        *(f".{who}/skills/x/SKILL.md" for who in ("backstay", "claude", "agents")),
+        *(f".{who}/{kind}/x.md" for who in ("backstay", "claude") for kind in ("agents", "commands")),
+        ".backstay/memory/MEMORY.md",
+        ".backstay/memory/x.md",
     ),
     "git": (".git/config", ".git/HEAD", ".git/config.worktree", ".git/commondir"),
     "home": (

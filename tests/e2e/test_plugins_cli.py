@@ -1,4 +1,4 @@
-"""`holdfast plugins` as a person uses it: find, look, install, switch, update, remove; and what a workspace may not do."""
+"""`backstay plugins` as a person uses it: find, look, install, switch, update, remove; and what a workspace may not do."""
 
 import json
 import os
@@ -95,7 +95,7 @@ def test_rb_w20_a_project_install_is_written_into_the_project_and_read_there_onc
     (door.work / ".git").mkdir()
     done = door.run("plugins", "install", "reviewer", "--scope", "project", "--yes")
     assert done.code == 0
-    file = door.work / ".holdfast/settings.json"
+    file = door.work / ".backstay/settings.json"
     assert json.loads(file.read_text()) == {"enabledPlugins": {"reviewer@acme": True}}
     assert not (door.folder / "config/settings.json").exists()
 
@@ -169,8 +169,8 @@ def test_rb_w56_an_update_goes_by_versions_and_asks_again(door: Door, market: Pa
 def test_rb_w56_broken_settings_are_not_overwritten(door: Door, market: Path) -> None:
     (door.work / ".git").mkdir()
     file = (
-        write(door.work, {".holdfast/settings.json": '{"permissions": {"deny": ["Read(.env)"]},,}'})
-        / ".holdfast/settings.json"
+        write(door.work, {".backstay/settings.json": '{"permissions": {"deny": ["Read(.env)"]},,}'})
+        / ".backstay/settings.json"
     )
     before = file.read_bytes()
 
@@ -246,7 +246,7 @@ def test_a_person_is_asked_and_only_a_yes_counts(door: Door, answer: str, code: 
     try:
         os.write(person, answer.encode())
         ran = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "holdfast", "plugins", "install", "./mine"],
+            [sys.executable, "-W", "error", "-m", "backstay", "plugins", "install", "./mine"],
             stdin=terminal,
             capture_output=True,
             text=True,
@@ -280,8 +280,8 @@ def test_what_a_plugin_says_cannot_play_with_the_terminal(door: Door) -> None:
 def test_help_has_examples_for_the_group(door: Door) -> None:
     ran = door.run("plugins", "--help")
 
-    assert (ran.code, "holdfast plugins marketplace add OWNER/REPO" in ran.out) == (0, True)
-    assert "holdfast plugins install pypi:acme-reviewer" in door.run("plugins", "install", "--help").out
+    assert (ran.code, "backstay plugins marketplace add OWNER/REPO" in ran.out) == (0, True)
+    assert "backstay plugins install pypi:acme-reviewer" in door.run("plugins", "install", "--help").out
 
 
 def test_a_plugins_skill_allows_its_own_commands_nothing(door: Door, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A repository that people keep for another agent: `holdfast -p` uses all of it as it is once it is trusted, and nothing of it before."""
+"""A repository that people keep for another agent: `backstay -p` uses all of it as it is once it is trusted, and nothing of it before."""
 
 import json
 import sys
@@ -194,7 +194,7 @@ def test_nothing_of_it_runs_or_allows_without_trust_and_what_it_denies_holds(har
         assert hidden not in words
     assert "trust" in ran.err
     refused = harbour.door.run("-p", "/tide", "--model", harbour.door.script({"text": "x"}))
-    assert (refused.code != 0, "holdfast trust" in refused.out + refused.err) == (True, True)
+    assert (refused.code != 0, "backstay trust" in refused.out + refused.err) == (True, True)
     assert harbour.ran == set()
 
 
@@ -224,7 +224,7 @@ BROKEN: dict[str, object] = {
     "loop/b.md": "@a.md\n",
     "CLAUDE.md": "# Notes\n" + "All hands on deck. " * 20_000,
     ".claude/settings.json": '{\n  "permissions": {\n    "deny": ["Bash(rm *)"],,\n  }\n}\n',
-    ".holdfast/settings.json": {"chta": {}, "permissions": {"deny": ["Bash(curl *)"]}},
+    ".backstay/settings.json": {"chta": {}, "permissions": {"deny": ["Bash(curl *)"]}},
     ".mcp.json": '{"mcpServers": {\n  "a": }\n}',
     ".claude/skills/mute/SKILL.md": "---\nname: mute\n---\nNo description.\n",
     ".claude/skills/odd/SKILL.md": '---\nname: odd\ndescription: "open\n  - [\n---\nBroken YAML.\n',
@@ -251,7 +251,7 @@ def test_whatever_is_wrong_with_its_files_the_session_opens_and_each_is_named_wi
         "loop/b.md:1",
         "AGENTS.md:1",
         ".claude/settings.json:3",
-        ".holdfast/settings.json:2",
+        ".backstay/settings.json:2",
         ".mcp.json:2",
         "mute/SKILL.md:1",
         "odd/SKILL.md:",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.key import Key
-from holdfast.config.key_table import KEYS
-from holdfast.config.settings import load_settings
-from holdfast.providers.registry import PROVIDERS, key_variable
+from backstay.config.key import Key
+from backstay.config.key_table import KEYS
+from backstay.config.settings import load_settings
+from backstay.providers.registry import PROVIDERS, key_variable
 from tests.e2e.door import Door
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "settings.md"

@@ -1,4 +1,4 @@
-"""`holdfast skills`: what there is, what one says, and whether it keeps the standard."""
+"""`backstay skills`: what there is, what one says, and whether it keeps the standard."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from tests.e2e.door import Door, write
 def _nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the folders of the test count."""
     monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    monkeypatch.delenv("HOLDFAST_MANAGED_SETTINGS", raising=False)
+    monkeypatch.delenv("BACKSTAY_MANAGED_SETTINGS", raising=False)
 
 
 def skill(folder: Path, name: str, more: str = "") -> Path:
@@ -97,7 +97,7 @@ def test_a_skill_is_checked_against_the_standard(door: Door) -> None:
 
 
 def test_broken_settings_do_not_hide_the_skills(door: Door) -> None:
-    write(door.work / ".holdfast" / "settings.json", "{")
+    write(door.work / ".backstay" / "settings.json", "{")
     skill(door.work / ".claude" / "skills", "x")
 
     ran = door.run("skills", "list", "--json")
@@ -108,4 +108,4 @@ def test_broken_settings_do_not_hide_the_skills(door: Door) -> None:
 
 def test_help_says_what_each_command_does_with_an_example(door: Door) -> None:
     for command in ("list", "show", "validate"):
-        assert f"holdfast skills {command}" in door.run("skills", command, "--help").out
+        assert f"backstay skills {command}" in door.run("skills", command, "--help").out

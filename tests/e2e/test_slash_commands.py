@@ -1,4 +1,4 @@
-"""Lines that begin with a slash, without a terminal: `holdfast -p "/compact"`, and lines of a program."""
+"""Lines that begin with a slash, without a terminal: `backstay -p "/compact"`, and lines of a program."""
 
 import json
 import signal
@@ -184,11 +184,11 @@ def test_an_export_that_cannot_be_written_fails(door: Door) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "words"),
     [
-        ("/resume", 4, "holdfast sessions list"),
-        ("/resume other", 4, "holdfast -r ID"),
+        ("/resume", 4, "backstay sessions list"),
+        ("/resume other", 4, "backstay -r ID"),
         ("/reset", 4, "This run keeps its session."),
         ("/exit", 0, "Goodbye."),
-        ("/doctor", 0, "`holdfast doctor` says more."),
+        ("/doctor", 0, "`backstay doctor` says more."),
     ],
 )
 def test_what_needs_a_person_says_plainly_what_to_do_instead(door: Door, line: str, code: int, words: str) -> None:

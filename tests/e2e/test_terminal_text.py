@@ -33,7 +33,7 @@ def in_terminal(door: Door, *arguments: str) -> str:
 
     reader = threading.Thread(target=read)
     reader.start()
-    command = (sys.executable, "-m", "holdfast", *arguments)
+    command = (sys.executable, "-m", "backstay", *arguments)
     subprocess.run(
         command, cwd=door.work, stdin=subprocess.DEVNULL, stdout=follower, stderr=follower, check=False, timeout=120
     )
@@ -81,8 +81,8 @@ def test_sec_l1_what_a_session_holds_is_no_order_to_the_terminal(door: Door, com
 
 def test_sec_l1_a_hook_that_is_listed_is_no_order_to_the_terminal(door: Door, tmp_path: Path) -> None:
     hook = '{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "echo \\u001b]52;c;x\\u202e"}]}]}}'
-    (door.work / ".holdfast").mkdir()
-    (door.work / ".holdfast" / "settings.json").write_text(hook)
+    (door.work / ".backstay").mkdir()
+    (door.work / ".backstay" / "settings.json").write_text(hook)
     for arguments in (("hooks", "list"), ("doctor",), ("hooks", "list", "--json")):
         said = in_terminal(door, *arguments)
         assert not OBEYED.search(said)

@@ -9,10 +9,10 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from holdfast import open_session, open_store
-from holdfast.ports import ModelRequest, SessionQuery
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.specs import ModelFacts
+from backstay import open_session, open_store
+from backstay.ports import ModelRequest, SessionQuery
+from backstay.tools.spawn import child_tool
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted
 from tests.e2e.door import Door
 

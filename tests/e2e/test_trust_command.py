@@ -1,4 +1,4 @@
-"""`holdfast trust` and `holdfast config`: what a person sees of a workspace before it may do anything."""
+"""`backstay trust` and `backstay config`: what a person sees of a workspace before it may do anything."""
 
 import json
 import os
@@ -70,7 +70,7 @@ def test_without_a_person_and_without_yes_nothing_is_recorded(door: Door, reposi
 
     assert ran.code == 3
     assert HOOK in ran.out
-    assert "holdfast trust --yes" in ran.err
+    assert "backstay trust --yes" in ran.err
     assert not (door.folder / "data" / "trust.json").exists()
 
 
@@ -84,7 +84,7 @@ def test_a_person_is_asked_and_only_a_yes_counts(
     try:
         os.write(person, answer.encode())
         ran = subprocess.run(
-            [sys.executable, "-W", "error", "-m", "holdfast", "trust"],
+            [sys.executable, "-W", "error", "-m", "backstay", "trust"],
             stdin=terminal,
             capture_output=True,
             text=True,
@@ -127,14 +127,14 @@ def test_config_path_lists_every_file_highest_first(door: Door, repository: Path
         (each["source"], Path(each["path"]).relative_to(door.folder).as_posix(), each["exists"]) for each in found[1:]
     ] == [
         ("flag", "given.json", True),
-        ("local", "work/.holdfast/settings.local.json", False),
-        ("project", "work/.holdfast/settings.json", False),
+        ("local", "work/.backstay/settings.local.json", False),
+        ("project", "work/.backstay/settings.json", False),
         ("local", "work/.claude/settings.local.json", False),
         ("project", "work/.claude/settings.json", True),
         ("person", "config/settings.json", False),
         ("person", "home/.claude/settings.json", False),
     ]
-    assert (found[0]["source"], found[0]["path"]) == ("managed", "/etc/holdfast/settings.json")
+    assert (found[0]["source"], found[0]["path"]) == ("managed", "/etc/backstay/settings.json")
     assert "work/.claude/settings.json" in door.run("config", "path").out
 
 
@@ -190,7 +190,7 @@ def test_broken_settings_stop_config_show_with_their_place(door: Door, repositor
 def test_sec_m3_a_hook_that_cannot_be_followed_waits_for_trust_at_each_run(door: Door) -> None:
     (door.work / ".git").mkdir()
     guard = [{"matcher": "Bash", "hooks": [{"type": "command", "command": "$GUARD"}]}]
-    write(door.work / ".holdfast/settings.json", {"permissions": {"allow": ["Bash"]}, "hooks": {"PreToolUse": guard}})
+    write(door.work / ".backstay/settings.json", {"permissions": {"allow": ["Bash"]}, "hooks": {"PreToolUse": guard}})
     reply = {"text": "I run.", "calls": [{"name": "Bash", "args": {"command": "touch b.txt"}}]}
     flags = ("-p", "go", "--model", door.script(reply, {"text": "Done."}), "--no-persist", "--output-format", "events")
     shown = door.run("trust", "--yes").out

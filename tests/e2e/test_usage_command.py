@@ -1,4 +1,4 @@
-"""`holdfast usage`: every call once, a cost where one is known, and a chart that fits."""
+"""`backstay usage`: every call once, a cost where one is known, and a chart that fits."""
 
 import json
 from collections.abc import Sequence
@@ -10,16 +10,16 @@ import click
 import pytest
 from rich.cells import cell_len
 
-from holdfast.cli.usage import starting
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.owners import this_process
-from holdfast.stores.urls import open_store
-from holdfast.testing.builders import recorded, started
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_limits import Compacted
-from holdfast.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import Usage
+from backstay.cli.usage import starting
+from backstay.runtime.clock import SystemClock
+from backstay.stores.owners import this_process
+from backstay.stores.urls import open_store
+from backstay.testing.builders import recorded, started
+from backstay.vocab.event import Event
+from backstay.vocab.event_limits import Compacted
+from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import Usage
 from tests.e2e.door import Door
 
 NOW = int(datetime.now(UTC).timestamp() * 1_000_000)

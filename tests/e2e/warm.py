@@ -37,7 +37,7 @@ class Running:
         """Wait for the end."""
         code = self._look(timeout)
         if code is None:
-            raise subprocess.TimeoutExpired("holdfast", timeout or 0)
+            raise subprocess.TimeoutExpired("backstay", timeout or 0)
         return code
 
     def send_signal(self, number: int) -> None:

@@ -2,18 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 
-from holdfast import open_store
-from holdfast.export.transcripts import PageKind, page
-from holdfast.logic.redact import PLAIN, Redactor
-from holdfast.pages import with_log
-from holdfast.ports import EventStore
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.owners import this_process
-from holdfast.testing.builders import recorded, started
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.events import InputReceived, InputTaken, ModelReplied, Started, TurnCompleted, TurnStarted
-from holdfast.vocab.ids import event_id
-from holdfast.vocab.messages import InputPart, StoredPart, Text
+from backstay import open_store
+from backstay.export.transcripts import PageKind, page
+from backstay.logic.redact import PLAIN, Redactor
+from backstay.pages import with_log
+from backstay.ports import EventStore
+from backstay.runtime.clock import SystemClock
+from backstay.stores.owners import this_process
+from backstay.testing.builders import recorded, started
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import InputReceived, InputTaken, ModelReplied, Started, TurnCompleted, TurnStarted
+from backstay.vocab.ids import event_id
+from backstay.vocab.messages import InputPart, StoredPart, Text
 
 
 async def stored(records: Sequence[Recorded], blobs: Mapping[str, bytes] | None = None) -> EventStore:

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.export.diagnostic_payloads import PART, PayloadError, Payloads, Problem, Reference, Resolver
-from holdfast.vocab.errors import UserError
+from backstay.export.diagnostic_payloads import PART, PayloadError, Payloads, Problem, Reference, Resolver
+from backstay.vocab.errors import UserError
 
 
 def reference(folder: Path, content: bytes = b'"hello"') -> dict[str, object]:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.redact import REDACTED, Redactor
-from holdfast.stores.trace import FileTrace, MemoryTrace, TraceLine, read_trace
-from holdfast.stores.trace_requests import RequestPacker, RequestReader
-from holdfast.stores.trace_scrub import LONGEST_LINE
-from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
+from backstay.logic.redact import REDACTED, Redactor
+from backstay.stores.trace import FileTrace, MemoryTrace, TraceLine, read_trace
+from backstay.stores.trace_requests import RequestPacker, RequestReader
+from backstay.stores.trace_scrub import LONGEST_LINE
+from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta, ToolOutputDelta
 
 TOKEN = "sk-" + "ant-api03-" + "a1B2c3D4e5" * 4
 TALK = f"The key is {TOKEN}, keep it."

@@ -15,27 +15,27 @@ import anyio
 import pytest
 from msgspec.structs import replace
 
-from holdfast import open_session
-from holdfast.export.log_file import Imported, import_log, log_lines
-from holdfast.logic.arrivals import is_quiet
-from holdfast.logic.parts import cited_blobs, digest
-from holdfast.logic.progress import fold_all
-from holdfast.logic.state import state_of
-from holdfast.pages import with_log
-from holdfast.ports import Answer, EventStore, Question, SessionQuery
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.owners import this_process
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import golden_logs, recorded, started
-from holdfast.testing.crash import Site
-from holdfast.testing.crash_scenarios import SCENARIOS
-from holdfast.testing.crash_stage import Scenario, memory_store
-from holdfast.vocab.errors import HoldfastError, LogDamaged, NeedsUpgrade, NoSession
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ChildStarted, ModelChanged, ModelReplied, PermissionAnswered, Started, StoreChanged
-from holdfast.vocab.messages import ToolCall
-from holdfast.wire.json_lines import read_line
+from backstay import open_session
+from backstay.export.log_file import Imported, import_log, log_lines
+from backstay.logic.arrivals import is_quiet
+from backstay.logic.parts import cited_blobs, digest
+from backstay.logic.progress import fold_all
+from backstay.logic.state import state_of
+from backstay.pages import with_log
+from backstay.ports import Answer, EventStore, Question, SessionQuery
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.stores.owners import this_process
+from backstay.stores.sqlite import SqliteStore
+from backstay.testing.builders import golden_logs, recorded, started
+from backstay.testing.crash import Site
+from backstay.testing.crash_scenarios import SCENARIOS
+from backstay.testing.crash_stage import Scenario, memory_store
+from backstay.vocab.errors import BackstayError, LogDamaged, NeedsUpgrade, NoSession
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ChildStarted, ModelChanged, ModelReplied, PermissionAnswered, Started, StoreChanged
+from backstay.vocab.messages import ToolCall
+from backstay.wire.json_lines import read_line
 from tests.contracts.kit import call, scripted
 
 CLOCK = SystemClock()
@@ -166,7 +166,7 @@ def test_every_log_that_a_crash_can_leave_comes_back_the_same(scenario: Scenario
     anyio.run(try_all)
 
 
-async def refused(content: bytes) -> HoldfastError:
+async def refused(content: bytes) -> BackstayError:
     """Import what cannot be imported; nothing may be there then."""
     store = await MemoryStore.open(clock=CLOCK)
     with pytest.raises((LogDamaged, NeedsUpgrade)) as caught:
@@ -175,7 +175,7 @@ async def refused(content: bytes) -> HoldfastError:
     return caught.value
 
 
-def line_of(error: HoldfastError) -> int:
+def line_of(error: BackstayError) -> int:
     found = re.match(r"Line (\d+) cannot be imported, so nothing was: ", str(error))
     assert found, error
     return int(found[1])
@@ -302,9 +302,9 @@ async def test_a_child_becomes_a_session_of_its_own_and_its_parent_names_what_is
 KILLED = """
 import io, os, pathlib, signal, sys
 import anyio
-from holdfast.export.log_file import import_log
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
+from backstay.export.log_file import import_log
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
 from tests.stores.sqlite_kit import Taps
 
 async def main():
@@ -351,7 +351,7 @@ async def test_an_import_that_is_killed_leaves_nothing_or_all(lines: Sequence[by
 async def test_a_store_that_fails_in_the_middle_keeps_nothing(lines: Sequence[bytes], tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "s.db", clock=CLOCK)
     file = Vanishing(b"".join(lines))
-    with pytest.raises(HoldfastError):
+    with pytest.raises(BackstayError):
         await import_log(store, file, clock=CLOCK)
     assert file.cut
     assert await store.list(SessionQuery(include_children=True)) == ()

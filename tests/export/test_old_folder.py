@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.export.log_file import import_log
-from holdfast.export.old_folder import folder_lines
-from holdfast.logic.parts import digest
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import golden_logs
-from holdfast.vocab.errors import LogDamaged
+from backstay.export.log_file import import_log
+from backstay.export.old_folder import folder_lines
+from backstay.logic.parts import digest
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.testing.builders import golden_logs
+from backstay.vocab.errors import LogDamaged
 
 KEPT = Path(__file__).parents[1] / "fixtures" / "lines_folder"
 BLOB = b"a long text" * 9
@@ -69,7 +69,7 @@ def test_damage_is_refused_with_its_file_and_line(session: Path, name: str) -> N
     for place in range(2 if name == "00000001.jsonl" else 0, 3):
         altered = lines[place].replace(b'"', b"'", 1)
         (session / name).write_bytes(b"".join((*lines[:place], altered, *lines[place + 1 :])))
-        with pytest.raises(LogDamaged, match=rf"{name}', line {place + 1}: it was altered.* `holdfast log repair`"):
+        with pytest.raises(LogDamaged, match=rf"{name}', line {place + 1}: it was altered.* `backstay log repair`"):
             list(folder_lines(session))
     (session / name).unlink()
     if name != "00000003.jsonl":

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.export.dialogue_calls import ENDINGS
-from holdfast.export.html_page import POLICY, in_block, in_line
-from holdfast.export.transcripts import PageKind
-from holdfast.logic.redact import Redactor
-from holdfast.testing.builders import cut_conversation
-from holdfast.vocab.event import ToolOutcome, TurnOutcome
-from holdfast.vocab.event_limits import Compacted, CompactionUndone
-from holdfast.vocab.event_tools import HookFinished
-from holdfast.vocab.events import (
+from backstay.export.dialogue_calls import ENDINGS
+from backstay.export.html_page import POLICY, in_block, in_line
+from backstay.export.transcripts import PageKind
+from backstay.logic.redact import Redactor
+from backstay.testing.builders import cut_conversation
+from backstay.vocab.event import ToolOutcome, TurnOutcome
+from backstay.vocab.event_limits import Compacted, CompactionUndone
+from backstay.vocab.event_tools import HookFinished
+from backstay.vocab.events import (
     ChildFinished,
     ChildStarted,
     EntryAdded,
@@ -28,9 +28,9 @@ from holdfast.vocab.events import (
     Rewound,
     ToolFinished,
 )
-from holdfast.vocab.ids import event_id
-from holdfast.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.vocab.ids import event_id
+from backstay.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall
+from backstay.vocab.specs import Usage
 from tests.export.pages import Turns, page_in, page_of, stored
 
 KINDS: tuple[PageKind, ...] = ("markdown", "html")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.own_runs import own_runs
-from holdfast.extensions.mcp_files import ServersPlace, read_servers
-from holdfast.extensions.mcp_starting import JudgedPrograms, may_start
+from backstay.config.own_runs import own_runs
+from backstay.extensions.mcp_files import ServersPlace, read_servers
+from backstay.extensions.mcp_starting import JudgedPrograms, may_start
 from tests.config.world import World
 
 

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.instructions import KINDS, Listed, find_place, gather
-from holdfast.instructions.base import BASE, MODES
-from holdfast.instructions.parts import TOTAL_LIMIT
-from holdfast.logic.parts import digest
-from holdfast.vocab.specs import MODES as ALL_MODES
-from holdfast.vocab.specs import Mode
+from backstay.instructions import KINDS, Listed, find_place, gather
+from backstay.instructions.base import BASE, MODES
+from backstay.instructions.parts import TOTAL_LIMIT
+from backstay.logic.parts import digest
+from backstay.vocab.specs import MODES as ALL_MODES
+from backstay.vocab.specs import Mode
 from tests.instructions.world import World, touch_later
 
 
@@ -114,7 +114,7 @@ def test_without_a_repository_notes_are_read_up_to_the_home_folder_without_it(tm
     world = World(tmp_path)
     for folder in (tmp_path, world.home, world.home / "work", world.home / "work/notes"):
         world.write(folder / "AGENTS.md", f"of {folder.name}!")
-    environment = {"HOME": str(world.home), "HOLDFAST_CONFIG_DIR": str(world.config)}
+    environment = {"HOME": str(world.home), "BACKSTAY_CONFIG_DIR": str(world.config)}
 
     inside = gather(find_place(world.home / "work/notes", trusted=True, environment=environment))
     assert "of work!" in inside.text
@@ -146,7 +146,7 @@ def test_a_file_that_is_reached_twice_is_told_once(world: World, link: bool) -> 
 def test_the_persons_own_file_stays_the_persons_in_a_repository_that_holds_it(world: World) -> None:
     world.write(world.home / ".git/HEAD", "ref: refs/heads/dotfiles\n")
     world.write(world.home / ".claude/CLAUDE.md", "I like brevity.")
-    environment = {"HOME": str(world.home), "HOLDFAST_CONFIG_DIR": str(world.config)}
+    environment = {"HOME": str(world.home), "BACKSTAY_CONFIG_DIR": str(world.config)}
 
     found = gather(find_place(world.home, trusted=False, environment=environment))
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.instructions import Listed
-from holdfast.instructions.fitting import clipped, fair_shares, fit_files, fit_text
-from holdfast.instructions.listing import LONGEST, listing, listing_limit
-from holdfast.instructions.reading import TextFile
+from backstay.instructions import Listed
+from backstay.instructions.fitting import clipped, fair_shares, fit_files, fit_text
+from backstay.instructions.listing import LONGEST, listing, listing_limit
+from backstay.instructions.reading import TextFile
 
 
 def test_what_fits_is_described_in_its_order() -> None:

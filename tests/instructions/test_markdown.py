@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.instructions.markdown import front, heading, sections
+from backstay.instructions.markdown import front, heading, sections
 from tests.instructions.world import World
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from holdfast.instructions import KINDS
-from holdfast.testing.instructions_reference import instructions_document
+from backstay.instructions import KINDS
+from backstay.testing.instructions_reference import instructions_document
 
 DOCS = Path(__file__).parents[2] / "docs"
 

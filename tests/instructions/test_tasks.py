@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.instructions import update_task_file
-from holdfast.instructions.task_file import updated
-from holdfast.instructions.tasks import MOST_TASKS, Task, in_order, parse_task, state_of
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.errors import UserError
+from backstay.instructions import update_task_file
+from backstay.instructions.task_file import updated
+from backstay.instructions.tasks import MOST_TASKS, Task, in_order, parse_task, state_of
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.errors import UserError
 from tests.instructions.world import World
 
 KEYS = """\
@@ -276,8 +276,8 @@ def test_two_processes_that_change_one_task_lose_nothing(tmp_path: Path) -> None
     path.write_text("# X\n\nStatus: todo\n")
     program = """
 import sys
-from holdfast.instructions import update_task_file
-from holdfast.runtime.clock import SystemClock
+from backstay.instructions import update_task_file
+from backstay.runtime.clock import SystemClock
 for number in range(20):
     update_task_file(sys.argv[1], "in-progress", f"{sys.argv[2]}-{number}", SystemClock())
 """

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from holdfast.instructions import Instructions, Place, find_place, gather
+from backstay.instructions import Instructions, Place, find_place, gather
 
 
 class World:
@@ -31,7 +31,7 @@ class World:
 
     def place(self, cwd: str | Path = "", *, trusted: bool = True, **known: Any) -> Place:  # Any: fields of Place
         """The place of a session in a folder of the repository."""
-        environment = {"HOME": str(self.home), "HOLDFAST_CONFIG_DIR": str(self.config)}
+        environment = {"HOME": str(self.home), "BACKSTAY_CONFIG_DIR": str(self.config)}
         (self.project / cwd).mkdir(parents=True, exist_ok=True)
         return find_place(self.project / cwd, trusted=trusted, environment=environment, **known)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Session, open_session
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.providers.scripted import PLAYED, ScriptedModel
-from holdfast.vocab.deltas import Delta
-from holdfast.vocab.event import Event
-from holdfast.vocab.messages import Text
+from backstay import Session, open_session
+from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.scripted import PLAYED, ScriptedModel
+from backstay.vocab.deltas import Delta
+from backstay.vocab.event import Event
+from backstay.vocab.messages import Text
 from tests.contracts.kit import Reply, scripted
 
 
@@ -49,8 +49,8 @@ class Repository:
         self.write(".git/HEAD", "ref: refs/heads/main\n")
         for name, value in (
             ("HOME", self.home),
-            ("HOLDFAST_CONFIG_DIR", self.config),
-            ("HOLDFAST_DATA_DIR", folder / "data"),
+            ("BACKSTAY_CONFIG_DIR", self.config),
+            ("BACKSTAY_DATA_DIR", folder / "data"),
         ):
             patch.setenv(name, str(value))
 
@@ -66,7 +66,7 @@ class Repository:
         """Write a skill of the repository."""
         head = {"name": name, "description": f"About {name}.", **{key.replace("_", "-"): keys[key] for key in keys}}
         lines = "\n".join(f"{key}: {value}" for key, value in head.items())
-        return self.write(f".holdfast/skills/{name}/SKILL.md", f"---\n{lines}\n---\n{body}\n")
+        return self.write(f".backstay/skills/{name}/SKILL.md", f"---\n{lines}\n---\n{body}\n")
 
     def open(self, *replies: Reply | str, **options: Any) -> AbstractAsyncContextManager[Session]:
         """Open a trusted session there with a scripted model."""

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import UserError
-from holdfast.kit.mentions import mentioned
-from holdfast.ports import SessionQuery
-from holdfast.vocab.events import Started
+from backstay import UserError
+from backstay.kit.mentions import mentioned
+from backstay.ports import SessionQuery
+from backstay.vocab.events import Started
 from tests.kit.repository import Listener, Repository
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.vocab.events import ToolFinished
+from backstay.vocab.events import ToolFinished
 from tests.contracts.kit import calls
 from tests.kit.repository import Repository, named
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import UserError
-from holdfast.extensions.inclusions import FileInclusion
+from backstay import UserError
+from backstay.extensions.inclusions import FileInclusion
 from tests.kit.repository import Repository
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src"
 PROGRAM = """
 import sys
-from holdfast import open_session
+from backstay import open_session
 def loaded(*names):
     return sorted(each for each in sys.modules if each.startswith(names))
-print(loaded("holdfast.memory", "holdfast.kit.looking", "holdfast.extensions.scanning", "holdfast.extensions.plugin_l", "yaml"))
+print(loaded("backstay.memory", "backstay.kit.looking", "backstay.extensions.scanning", "backstay.extensions.plugin_l", "yaml"))
 import anyio
 async def main():
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:
         print([each.name for each in session.kit.found.skills])
 anyio.run(main)
-print(loaded("holdfast.extensions.plugin_l", "holdfast.extensions.install", "mcp.", "httpx", "jsonschema"))
+print(loaded("backstay.extensions.plugin_l", "backstay.extensions.install", "mcp.", "httpx", "jsonschema"))
 """
 
 
@@ -33,8 +33,8 @@ def test_opening_a_session_loads_neither_plugins_nor_servers_when_there_are_none
         **os.environ,
         "PYTHONPATH": str(SOURCE),
         "HOME": str(tmp_path),
-        "HOLDFAST_CONFIG_DIR": str(tmp_path / "config"),
-        "HOLDFAST_DATA_DIR": str(tmp_path / "data"),
+        "BACKSTAY_CONFIG_DIR": str(tmp_path / "config"),
+        "BACKSTAY_DATA_DIR": str(tmp_path / "data"),
     }
 
     ran = subprocess.run(

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.vocab.events import ToolFinished
-from holdfast.workspaces.project import git_ref
+from backstay.vocab.events import ToolFinished
+from backstay.workspaces.project import git_ref
 from tests.contracts.kit import calls
 from tests.kit.repository import Listener, Repository, named
 
@@ -22,7 +22,7 @@ def outcomes(log: tuple[object, ...]) -> list[str]:
 
 @pytest.mark.contract("RB-84")
 async def test_a_model_that_empties_the_settings_is_denied_what_they_denied(repository: Repository) -> None:
-    path = repository.write(".holdfast/settings.json", {"permissions": {"deny": ["Read(secret.txt)"]}})
+    path = repository.write(".backstay/settings.json", {"permissions": {"deny": ["Read(secret.txt)"]}})
     repository.write("secret.txt", "The sea is salt.")
     empties = calls(("Write", {"file_path": str(path), "content": "{}"}))
     reads = calls(("Read", {"file_path": str(repository.root / "secret.txt")}))

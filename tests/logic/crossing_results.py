@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.vocab.event import Event, Grant, Recorded
-from holdfast.vocab.event_limits import (
+from backstay.vocab.event import Event, Grant, Recorded
+from backstay.vocab.event_limits import (
     BudgetAnswered,
     BudgetAsked,
     ChildPaused,
@@ -14,8 +14,8 @@ from holdfast.vocab.event_limits import (
     CompactionStarted,
     WaitEnded,
 )
-from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import (
+from backstay.vocab.event_tools import HookFinished, HookStarted
+from backstay.vocab.events import (
     CallInspected,
     CallProposed,
     ChildFinished,
@@ -26,7 +26,7 @@ from holdfast.vocab.events import (
     ToolFinished,
     ToolStarted,
 )
-from holdfast.vocab.messages import Text, ToolCall
+from backstay.vocab.messages import Text, ToolCall
 
 if TYPE_CHECKING:
     from tests.logic.crossroads import Road

@@ -13,13 +13,13 @@ from typing import Final, Self
 import msgspec
 from msgspec.structs import replace
 
-from holdfast.logic.policy import Policy
-from holdfast.logic.progress import Progress, fold_all
-from holdfast.logic.step import settle
-from holdfast.vocab.event import Draft, Event, Recorded
-from holdfast.vocab.event_limits import BudgetAsked, CompactionStarted, WaitStarted
-from holdfast.vocab.event_tools import CallFacts, HookFinished, HookStarted
-from holdfast.vocab.events import (
+from backstay.logic.policy import Policy
+from backstay.logic.progress import Progress, fold_all
+from backstay.logic.step import settle
+from backstay.vocab.event import Draft, Event, Recorded
+from backstay.vocab.event_limits import BudgetAsked, CompactionStarted, WaitStarted
+from backstay.vocab.event_tools import CallFacts, HookFinished, HookStarted
+from backstay.vocab.events import (
     INTENTS,
     CallProposed,
     ChildStarted,
@@ -32,8 +32,8 @@ from holdfast.vocab.events import (
     StopDeadlinePassed,
     ToolStarted,
 )
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import SessionContext
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import SessionContext
 from tests.logic.crossing_results import HUSHED, answer_of, result_of
 from tests.logic.promises import broken_by, ignored
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from holdfast.logic.judging import judged
-from holdfast.logic.open_calls import OpenCall, subject_of
-from holdfast.logic.progress import Progress, fold
-from holdfast.testing.crash_checks import calls_have_one_result, what_is_refused_never_starts
-from holdfast.vocab.event import Draft, Recorded
-from holdfast.vocab.event_limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed
-from holdfast.vocab.event_tools import HookFinished, HookStarted
-from holdfast.vocab.events import (
+from backstay.logic.judging import judged
+from backstay.logic.open_calls import OpenCall, subject_of
+from backstay.logic.progress import Progress, fold
+from backstay.testing.crash_checks import calls_have_one_result, what_is_refused_never_starts
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event_limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed
+from backstay.vocab.event_tools import HookFinished, HookStarted
+from backstay.vocab.events import (
     CallInspected,
     CallJudged,
     CallProposed,

@@ -1,13 +1,13 @@
 """A log that grows a step at a time, for tests of what is decided."""
 
-from holdfast.logic.policy import Policy
-from holdfast.logic.progress import Progress, fold_all
-from holdfast.logic.step import settle
-from holdfast.vocab.event import Draft, Event, Recorded
-from holdfast.vocab.events import CallInspected, InputReceived, ModelReplied, Opened, Started, ToolFinished
-from holdfast.vocab.messages import Text, ToolCall
-from holdfast.vocab.specs import SessionContext, ToolSpec
-from holdfast.wire.names import NAME_OF
+from backstay.logic.policy import Policy
+from backstay.logic.progress import Progress, fold_all
+from backstay.logic.step import settle
+from backstay.vocab.event import Draft, Event, Recorded
+from backstay.vocab.events import CallInspected, InputReceived, ModelReplied, Opened, Started, ToolFinished
+from backstay.vocab.messages import Text, ToolCall
+from backstay.vocab.specs import SessionContext, ToolSpec
+from backstay.wire.names import NAME_OF
 
 
 def spec(name: str, **fields: object) -> ToolSpec:

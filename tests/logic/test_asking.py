@@ -5,16 +5,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from holdfast.logic.asking import BREAKER, after_failure, ask
-from holdfast.logic.fill import Fill
-from holdfast.logic.policy import Policy
-from holdfast.logic.progress import OpenTurn, Progress
-from holdfast.logic.purse import Purse
-from holdfast.logic.trying import Failure, Trying
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_limits import BudgetAsked, BudgetWarned, CompactionStarted, FallbackTaken, WaitStarted
-from holdfast.vocab.events import ModelAsked, TurnCompleted
-from holdfast.vocab.specs import ModelFacts, Prices
+from backstay.logic.asking import BREAKER, after_failure, ask
+from backstay.logic.fill import Fill
+from backstay.logic.policy import Policy
+from backstay.logic.progress import OpenTurn, Progress
+from backstay.logic.purse import Purse
+from backstay.logic.trying import Failure, Trying
+from backstay.vocab.event import Event
+from backstay.vocab.event_limits import BudgetAsked, BudgetWarned, CompactionStarted, FallbackTaken, WaitStarted
+from backstay.vocab.events import ModelAsked, TurnCompleted
+from backstay.vocab.specs import ModelFacts, Prices
 
 TURN = OpenTurn(id="t", number=1, owes="reply")
 POLICY = Policy(facts={"m": ModelFacts(window=1_000, prices=Prices(input=1_000_000, output=1_000_000))}, overhead=10)

@@ -7,13 +7,13 @@ from typing import Self
 import pytest
 from msgspec.structs import replace
 
-from holdfast.logic.hooks.spec import PythonHook, make_spec
-from holdfast.logic.open_calls import OpenCall
-from holdfast.logic.policy import Policy
-from holdfast.testing.crash_checks import what_is_refused_never_starts
-from holdfast.vocab.event import Decision, Draft
-from holdfast.vocab.event_tools import CallFacts, HookFinished
-from holdfast.vocab.events import (
+from backstay.logic.hooks.spec import PythonHook, make_spec
+from backstay.logic.open_calls import OpenCall
+from backstay.logic.policy import Policy
+from backstay.testing.crash_checks import what_is_refused_never_starts
+from backstay.vocab.event import Decision, Draft
+from backstay.vocab.event_tools import CallFacts, HookFinished
+from backstay.vocab.events import (
     CallInspected,
     InputReceived,
     ModelReplied,
@@ -21,8 +21,8 @@ from holdfast.vocab.events import (
     ToolFinished,
     ToolStarted,
 )
-from holdfast.vocab.messages import Text, ToolCall
-from holdfast.vocab.rules import Rule
+from backstay.vocab.messages import Text, ToolCall
+from backstay.vocab.rules import Rule
 from tests.logic.story import POLICY, Story, spec
 
 Choice = tuple[str, str]

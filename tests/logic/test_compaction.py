@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.logic.compaction import (
+from backstay.logic.compaction import (
     HEAD,
     apply,
     chunks,
@@ -18,12 +18,12 @@ from holdfast.logic.compaction import (
     trim_plan,
     without_marks,
 )
-from holdfast.logic.context import estimate
-from holdfast.logic.outgoing import to_messages
-from holdfast.logic.shapes import check_shape
-from holdfast.logic.tokens import estimate_text
-from holdfast.vocab.event_limits import Compacted
-from holdfast.vocab.messages import DurablePart, Role, SessionMessage, Text, TextRef, ToolCall, ToolResult, text_of
+from backstay.logic.context import estimate
+from backstay.logic.outgoing import to_messages
+from backstay.logic.shapes import check_shape
+from backstay.logic.tokens import estimate_text
+from backstay.vocab.event_limits import Compacted
+from backstay.vocab.messages import DurablePart, Role, SessionMessage, Text, TextRef, ToolCall, ToolResult, text_of
 
 WORDS = "lorem ipsum dolor sit amet "
 

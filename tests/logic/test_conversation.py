@@ -3,13 +3,13 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.logic.conversation import Conversation, ConversationFold, VisibleTranscript
-from holdfast.logic.transcript import Transcript, transcript_of
-from holdfast.testing.builders import recorded, started
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.event_limits import Compacted, CompactionUndone
-from holdfast.vocab.event_tools import HookFinished
-from holdfast.vocab.events import (
+from backstay.logic.conversation import Conversation, ConversationFold, VisibleTranscript
+from backstay.logic.transcript import Transcript, transcript_of
+from backstay.testing.builders import recorded, started
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.event_limits import Compacted, CompactionUndone
+from backstay.vocab.event_tools import HookFinished
+from backstay.vocab.events import (
     HistoryCleared,
     InputReceived,
     InputTaken,
@@ -20,7 +20,7 @@ from holdfast.vocab.events import (
     TurnCompleted,
     TurnStarted,
 )
-from holdfast.vocab.messages import Text, ToolCall
+from backstay.vocab.messages import Text, ToolCall
 
 LONG = "It was a dark and stormy night. " * 400
 

@@ -3,15 +3,15 @@
 import pytest
 from msgspec.structs import replace
 
-from holdfast.logic.hooks.spec import PythonHook, make_spec
-from holdfast.logic.policy import Policy
-from holdfast.logic.trying import Retries
-from holdfast.vocab.event import Draft, Event
-from holdfast.vocab.event_limits import BudgetSet, CompactionStarted
-from holdfast.vocab.event_tools import HookFinished, ScopeChanged, TaintMet
-from holdfast.vocab.events import GrantsCleared, InputDropped, Interrupted, ModeChanged, ModelChanged, Rewound
-from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import ModelFacts
+from backstay.logic.hooks.spec import PythonHook, make_spec
+from backstay.logic.policy import Policy
+from backstay.logic.trying import Retries
+from backstay.vocab.event import Draft, Event
+from backstay.vocab.event_limits import BudgetSet, CompactionStarted
+from backstay.vocab.event_tools import HookFinished, ScopeChanged, TaintMet
+from backstay.vocab.events import GrantsCleared, InputDropped, Interrupted, ModeChanged, ModelChanged, Rewound
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import ModelFacts
 from tests.logic.crossroads import Extra, Road, Scene, every_end, said
 from tests.logic.story import POLICY, spec
 

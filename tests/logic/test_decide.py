@@ -1,8 +1,8 @@
 """What is written next: given events, expect events."""
 
-from holdfast.logic.policy import Policy
-from holdfast.logic.progress import fold_all
-from holdfast.vocab.events import (
+from backstay.logic.policy import Policy
+from backstay.logic.progress import fold_all
+from backstay.vocab.events import (
     Interrupted,
     ModelFailed,
     ModelReplied,
@@ -11,8 +11,8 @@ from holdfast.vocab.events import (
     ToolFinished,
     TurnCompleted,
 )
-from holdfast.vocab.messages import Text
-from holdfast.vocab.rules import Rule
+from backstay.vocab.messages import Text
+from backstay.vocab.rules import Rule
 from tests.logic.story import POLICY, Story
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from holdfast.logic.entries import (
+from backstay.logic.entries import (
     Entry,
     entry_added,
     entry_of,
@@ -16,14 +16,14 @@ from holdfast.logic.entries import (
     read_entry,
     skill_entry,
 )
-from holdfast.logic.entries_tools import RESULT_CHARS, file_diffs, first_argument, result_content
-from holdfast.logic.transcript import Transcript, transcript_of
-from holdfast.testing.builders import log, started
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import Event, ToolOutcome
-from holdfast.vocab.event_files import FileKept
-from holdfast.vocab.event_memory import MemoryNoted
-from holdfast.vocab.events import (
+from backstay.logic.entries_tools import RESULT_CHARS, file_diffs, first_argument, result_content
+from backstay.logic.transcript import Transcript, transcript_of
+from backstay.testing.builders import log, started
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Event, ToolOutcome
+from backstay.vocab.event_files import FileKept
+from backstay.vocab.event_memory import MemoryNoted
+from backstay.vocab.events import (
     EntryAdded,
     InputReceived,
     InputTaken,
@@ -35,7 +35,7 @@ from holdfast.vocab.events import (
     TurnCompleted,
     TurnStarted,
 )
-from holdfast.vocab.messages import SessionMessage, Text, TextRef, ToolCall, text_of
+from backstay.vocab.messages import SessionMessage, Text, TextRef, ToolCall, text_of
 
 
 def wants(*calls: tuple[str, str, Mapping[str, object]]) -> ModelReplied:

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.context import estimate, tokens_of
-from holdfast.logic.fill import Fill, fold_fill
-from holdfast.logic.transcript import transcript_of
-from holdfast.testing.builders import log, started
-from holdfast.vocab.event import CompactionTrigger, Event
-from holdfast.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
-from holdfast.vocab.events import (
+from backstay.logic.context import estimate, tokens_of
+from backstay.logic.fill import Fill, fold_fill
+from backstay.logic.transcript import transcript_of
+from backstay.testing.builders import log, started
+from backstay.vocab.event import CompactionTrigger, Event
+from backstay.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from backstay.vocab.events import (
     ChildFinished,
     HistoryCleared,
     InputDropped,
@@ -29,8 +29,8 @@ from holdfast.vocab.events import (
     TurnCompleted,
     TurnStarted,
 )
-from holdfast.vocab.messages import MediaRef, Reasoning, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.vocab.messages import MediaRef, Reasoning, Text, ToolCall
+from backstay.vocab.specs import Usage
 
 
 def after(*events: Event, start: Fill | None = None) -> Fill:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.logic.fits import answer_problem, problems, unfenced
+from backstay.logic.fits import answer_problem, problems, unfenced
 
 PERSON = {
     "type": "object",

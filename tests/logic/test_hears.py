@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from holdfast.logic import consent, hooking, lifecycle, progress, results, transcript, usage
-from holdfast.testing.builders import conversation, example, recorded
-from holdfast.vocab.event import Event
-from holdfast.vocab.events import EVENTS
+from backstay.logic import consent, hooking, lifecycle, progress, results, transcript, usage
+from backstay.testing.builders import conversation, example, recorded
+from backstay.vocab.event import Event
+from backstay.vocab.events import EVENTS
 
 
 def not_in(heard: frozenset[type[Event]]) -> list[type[Event]]:

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.logic.patch import patch_of, patch_paths, read_patch
-from holdfast.logic.patch_hunks import apply_hunks
-from holdfast.vocab.errors import UserError
+from backstay.logic.patch import patch_of, patch_paths, read_patch
+from backstay.logic.patch_hunks import apply_hunks
+from backstay.vocab.errors import UserError
 
 
 def _update(*lines: str, path: str = "a") -> str:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.pricing import cost, dollars, microcents, parse_dollars
-from holdfast.logic.usage import add
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import Prices, Usage
+from backstay.logic.pricing import cost, dollars, microcents, parse_dollars
+from backstay.logic.usage import add
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import Prices, Usage
 
 SONNET = Prices(input=300_000_000, output=1_500_000_000, cache_read=30_000_000, cache_write=375_000_000)
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.purse import Purse, fold_purse
-from holdfast.testing.builders import recorded
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_limits import (
+from backstay.logic.purse import Purse, fold_purse
+from backstay.testing.builders import recorded
+from backstay.vocab.event import Event
+from backstay.vocab.event_limits import (
     BudgetAnswered,
     BudgetAsked,
     BudgetSet,
@@ -17,7 +17,7 @@ from holdfast.vocab.event_limits import (
     ChildPaused,
     Compacted,
 )
-from holdfast.vocab.events import (
+from backstay.vocab.events import (
     ChildFinished,
     ModelAsked,
     ModelFailed,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from backstay.logic.redact import PLAIN, Redactor
+from backstay.logic.redact_stream import StreamRedactor
 from benchmarks.scrubber import COUNTED, FAMILIES, MADE, text_of
-from holdfast.logic.redact import PLAIN, Redactor
-from holdfast.logic.redact_stream import StreamRedactor
 
 SMALL, LARGE = 32 * 1024, 256 * 1024
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.logic.redact import PLAIN
+from backstay.logic.redact import PLAIN
 
 SECRETS = [
     ("password=hunter2correcthorse", "password=[REDACTED]"),

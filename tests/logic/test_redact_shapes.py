@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.logic.redact import PLAIN, REDACTED
-from holdfast.logic.redact_shapes import read_table
+from backstay.logic.redact import PLAIN, REDACTED
+from backstay.logic.redact_shapes import read_table
 
 CAPITALS = string.ascii_uppercase + string.digits
 LETTERS: Mapping[str, str] = {

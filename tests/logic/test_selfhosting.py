@@ -9,10 +9,10 @@ from typing import get_args
 import anyio
 import pytest
 
-from holdfast.logic.selfhosting import TRANSITIONS, Package, Phase, PlanStep, advance, plan
-from holdfast.selfhosting import CheckResult, in_processes, verify
-from holdfast.tools.processes import look_at
-from holdfast.vocab.errors import IllegalTransition, UserError
+from backstay.logic.selfhosting import TRANSITIONS, Package, Phase, PlanStep, advance, plan
+from backstay.selfhosting import CheckResult, in_processes, verify
+from backstay.tools.processes import look_at
+from backstay.vocab.errors import IllegalTransition, UserError
 
 PYTHON = sys.executable
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.logic.shapes import RULES, check_shape
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.messages import (
+from backstay.logic.shapes import RULES, check_shape
+from backstay.vocab.errors import UserError
+from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
     MediaLink,

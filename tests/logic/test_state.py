@@ -2,12 +2,12 @@
 
 import pytest
 
-from holdfast.logic.state import State
-from holdfast.testing.builders import recorded, started
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_instructions import NotesShown
-from holdfast.vocab.event_limits import Compacted, CompactionUndone
-from holdfast.vocab.events import HistoryCleared, Rewound, TurnCompleted, TurnStarted
+from backstay.logic.state import State
+from backstay.testing.builders import recorded, started
+from backstay.vocab.event import Event
+from backstay.vocab.event_instructions import NotesShown
+from backstay.vocab.event_limits import Compacted, CompactionUndone
+from backstay.vocab.events import HistoryCleared, Rewound, TurnCompleted, TurnStarted
 
 SHOWN = NotesShown(path="api/AGENTS.md", sha256="ab", call="c")
 

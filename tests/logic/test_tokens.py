@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.tokens import (
+from backstay.logic.tokens import (
     OVERHEADS,
     estimate_media,
     estimate_request,

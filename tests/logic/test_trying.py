@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.trying import PASSING, SECOND, Failure, Retries, Trying, fallback, fold_trying, wait
-from holdfast.testing.builders import recorded
-from holdfast.vocab.errors import ErrorKind
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_limits import Compacted, FallbackTaken, WaitEnded, WaitStarted
-from holdfast.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, Opened, TurnStarted
-from holdfast.vocab.messages import Text
+from backstay.logic.trying import PASSING, SECOND, Failure, Retries, Trying, fallback, fold_trying, wait
+from backstay.testing.builders import recorded
+from backstay.vocab.errors import ErrorKind
+from backstay.vocab.event import Event
+from backstay.vocab.event_limits import Compacted, FallbackTaken, WaitEnded, WaitStarted
+from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, Opened, TurnStarted
+from backstay.vocab.messages import Text
 
 KINDS: tuple[ErrorKind, ...] = (
     "rate_limit",

@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from holdfast.extensions.mcp_servers import ServerPrograms, clean_environment
-from holdfast.mcp.means import Means, Noise, Pins
-from holdfast.mcp.servers import Servers
-from holdfast.mcp.spec import ServerSpec
-from holdfast.mcp.tool import ServerTool
-from holdfast.tools.images import image_type
+from backstay.extensions.mcp_servers import ServerPrograms, clean_environment
+from backstay.mcp.means import Means, Noise, Pins
+from backstay.mcp.servers import Servers
+from backstay.mcp.spec import ServerSpec
+from backstay.mcp.tool import ServerTool
+from backstay.tools.images import image_type
 
 HERE = Path(__file__).parent
 

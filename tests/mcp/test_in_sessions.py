@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Answer, Question, Rule
-from holdfast.vocab.events import CallJudged, ToolFinished
-from holdfast.vocab.messages import MediaRef, text_of
+from backstay import Answer, Question, Rule
+from backstay.vocab.events import CallJudged, ToolFinished
+from backstay.vocab.messages import MediaRef, text_of
 from tests.contracts.kit import call, talk
 from tests.mcp.kit import fake, lines, said, servers, tool
 from tests.mcp.test_results import PNG, packed

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.mcp.offers import LONGEST_DESCRIPTION, Lists, Offer, read_offer
-from holdfast.mcp.schemas import LARGEST, why_unfit
+from backstay.mcp.offers import LONGEST_DESCRIPTION, Lists, Offer, read_offer
+from backstay.mcp.schemas import LARGEST, why_unfit
 from tests.mcp.kit import tool
 
 READ_ONLY = {"readOnlyHint": True}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from holdfast.config.pinning import PinBook
+from backstay.config.pinning import PinBook
 from tests.mcp.kit import by_name, fake, said, servers, tool
 from tests.tools.context import RecordingContext, until
 

@@ -10,10 +10,10 @@ from subprocess import DEVNULL
 
 import anyio
 
-from holdfast.extensions.mcp_servers import session_servers
-from holdfast.mcp.servers import Servers
-from holdfast.mcp.spec import ServerSpec
-from holdfast.vocab.messages import InlineMedia
+from backstay.extensions.mcp_servers import session_servers
+from backstay.mcp.servers import Servers
+from backstay.mcp.spec import ServerSpec
+from backstay.vocab.messages import InlineMedia
 from tests.mcp.kit import HERE, by_name, real
 from tests.tools.context import RecordingContext, until
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.mcp.results import LARGEST_MEDIUM, call_output, prompt_output, resource_output
-from holdfast.ports import ToolOutput
-from holdfast.tools.images import image_type
-from holdfast.vocab.messages import InlineMedia
+from backstay.mcp.results import LARGEST_MEDIUM, call_output, prompt_output, resource_output
+from backstay.ports import ToolOutput
+from backstay.tools.images import image_type
+from backstay.vocab.messages import InlineMedia
 from tests.mcp.kit import unchanged
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

@@ -10,10 +10,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.mcp.connection import BACKOFF_S
-from holdfast.mcp.servers import Servers, ServerStatus
-from holdfast.mcp.spec import ServerSpec
-from holdfast.tools.processes import look_at
+from backstay.mcp.connection import BACKOFF_S
+from backstay.mcp.servers import Servers, ServerStatus
+from backstay.mcp.spec import ServerSpec
+from backstay.tools.processes import look_at
 from tests.mcp.kit import by_name, fake, lines, means, said, servers, tool
 from tests.tools.context import RecordingContext, cut_short, until
 
@@ -71,8 +71,8 @@ async def test_what_a_server_was_given_comes_back_by_no_other_way(tmp_path: Path
 async def test_without_servers_nothing_is_loaded(tmp_path: Path) -> None:
     program = (
         "import sys, anyio\n"
-        "from holdfast.extensions.mcp_servers import session_servers\n"
-        "from holdfast.extensions.mcp_files import read_servers\n"
+        "from backstay.extensions.mcp_servers import session_servers\n"
+        "from backstay.extensions.mcp_files import read_servers\n"
         "async def main():\n"
         "    async with session_servers([], cwd='.', data=None) as found:\n"
         "        assert (found.tools, found.status) == ((), {})\n"
@@ -90,8 +90,8 @@ async def test_without_the_package_servers_fail_with_the_command_that_installs_i
     program = (
         "import sys, anyio\n"
         "sys.modules['mcp'] = None\n"
-        "from holdfast.extensions.mcp_servers import session_servers\n"
-        "from holdfast.mcp.spec import ServerSpec\n"
+        "from backstay.extensions.mcp_servers import session_servers\n"
+        "from backstay.mcp.spec import ServerSpec\n"
         "async def main():\n"
         "    spec = ServerSpec(name='a', kind='stdio', argv=('true',))\n"
         "    async with session_servers([spec], cwd='.', data=None) as found:\n"
@@ -102,7 +102,7 @@ async def test_without_the_package_servers_fail_with_the_command_that_installs_i
     finished = await anyio.run_process([sys.executable, "-c", program], check=False)
 
     assert finished.stdout.decode().startswith("failed the package for MCP is missing")
-    assert finished.stdout.decode().strip().endswith("pip install 'holdfast[mcp]'")
+    assert finished.stdout.decode().strip().endswith("pip install 'backstay[mcp]'")
 
 
 @pytest.mark.parametrize(
@@ -479,8 +479,8 @@ async def test_a_server_ends_when_we_are_killed(tmp_path: Path) -> None:
     program = (
         "import anyio, sys\n"
         "from pathlib import Path\n"
-        "from holdfast.extensions.mcp_servers import session_servers\n"
-        "from holdfast.mcp.spec import ServerSpec\n"
+        "from backstay.extensions.mcp_servers import session_servers\n"
+        "from backstay.mcp.spec import ServerSpec\n"
         "async def main():\n"
         f"    spec = ServerSpec(name='fake', kind='stdio', argv={spec.argv!r})\n"
         f"    async with session_servers([spec], cwd={str(tmp_path)!r}, data=None) as found:\n"

@@ -7,11 +7,11 @@ from typing import Final
 
 import anyio
 
-from holdfast.extensions.mcp_servers import ServerPrograms
-from holdfast.mcp.connection import CLOSE_S
-from holdfast.mcp.means import Noise
-from holdfast.mcp.pipes import MOST_ASKED, piped
-from holdfast.mcp.spec import ServerSpec
+from backstay.extensions.mcp_servers import ServerPrograms
+from backstay.mcp.connection import CLOSE_S
+from backstay.mcp.means import Noise
+from backstay.mcp.pipes import MOST_ASKED, piped
+from backstay.mcp.spec import ServerSpec
 from tests.mcp.kit import fake, servers, tool
 
 ASKS: Final = """

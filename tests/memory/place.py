@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from holdfast.memory.memory import Memory
-from holdfast.testing.clock import ObedientClock
+from backstay.memory.memory import Memory
+from backstay.testing.clock import ObedientClock
 
 DAY = 24 * 3600
 
@@ -15,7 +15,7 @@ def memory_of(root: Path, clock: ObedientClock | None = None, *, session: str = 
 
 def index_of(root: Path) -> Path:
     """The file of the index."""
-    return root / ".holdfast/memory/MEMORY.md"
+    return root / ".backstay/memory/MEMORY.md"
 
 
 def write_index(root: Path, text: str) -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.memory.command import SUBCOMMANDS, memory_command, usage, writes
-from holdfast.memory.used import fold_used, used_in
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_memory import MemoryNoted
+from backstay.memory.command import SUBCOMMANDS, memory_command, usage, writes
+from backstay.memory.used import fold_used, used_in
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_memory import MemoryNoted
 from tests.memory.place import memory_of, write_index
 
 
@@ -86,7 +86,7 @@ def test_rb_w14_in_plan_mode_a_model_writes_nothing(tmp_path: Path) -> None:
     listed = memory_command(memory, "list", "model", mode="plan")
 
     assert (refused.success, refused.events, listed.success) == (False, (), True)
-    assert not (tmp_path / ".holdfast").exists()
+    assert not (tmp_path / ".backstay").exists()
     assert memory_command(memory, "add I say so.", "user", mode="plan").success
 
 
@@ -162,10 +162,10 @@ def test_a_wrong_command_says_what_is_right(tmp_path: Path, line: str, words: st
 def test_a_topic_outside_the_folder_is_not_shown(tmp_path: Path) -> None:
     memory = memory_of(tmp_path)
     memory.add("x y z", by="user")
-    (tmp_path / ".holdfast/secret.md").write_text("kept elsewhere")
-    (memory.path / "topics/link.md").symlink_to(tmp_path / ".holdfast/secret.md")
+    (tmp_path / ".backstay/secret.md").write_text("kept elsewhere")
+    (memory.path / "topics/link.md").symlink_to(tmp_path / ".backstay/secret.md")
 
-    for name in ("../../secret", "link", f"{tmp_path}/.holdfast/secret"):
+    for name in ("../../secret", "link", f"{tmp_path}/.backstay/secret"):
         answer = memory_command(memory, f"show {name}", "user")
         assert not answer.success
         assert "kept elsewhere" not in answer.message

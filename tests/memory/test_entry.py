@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.entry import KINDS, Entry, clean, entry_of, line_of, memory_id, sameness, slug, without_origin
+from backstay.memory.entry import KINDS, Entry, clean, entry_of, line_of, memory_id, sameness, slug, without_origin
 
 texts = st.text(max_size=60) | st.lists(
     st.sampled_from(

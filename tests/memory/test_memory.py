@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.memory.entry import Entry, entry_of, line_of, memory_id
-from holdfast.memory.memory import Memory
-from holdfast.memory.pending import Candidate, Pending, written
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.event import By
-from holdfast.vocab.event_memory import MemoryNoted
+from backstay.memory.entry import Entry, entry_of, line_of, memory_id
+from backstay.memory.memory import Memory
+from backstay.memory.pending import Candidate, Pending, written
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import By
+from backstay.vocab.event_memory import MemoryNoted
 from tests.memory.place import index_of, memory_of, write_index
 
 
@@ -48,7 +48,7 @@ def test_files_are_for_this_user_alone(tmp_path: Path) -> None:
     memory.add("One.", by="user")
     memory.add("Two.", by="model")
 
-    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / ".holdfast").rglob("*")}
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in (tmp_path / ".backstay").rglob("*")}
 
     assert modes == {"memory": 0o700, "topics": 0o700, "MEMORY.md": 0o600, "pending.json": 0o600, "general.md": 0o600}
 
@@ -169,7 +169,7 @@ def test_a_secret_is_refused_and_stands_in_no_file_and_no_event(tmp_path: Path, 
     assert [(each.act, each.text) for answer in answers for each in answer.events] == [("skipped", ""), ("skipped", "")]
     assert "4111" not in str(answers)
     assert "api03" not in str(answers)
-    assert not (tmp_path / ".holdfast").exists()
+    assert not (tmp_path / ".backstay").exists()
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_crash_between_two_files_is_mended_by_trying_again(tmp_path: Path) -> 
     assert memory.pending().waiting == ()
 
 
-@pytest.mark.parametrize("part", [".holdfast", ".holdfast/memory", ".holdfast/memory/topics"])
+@pytest.mark.parametrize("part", [".backstay", ".backstay/memory", ".backstay/memory/topics"])
 def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, part: str) -> None:
     project, outside = tmp_path / "project", tmp_path / "outside"
     for folder in (outside / "memory/topics", outside / "topics", (project / part).parent):
@@ -301,7 +301,7 @@ def test_a_link_out_of_the_project_is_not_followed(tmp_path: Path, part: str) ->
     assert all("is a link or a file" in each.message for each in answers)
     assert sorted(outside.rglob("*")) == before
     assert "of somebody else" not in start.text
-    assert ("is a link or a file" in start.problem) is (part != ".holdfast/memory/topics")
+    assert ("is a link or a file" in start.problem) is (part != ".backstay/memory/topics")
 
 
 @pytest.mark.parametrize("name", ["MEMORY.md", "pending.json", "topics/general.md"])
@@ -349,7 +349,7 @@ def test_what_has_become_too_large_is_refused_and_left_alone(tmp_path: Path) -> 
 
 
 def test_a_place_that_may_not_be_written_is_an_answer(tmp_path: Path) -> None:
-    (tmp_path / ".holdfast").write_text("a file")
+    (tmp_path / ".backstay").write_text("a file")
 
     assert not memory_of(tmp_path).add("x y z", by="user").success
     assert "is not there" in memory_of(tmp_path / "gone").add("x y z", by="user").message
@@ -359,8 +359,8 @@ def test_a_place_that_may_not_be_written_is_an_answer(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from holdfast.memory.memory import Memory
-from holdfast.runtime.clock import SystemClock
+from backstay.memory.memory import Memory
+from backstay.runtime.clock import SystemClock
 root, name = sys.argv[1:]
 memory = Memory(Path(root), clock=SystemClock(), session=name)
 print("ready", flush=True)
@@ -405,7 +405,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
 def test_a_folder_that_somebody_holds_is_waited_for_and_then_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.memory.folder.PATIENCE", 0.02)
+    monkeypatch.setattr("backstay.memory.folder.PATIENCE", 0.02)
     memory = Memory(tmp_path, clock=ObedientClock())
 
     with memory._files.changing():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.memory.refusing import refusal
+from backstay.memory.refusing import refusal
 
 CARDS = ("4111 1111 1111 1111", "5555-5555-5555-4444", "378282246310005", "6011111111111117", "2223003122003222")
 IDS = (

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.memory.window import MOST_BYTES, MOST_LINES, Window, told, window
-from holdfast.testing.clock import ObedientClock
+from backstay.memory.window import MOST_BYTES, MOST_LINES, Window, told, window
+from backstay.testing.clock import ObedientClock
 from tests.memory.place import DAY, memory_of, write_index
 
 
@@ -35,13 +35,13 @@ def test_at_most_200_lines_and_25_kilobytes_of_the_index_are_told(tmp_path: Path
 def test_only_the_index_is_told_at_the_start(tmp_path: Path) -> None:
     memory = memory_of(tmp_path)
     memory.add("In both.", by="user", topic="build")
-    (tmp_path / ".holdfast/memory/topics/build.md").write_text("only in the topic")
+    (tmp_path / ".backstay/memory/topics/build.md").write_text("only in the topic")
 
     start = memory.at_start()
 
     assert "In both." in start.text
     assert "only in the topic" not in start.text
-    assert start.source.endswith("/.holdfast/memory/MEMORY.md")
+    assert start.source.endswith("/.backstay/memory/MEMORY.md")
     assert (start.cut, start.problem) == (False, "")
 
 
@@ -143,7 +143,7 @@ def test_a_huge_or_strange_index_costs_little_and_breaks_nothing(tmp_path: Path)
         b" \n" * 900_000,
     ):
         write_index(tmp_path, "")
-        (tmp_path / ".holdfast/memory/MEMORY.md").write_bytes(content)
+        (tmp_path / ".backstay/memory/MEMORY.md").write_bytes(content)
 
         start = memory_of(tmp_path).at_start()
 

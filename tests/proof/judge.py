@@ -1,4 +1,4 @@
-"""Judges commands by the holdfast of a given tree. It is a program by itself: `python judge.py SRC`, JSON lines in, JSON lines out.
+"""Judges commands by the backstay of a given tree. It is a program by itself: `python judge.py SRC`, JSON lines in, JSON lines out.
 
 A line in is a list of cases: text, shell, mode, rules, whether the workspace is trusted, cwd and home. A line out is a list of what the
 judge says of each: the decision and, when it allows, the programs and files that it names, for wildcards also what it found them to
@@ -14,16 +14,16 @@ def main() -> None:
     """Answer until there are no more lines."""
     source = sys.argv[1]
     sys.path.insert(0, source)
-    import holdfast
+    import backstay
 
-    assert str(holdfast.__file__).startswith(source), holdfast.__file__
+    assert str(backstay.__file__).startswith(source), backstay.__file__
     from msgspec.structs import replace
 
-    from holdfast.logic.acts import Ground
-    from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
-    from holdfast.logic.shell import read_command
-    from holdfast.vocab.rules import Rule
-    from holdfast.workspaces import looking
+    from backstay.logic.acts import Ground
+    from backstay.logic.permissions import Call, paths_of, spec_of, weigh
+    from backstay.logic.shell import read_command
+    from backstay.vocab.rules import Rule
+    from backstay.workspaces import looking
 
     parsed: dict[tuple[str, ...], tuple[Rule, ...]] = {}
 

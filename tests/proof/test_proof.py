@@ -103,7 +103,7 @@ def test_what_was_found_asks(text: str, mode: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("fault", read_faults(), ids=lambda fault: fault.name)
 def test_every_fault_has_its_place(fault: Fault) -> None:
     with planted(fault) as source:
-        assert (source / "holdfast").is_dir()
+        assert (source / "backstay").is_dir()
 
 
 @pytest.mark.parametrize("fault", [each for each in read_faults() if each.name in QUICK], ids=lambda fault: fault.name)

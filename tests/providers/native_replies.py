@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from holdfast.ports import ModelReply
-from holdfast.providers.format import Format
-from holdfast.providers.sse import SseEvent
+from backstay.ports import ModelReply
+from backstay.providers.format import Format
+from backstay.providers.sse import SseEvent
 
 Native = dict[str, Any]  # Any: JSON
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from holdfast import Session, open_session, open_store, tool
-from holdfast.logic.trying import Retries
-from holdfast.ports import EventStore, ModelReply, ModelRequest, Tool
-from holdfast.providers.recorded import RecordedModel
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.deltas import Delta
-from holdfast.vocab.errors import TurnError
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.messages import Message, Text
-from holdfast.wire.names import NAME_OF
+from backstay import Session, open_session, open_store, tool
+from backstay.logic.trying import Retries
+from backstay.ports import EventStore, ModelReply, ModelRequest, Tool
+from backstay.providers.recorded import RecordedModel
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.tools.spawn import child_tool
+from backstay.vocab.deltas import Delta
+from backstay.vocab.errors import TurnError
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.messages import Message, Text
+from backstay.wire.names import NAME_OF
 
 QUICK = Retries(first_wait_s=0.001)
 LONG = "a long story " * 4_000

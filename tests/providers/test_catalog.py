@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.providers.catalog import ModelOverride, facts_of, known_models
-from holdfast.vocab.specs import ModelFacts, Prices
+from backstay.providers.catalog import ModelOverride, facts_of, known_models
+from backstay.vocab.specs import ModelFacts, Prices
 
 SONNET = facts_of("anthropic:claude-sonnet-4-6")
 

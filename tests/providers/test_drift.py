@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import tool
-from holdfast.ports import ModelReply
-from holdfast.providers.recorded import RecordedModel
-from holdfast.testing import builders
-from holdfast.tools.spawn import child_tool
-from holdfast.vocab.events import ModelNoted, ModelReplied
+from backstay import tool
+from backstay.ports import ModelReply
+from backstay.providers.recorded import RecordedModel
+from backstay.testing import builders
+from backstay.tools.spawn import child_tool
+from backstay.vocab.events import ModelNoted, ModelReplied
 from tests.providers.recorded_kit import (
     SCRIPT,
     items,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.providers.registry import FORMATS, load_format
-from holdfast.vocab.errors import ProviderError
+from backstay.providers.registry import FORMATS, load_format
+from backstay.vocab.errors import ProviderError
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 LATER = "Wed, 21 Oct 2026 07:28:30 GMT"
@@ -145,7 +145,7 @@ def test_an_error_is_found_in_an_array_and_in_an_event_too(wrap: bytes) -> None:
 
 
 SPENT = "The quota or credit of this account is used up: top it up, or switch to another model."
-LIST = "See `holdfast models list` for names, and check the address of the server."
+LIST = "See `backstay models list` for names, and check the address of the server."
 
 
 @pytest.mark.parametrize(

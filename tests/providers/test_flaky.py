@@ -3,11 +3,11 @@
 import anyio
 import pytest
 
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.providers.flaky import Fault, FaultPlan, FlakyModel, planned, seeded
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.vocab.deltas import TextDelta
-from holdfast.vocab.errors import ProviderError
+from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.flaky import Fault, FaultPlan, FlakyModel, planned, seeded
+from backstay.providers.scripted import ScriptedModel
+from backstay.vocab.deltas import TextDelta
+from backstay.vocab.errors import ProviderError
 
 pytestmark = pytest.mark.anyio
 

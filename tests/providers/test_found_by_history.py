@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from holdfast.logic.outgoing import to_messages
-from holdfast.ports import ModelRequest
-from holdfast.providers.format import tool_name
-from holdfast.providers.registry import FORMATS, load_format
-from holdfast.vocab.messages import (
+from backstay.logic.outgoing import to_messages
+from backstay.ports import ModelRequest
+from backstay.providers.format import tool_name
+from backstay.providers.registry import FORMATS, load_format
+from backstay.vocab.messages import (
     DurablePart,
     InlineMedia,
     Message,
@@ -20,7 +20,7 @@ from holdfast.vocab.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.vocab.specs import ModelFacts
+from backstay.vocab.specs import ModelFacts
 from tests.providers.native_rules import broken
 
 every_format = pytest.mark.parametrize("format", FORMATS)

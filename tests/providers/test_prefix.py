@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.providers.prefix import Prefix
-from holdfast.vocab.messages import Message, Role, Text
+from backstay.providers.prefix import Prefix
+from backstay.vocab.messages import Message, Role, Text
 
 
 def message(text: str, role: Role = "user") -> Message:

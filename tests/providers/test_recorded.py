@@ -5,22 +5,22 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from holdfast import shelf, tool
-from holdfast.logic.parts import cited_blobs
-from holdfast.logic.trying import Retries
-from holdfast.ports import EventStore, ModelReply, ModelRequest, ToolContext
-from holdfast.providers.recorded import RecordedModel, parse_recorded
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.owners import this_process
-from holdfast.testing import builders
-from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import NoSession, ProviderError, TurnFailed, TurnInterrupted, UserError
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.event_limits import Compacted, FallbackTaken, WaitStarted
-from holdfast.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, Started, ToolStarted
-from holdfast.vocab.messages import InlineMedia, MediaRef, Reasoning, Text, ToolCall, text_of
-from holdfast.vocab.specs import ModelFacts, Prices, Usage
+from backstay import shelf, tool
+from backstay.logic.parts import cited_blobs
+from backstay.logic.trying import Retries
+from backstay.ports import EventStore, ModelReply, ModelRequest, ToolContext
+from backstay.providers.recorded import RecordedModel, parse_recorded
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.stores.owners import this_process
+from backstay.testing import builders
+from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import NoSession, ProviderError, TurnFailed, TurnInterrupted, UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.event_limits import Compacted, FallbackTaken, WaitStarted
+from backstay.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, Started, ToolStarted
+from backstay.vocab.messages import InlineMedia, MediaRef, Reasoning, Text, ToolCall, text_of
+from backstay.vocab.specs import ModelFacts, Prices, Usage
 from tests.providers.recorded_kit import (
     ORIGINAL,
     SCRIPT,

@@ -5,12 +5,12 @@ import json
 import msgspec
 import pytest
 
-from holdfast.ports import ModelRequest
-from holdfast.providers.registry import FORMATS, load_format
-from holdfast.providers.sse import SseEvent
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import ModelFacts
+from backstay.ports import ModelRequest
+from backstay.providers.registry import FORMATS, load_format
+from backstay.providers.sse import SseEvent
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import ModelFacts
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.providers.scripted import ScriptedModel, parse_scripted
-from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import ProviderError, UserError
-from holdfast.vocab.messages import Message, Reasoning, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.scripted import ScriptedModel, parse_scripted
+from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError, UserError
+from backstay.vocab.messages import Message, Reasoning, Text, ToolCall, ToolResult
+from backstay.vocab.specs import Usage
 
 pytestmark = pytest.mark.anyio
 
@@ -24,7 +24,7 @@ YAML = """
     - {name: Read, args: {file_path: README.md, limit: 3}}
     - {name: Bash}
   usage: {input: 120, output: 30}
-- expect: {contains: "holdfast"}
+- expect: {contains: "backstay"}
   reasoning: "Hm."
   text: "yes"
 - error: {kind: rate_limit, retry_after_s: 1}
@@ -44,7 +44,7 @@ SCRIPT: list[Mapping[str, object]] = [
         "calls": [{"name": "Read", "args": {"file_path": "README.md", "limit": 3}}, {"name": "Bash"}],
         "usage": {"input": 120, "output": 30},
     },
-    {"expect": {"contains": "holdfast"}, "reasoning": "Hm.", "text": "yes"},
+    {"expect": {"contains": "backstay"}, "reasoning": "Hm.", "text": "yes"},
     {"error": {"kind": "rate_limit", "retry_after_s": 1}},
     {"raw_args": {"name": "Bash", "text": '{"command": "ls'}},
     {"hang": True},
@@ -120,7 +120,7 @@ async def test_a_reply_streams_its_text_and_calls_and_ends_with_the_whole() -> N
 
 
 async def test_reasoning_comes_first_and_usage_is_estimated_when_it_is_not_given() -> None:
-    items = await _play(ScriptedModel.of(SCRIPT), _request(1, _user("what is holdfast?")))
+    items = await _play(ScriptedModel.of(SCRIPT), _request(1, _user("what is backstay?")))
 
     assert items == [
         ReasoningDelta(text="Hm."),
@@ -178,11 +178,11 @@ async def test_a_hanging_reply_waits_until_it_is_cancelled() -> None:
 @pytest.mark.parametrize(
     "messages",
     [
-        [_user("about holdfast")],
-        [_user("a"), Message(role="assistant", parts=(Text(text="b"),)), _user("holdfast")],
+        [_user("about backstay")],
+        [_user("a"), Message(role="assistant", parts=(Text(text="b"),)), _user("backstay")],
         [
             Message(role="assistant", parts=(ToolCall(id="1", name="Read", args="{}"),)),
-            Message(role="tool", parts=(ToolResult(call="1", content=(Text(text="# holdfast"),)),)),
+            Message(role="tool", parts=(ToolResult(call="1", content=(Text(text="# backstay"),)),)),
             _user("go on"),
         ],
     ],
@@ -194,12 +194,12 @@ async def test_an_expectation_is_looked_for_in_the_newest_messages(messages: lis
 
 
 async def test_an_expectation_that_is_not_met_says_what_was_there() -> None:
-    old = (_user("holdfast"), Message(role="assistant", parts=(Text(text="holdfast"),)))
+    old = (_user("backstay"), Message(role="assistant", parts=(Text(text="backstay"),)))
 
     items = await _play(ScriptedModel.of(SCRIPT), _request(1, *old, _user("new"), _user("words")))
 
     assert items == [
-        "bad_request None: Reply 2 of 'scripted:inline' expects 'holdfast' in the newest messages. "
+        "bad_request None: Reply 2 of 'scripted:inline' expects 'backstay' in the newest messages. "
         "There was: 'new\\nwords'."
     ]
 
@@ -214,7 +214,7 @@ async def test_yaml_json_and_python_say_the_same(tmp_path: Path) -> None:
     ]
 
     for position in (0, 1, 2, 3, 5, 6, 7):
-        request = _request(position, _user("holdfast"))
+        request = _request(position, _user("backstay"))
         first, *others = [await _play(model, request) for model in models]
         assert others == [first, first]
 

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.logic.hooks.events import OnFailure
-from holdfast.logic.hooks.inputs import sample_input
-from holdfast.logic.hooks.spec import CommandHook, Handler, HookSpec, make_spec
-from holdfast.runtime.hooks.means import Means
-from holdfast.runtime.hooks.run import HookRun, run_each
-from holdfast.tools.processes import look_at
+from backstay.logic.hooks.events import OnFailure
+from backstay.logic.hooks.inputs import sample_input
+from backstay.logic.hooks.spec import CommandHook, Handler, HookSpec, make_spec
+from backstay.runtime.hooks.means import Means
+from backstay.runtime.hooks.run import HookRun, run_each
+from backstay.tools.processes import look_at
 
 CALL = sample_input("PreToolUse", cwd="/")
 

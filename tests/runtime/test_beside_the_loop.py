@@ -10,7 +10,7 @@ from types import FrameType
 import anyio
 import pytest
 
-from holdfast import open_session
+from backstay import open_session
 from tests.contracts.kit import scripted, talk
 
 JUDGING = frozenset({"weigh", "paths_of", "inspect"})
@@ -29,7 +29,7 @@ def on_this_thread(names: frozenset[str]) -> Iterator[list[int]]:
     seen: list[int] = []
 
     def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_name in names and "holdfast" in frame.f_code.co_filename:
+        if event == "call" and frame.f_code.co_name in names and "backstay" in frame.f_code.co_filename:
             seen.append(max(len(repr(value)) for value in frame.f_locals.values()))
 
     sys.setprofile(look)

@@ -2,10 +2,10 @@
 
 import anyio
 
-from holdfast.runtime.bus import Bus
-from holdfast.vocab.deltas import Lagged, TextDelta
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import Renamed
+from backstay.runtime.bus import Bus
+from backstay.vocab.deltas import Lagged, TextDelta
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import Renamed
 
 
 def record(seq: int) -> Recorded:

@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from holdfast import tool
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.runtime.bus import CAPACITY
-from holdfast.session import Session
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.event import Draft
-from holdfast.vocab.events import FaultCaught
-from holdfast.vocab.messages import Text, ToolCall
-from holdfast.vocab.specs import ModelFacts
+from backstay import tool
+from backstay.ports import ModelReply, ModelRequest
+from backstay.runtime.bus import CAPACITY
+from backstay.session import Session
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.event import Draft
+from backstay.vocab.events import FaultCaught
+from backstay.vocab.messages import Text, ToolCall
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, talk
 
 PIECES = 20_000

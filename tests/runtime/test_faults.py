@@ -5,13 +5,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import TurnFailed, open_session, tool
-from holdfast.ports import ToolOutput
-from holdfast.vocab.deltas import ToolOutputDelta
-from holdfast.vocab.event_tools import OutputKept
-from holdfast.vocab.events import FaultCaught, ToolFinished
-from holdfast.vocab.messages import ToolResult, text_of
-from holdfast.vocab.specs import ModelFacts
+from backstay import TurnFailed, open_session, tool
+from backstay.ports import ToolOutput
+from backstay.vocab.deltas import ToolOutputDelta
+from backstay.vocab.event_tools import OutputKept
+from backstay.vocab.events import FaultCaught, ToolFinished
+from backstay.vocab.messages import ToolResult, text_of
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted, stream, talk
 
 

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator
 import anyio
 import pytest
 
-from holdfast import Answer, Question, TurnFailed, TurnInterrupted, hook, open_session, tool
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.runtime.barrier import Fault, guarded
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.deltas import Delta, TextDelta
-from holdfast.vocab.events import FaultCaught, ToolFinished
-from holdfast.vocab.messages import text_of
-from holdfast.vocab.specs import ModelFacts
+from backstay import Answer, Question, TurnFailed, TurnInterrupted, hook, open_session, tool
+from backstay.ports import ModelReply, ModelRequest
+from backstay.runtime.barrier import Fault, guarded
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.deltas import Delta, TextDelta
+from backstay.vocab.events import FaultCaught, ToolFinished
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, talk
 
 

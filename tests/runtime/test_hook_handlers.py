@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.logic.hooks.spec import BrokenHook, HookSpec
-from holdfast.logic.hooks.verdict import HookAnswer
-from holdfast.runtime.hooks.means import marks
-from holdfast.runtime.hooks.program import KEPT
-from holdfast.runtime.hooks.run import run_each, run_hooks
+from backstay.logic.hooks.spec import BrokenHook, HookSpec
+from backstay.logic.hooks.verdict import HookAnswer
+from backstay.runtime.hooks.means import marks
+from backstay.runtime.hooks.program import KEPT
+from backstay.runtime.hooks.run import run_each, run_hooks
 from tests.runtime.hook_kit import CALL, alive, hook_of, means, program, run
 from tests.tools.context import cut_short, until
 
@@ -33,9 +33,9 @@ async def _pids(folder: Path, count: int = 2) -> list[int]:
 
 
 async def test_a_program_reads_what_happened_and_knows_where_it_is(tmp_path: Path) -> None:
-    keys = {"ANTHROPIC_API_KEY": "k1", "OPENAI_API_KEY": "k2", "HOLDFAST_API_KEY_HOUSE": "k3", "MINE": "m"}
+    keys = {"ANTHROPIC_API_KEY": "k1", "OPENAI_API_KEY": "k2", "BACKSTAY_API_KEY_HOUSE": "k3", "MINE": "m"}
     use = means(tmp_path, {**os.environ, **keys}, project="/project")
-    show = 'cat; pwd; echo "$CLAUDE_PROJECT_DIR $HOLDFAST_PROJECT_DIR $CLAUDE_SESSION_ID $MINE"; env | grep -c API_KEY'
+    show = 'cat; pwd; echo "$CLAUDE_PROJECT_DIR $BACKSTAY_PROJECT_DIR $CLAUDE_SESSION_ID $MINE"; env | grep -c API_KEY'
 
     ran = await run(program(show, event="PostToolUse"), use)
 
@@ -184,7 +184,7 @@ async def test_output_is_shown_while_a_hook_runs(tmp_path: Path) -> None:
 
 async def test_the_programs_of_a_run_carry_its_mark(tmp_path: Path) -> None:
     runs = await run_each(
-        [program('echo "$HOLDFAST_CALL"'), program('echo  "$HOLDFAST_CALL"')], CALL, means(tmp_path, mark="e7")
+        [program('echo "$BACKSTAY_CALL"'), program('echo  "$BACKSTAY_CALL"')], CALL, means(tmp_path, mark="e7")
     )
 
     assert tuple(ran.outcome.stdout.strip() for ran in runs) == marks("e7", 2)

@@ -11,13 +11,13 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from holdfast.hooks import Hook, hook, registered
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.spec import AgentHook, HookSource, HookSpec, HttpHook, PromptHook, PythonHook, make_spec
-from holdfast.logic.hooks.verdict import HookVerdict
-from holdfast.runtime.hooks.clients import guarded_client
-from holdfast.runtime.hooks.run import HookRun, run_hooks
-from holdfast.vocab.errors import EgressRefused, UserError
+from backstay.hooks import Hook, hook, registered
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.spec import AgentHook, HookSource, HookSpec, HttpHook, PromptHook, PythonHook, make_spec
+from backstay.logic.hooks.verdict import HookVerdict
+from backstay.runtime.hooks.clients import guarded_client
+from backstay.runtime.hooks.run import HookRun, run_hooks
+from backstay.vocab.errors import EgressRefused, UserError
 from tests.runtime.hook_kit import CALL, hook_of, means, program, run
 
 pytestmark = pytest.mark.anyio

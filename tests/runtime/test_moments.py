@@ -8,14 +8,14 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import Answer, Question, TurnInterrupted, UserError, open_session, open_store, shelf, tool
-from holdfast.logic.results import TurnResult
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.view.desk import Desk
-from holdfast.vocab.errors import IllegalTransition, InputConflict, LeaseLost, StoreFull, StoreMismatch
-from holdfast.vocab.events import Closed, HistoryCleared, ToolFinished, ToolStarted, TurnCompleted
-from holdfast.vocab.messages import text_of
+from backstay import Answer, Question, TurnInterrupted, UserError, open_session, open_store, shelf, tool
+from backstay.logic.results import TurnResult
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.view.desk import Desk
+from backstay.vocab.errors import IllegalTransition, InputConflict, LeaseLost, StoreFull, StoreMismatch
+from backstay.vocab.events import Closed, HistoryCleared, ToolFinished, ToolStarted, TurnCompleted
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import Till, call, scripted, stream, talk
 from tests.tools.context import until
 
@@ -149,7 +149,7 @@ async def test_an_event_that_no_encoding_has_breaks_nothing() -> None:
 
 
 async def test_a_grant_does_not_go_into_a_fork_and_wide_denials_hold(tmp_path: Path) -> None:
-    from holdfast import Rule
+    from backstay import Rule
 
     asked = 0
 
@@ -306,7 +306,7 @@ async def test_a_sync_tool_that_never_returns_is_left_behind() -> None:
 
     async with talk(call("stuck"), "went on", tools=[stuck], tool_timeout_s=0.05) as session:
         assert await session.run("go") == "went on"
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "holdfast tool")
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "backstay tool")
 
 
 async def test_a_tool_that_exits_fails_and_ends_nothing_else() -> None:

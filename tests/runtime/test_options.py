@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast import UserError, open_session, open_store, query
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.vocab.specs import Lease, Owner
+from backstay import UserError, open_session, open_store, query
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import scripted
 
 

@@ -5,12 +5,12 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from holdfast import TurnFailed, TurnInterrupted, UserError, open_session, open_store
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.clock import ObedientClock
-from holdfast.vocab.errors import IllegalTransition, LeaseLost
-from holdfast.vocab.events import InputDropped
+from backstay import TurnFailed, TurnInterrupted, UserError, open_session, open_store
+from backstay.runtime.clock import SystemClock
+from backstay.stores.memory import MemoryStore
+from backstay.testing.clock import ObedientClock
+from backstay.vocab.errors import IllegalTransition, LeaseLost
+from backstay.vocab.events import InputDropped
 from tests.contracts.kit import scripted, talk
 from tests.runtime.test_moments import Slow
 

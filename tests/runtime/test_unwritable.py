@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast import Answer, ProviderError, Question, Session, TurnFailed, UserError, open_session, tool
-from holdfast.ports import ModelReply, ModelRequest, ToolOutput
-from holdfast.vocab.deltas import Delta
-from holdfast.vocab.events import FaultCaught, ToolFinished
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import ModelFacts, Usage
+from backstay import Answer, ProviderError, Question, Session, TurnFailed, UserError, open_session, tool
+from backstay.ports import ModelReply, ModelRequest, ToolOutput
+from backstay.vocab.deltas import Delta
+from backstay.vocab.events import FaultCaught, ToolFinished
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import ModelFacts, Usage
 from tests.contracts.kit import call, scripted
 
 Act = Callable[[Any], Awaitable[object]]  # Any: the point is to give what the types forbid

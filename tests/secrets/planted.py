@@ -5,22 +5,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from holdfast import Session, open_session
-from holdfast.holding import held, nonce_of
-from holdfast.logic.parts import digest, shorten
-from holdfast.logic.state import state_of
-from holdfast.logic.step import stamp
-from holdfast.ports import EventStore, FoldSnapshot
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.trace import FileTrace
-from holdfast.stores.trace_files import trace_folder
-from holdfast.vocab.deltas import TextDelta
-from holdfast.vocab.event import Draft, Event
-from holdfast.vocab.event_files import ContentsKept, FileKept
-from holdfast.vocab.event_limits import Compacted
-from holdfast.vocab.event_tools import HookFinished
-from holdfast.vocab.events import EntryAdded, MessageInjected, ModelFailed, ModelReplied, Opaque, Renamed
-from holdfast.vocab.messages import Text, TextRef
+from backstay import Session, open_session
+from backstay.holding import held, nonce_of
+from backstay.logic.parts import digest, shorten
+from backstay.logic.state import state_of
+from backstay.logic.step import stamp
+from backstay.ports import EventStore, FoldSnapshot
+from backstay.runtime.clock import SystemClock
+from backstay.stores.trace import FileTrace
+from backstay.stores.trace_files import trace_folder
+from backstay.vocab.deltas import TextDelta
+from backstay.vocab.event import Draft, Event
+from backstay.vocab.event_files import ContentsKept, FileKept
+from backstay.vocab.event_limits import Compacted
+from backstay.vocab.event_tools import HookFinished
+from backstay.vocab.events import EntryAdded, MessageInjected, ModelFailed, ModelReplied, Opaque, Renamed
+from backstay.vocab.messages import Text, TextRef
 from tests.contracts.kit import call, scripted
 
 SESSION: Final = "planted"

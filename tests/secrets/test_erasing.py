@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session, open_store, shelf
-from holdfast.logic.erasing import Eraser
-from holdfast.ports import EventStore
-from holdfast.replay import load
-from holdfast.runtime.clock import SystemClock
-from holdfast.secrets.erasing import erase, is_clean, scour
-from holdfast.secrets.scanning import scan
-from holdfast.view.validity import problems
-from holdfast.vocab.errors import SessionBusy, UserError
-from holdfast.vocab.event_secrets import SecretsErased
+from backstay import open_session, open_store, shelf
+from backstay.logic.erasing import Eraser
+from backstay.ports import EventStore
+from backstay.replay import load
+from backstay.runtime.clock import SystemClock
+from backstay.secrets.erasing import erase, is_clean, scour
+from backstay.secrets.scanning import scan
+from backstay.view.validity import problems
+from backstay.vocab.errors import SessionBusy, UserError
+from backstay.vocab.event_secrets import SecretsErased
 from tests.secrets.planted import FOLDED, PLACES, SECRETS, SESSION, left_in, plant, talk_on, token
 
 KEY = b"k" * 32

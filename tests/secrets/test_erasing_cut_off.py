@@ -8,14 +8,14 @@ from pathlib import Path
 
 import anyio
 
-from holdfast import open_session, shelf
-from holdfast.logic.erasing import Eraser
-from holdfast.runtime.clock import SystemClock
-from holdfast.secrets.erasing import erase, is_clean, scour
-from holdfast.secrets.scanning import scan
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
-from holdfast.vocab.event_secrets import SecretsErased
+from backstay import open_session, shelf
+from backstay.logic.erasing import Eraser
+from backstay.runtime.clock import SystemClock
+from backstay.secrets.erasing import erase, is_clean, scour
+from backstay.secrets.scanning import scan
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
+from backstay.vocab.event_secrets import SecretsErased
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import SESSION, left_in, token
 

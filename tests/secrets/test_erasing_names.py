@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session, shelf
-from holdfast.logic.erasing import Eraser
-from holdfast.logic.rewriting import LISTING_LOST
-from holdfast.runtime.clock import SystemClock
-from holdfast.secrets.erasing import erase, scour
-from holdfast.secrets.scanning import scan
-from holdfast.stores.urls import open_store
+from backstay import open_session, shelf
+from backstay.logic.erasing import Eraser
+from backstay.logic.rewriting import LISTING_LOST
+from backstay.runtime.clock import SystemClock
+from backstay.secrets.erasing import erase, scour
+from backstay.secrets.scanning import scan
+from backstay.stores.urls import open_store
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import token
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session, open_store
-from holdfast.logic.erasing import Eraser
-from holdfast.runtime.clock import SystemClock
-from holdfast.secrets.erasing import erase, scour
-from holdfast.secrets.scanning import scan
+from backstay import open_session, open_store
+from backstay.logic.erasing import Eraser
+from backstay.runtime.clock import SystemClock
+from backstay.secrets.erasing import erase, scour
+from backstay.secrets.scanning import scan
 from tests.contracts.kit import scripted
 from tests.secrets.planted import SESSION
 

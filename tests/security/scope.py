@@ -11,11 +11,11 @@ from typing import Final
 
 import anyio
 
-from holdfast import Rule, Session, open_session
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.vocab.events import CallJudged, ModelReplied, ToolFinished, ToolStarted, calls_of
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import FsScope, Mode
+from backstay import Rule, Session, open_session
+from backstay.providers.scripted import ScriptedModel
+from backstay.vocab.events import CallJudged, ModelReplied, ToolFinished, ToolStarted, calls_of
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import FsScope, Mode
 from tests.security.scope_calls import Call, Caller
 from tests.security.yard import OUTSIDE, PRIVATE, Yard, swapped_meanwhile, yard
 

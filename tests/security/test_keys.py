@@ -10,17 +10,17 @@ import anyio
 import anyio.abc
 import pytest
 
-from holdfast import open_session, open_store
-from holdfast.cli.known_values import known_values
-from holdfast.cli.place import Place
-from holdfast.config.known_keys import known_keys
-from holdfast.config.layers import read_layers
-from holdfast.extensions.mcp_files import ServersPlace, read_servers
-from holdfast.logic.redact import Redactor
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.event_instructions import InstructionsRead
-from holdfast.vocab.events import Renamed, Started
-from holdfast.vocab.keys import Keys
+from backstay import open_session, open_store
+from backstay.cli.known_values import known_values
+from backstay.cli.place import Place
+from backstay.config.known_keys import known_keys
+from backstay.config.layers import read_layers
+from backstay.extensions.mcp_files import ServersPlace, read_servers
+from backstay.logic.redact import Redactor
+from backstay.vocab.errors import UserError
+from backstay.vocab.event_instructions import InstructionsRead
+from backstay.vocab.events import Renamed, Started
+from backstay.vocab.keys import Keys
 from tests.contracts.kit import call, scripted
 from tests.secrets.test_erasing_names import unpacked
 
@@ -40,8 +40,8 @@ def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     (config / "settings.json").write_text(json.dumps({"providers": {"house": profile}}))
     (config / "settings.json").chmod(0o600)
-    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(config))
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_CONFIG_DIR", str(config))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("COMPANY_LLM_SECRET", KEY)
     monkeypatch.setenv("EXTRA_HDR", HEADER)
     monkeypatch.setenv("MYKEY", STORE)
@@ -87,7 +87,7 @@ async def test_the_key_of_a_store_that_is_in_a_file_is_a_known_value(
     source, data = f"file:{tmp_path / 'key'}", tmp_path / "data"
     data.mkdir(mode=0o700)
     if usual:
-        monkeypatch.setenv("HOLDFAST_STORE_KEY", source)
+        monkeypatch.setenv("BACKSTAY_STORE_KEY", source)
     url = f"sqlite://{data / 'sessions.db'}{'' if usual else f'?key={source}'}"
     model = scripted(call("Read", file_path=str(tmp_path / "key")), "Read.")
 
@@ -107,7 +107,7 @@ async def test_sec_h2_no_key_of_a_profile_reaches_a_hook(house: Path, tmp_path: 
     async with open_session(model=scripted("Done."), store=None, cwd=house, settings=settings) as session:
         await session.run("Go.")
     seen = (tmp_path / "hook.txt").read_text()
-    assert "HOLDFAST_HOOK_EVENT" in seen
+    assert "BACKSTAY_HOOK_EVENT" in seen
     assert KEY not in seen
     assert HEADER not in seen
 
@@ -144,7 +144,7 @@ async def test_a_variable_that_is_sent_in_the_header_of_a_hook_reaches_nothing_e
             shown = str(session.history)
         tasks.cancel_scope.cancel()
     assert heard == ["X-Guard: guard-5Tq8ZpWx1Nb"]
-    assert "HOLDFAST_RUN" in shown
+    assert "BACKSTAY_RUN" in shown
     assert "guard-5Tq8ZpWx1Nb" not in shown
     assert "GUARD_LOGIN" not in shown
 
@@ -220,9 +220,9 @@ def _nowhere(folder: Path, secrets: tuple[str, ...]) -> None:
 
 
 def test_sec_h2_an_untrusted_workspace_names_no_keys(house: Path) -> None:
-    (house / ".holdfast").mkdir()
+    (house / ".backstay").mkdir()
     evil = {"providers": {"x": {"type": "openai", "api_key": "$ENV:JAVA_HOME"}}}
-    (house / ".holdfast" / "settings.json").write_text(json.dumps(evil))
+    (house / ".backstay" / "settings.json").write_text(json.dumps(evil))
     untrusted = read_layers(house, trust=False)
     assert known_keys(untrusted.settings, untrusted).named == {"COMPANY_LLM_SECRET", "EXTRA_HDR", "USER"}
     trusted = read_layers(house, trust=True)
@@ -271,8 +271,8 @@ def test_what_a_persons_server_is_given_as_a_secret_is_a_key(house: Path, tmp_pa
     layered = read_layers(house, trust=True)
     assert known_keys(layered.settings, layered).named == {"A_HEADER", "A_NAME", "C_SECRET"}
     (tmp_path / "config" / "settings.json").write_text("{}")
-    (house / ".holdfast").mkdir()
-    (house / ".holdfast" / "settings.json").write_text(said)
+    (house / ".backstay").mkdir()
+    (house / ".backstay" / "settings.json").write_text(said)
     layered = read_layers(house, trust=True)
     assert known_keys(layered.settings, layered).named == frozenset()
 
@@ -285,7 +285,7 @@ def test_a_key_is_recognised_however_an_address_or_json_writes_it(written: Calla
 
 def test_keys_are_not_shown_and_where_one_is_kept_is_none() -> None:
     keys = Keys(frozenset(("HOUSE",)), ("plain-text-key",))
-    environment = {"HOUSE": "value-of-house", "HOLDFAST_STORE_KEY": "keyring", "PATH": "/bin"}
+    environment = {"HOUSE": "value-of-house", "BACKSTAY_STORE_KEY": "keyring", "PATH": "/bin"}
     assert "plain-text-key" not in repr(keys)
     assert keys.values(environment) == ("value-of-house", "plain-text-key")
     assert keys.without(environment) == {"PATH": "/bin"}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Answer, Question, Rule
+from backstay import Answer, Question, Rule
 from tests.contracts.kit import Reply, call, calls, talk
 
 PLACES = (

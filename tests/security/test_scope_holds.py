@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.workspaces.probe import probe
+from backstay.workspaces.probe import probe
 from tests.security.scope import SETTINGS, Figures, Setting, run_batch
 from tests.security.scope_calls import Call
 from tests.security.yard import Yard, yard
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="names are exchanged as Linux does it"),
 ]
 
-BATCHES = int(os.environ.get("HOLDFAST_SCOPE_BATCHES", "1"))
+BATCHES = int(os.environ.get("BACKSTAY_SCOPE_BATCHES", "1"))
 """Batches of 40 calls for each setting."""
 PLAIN = Setting(name="edits", scope="sandboxed")
 STRAYING = (

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import TurnFailed, open_session
-from holdfast.export.diagnostic import export_diagnostic
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.trace_files import trace_folder, trace_path
-from holdfast.stores.urls import open_store
+from backstay import TurnFailed, open_session
+from backstay.export.diagnostic import export_diagnostic
+from backstay.runtime.clock import SystemClock
+from backstay.stores.trace_files import trace_folder, trace_path
+from backstay.stores.urls import open_store
 from tests.contracts.kit import scripted
 
 TOKEN = "gh" + "p_" + "a1B2c3D4e5" * 4

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session
-from holdfast.logic.redact import redact
+from backstay import open_session
+from backstay.logic.redact import redact
 from tests.contracts.kit import call, scripted, talk
 
 SECRET = "q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4"
@@ -45,7 +45,7 @@ async def test_rb_w17_what_a_session_keeps_is_for_this_user_alone(tmp_path: Path
 
 
 async def test_rb_w18_no_key_reaches_a_program_by_environment_or_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "HOLDFAST_STORE_KEY"):
+    for name in ("OPENAI_API_KEY", "BRAVE_API_KEY", "BACKSTAY_STORE_KEY"):
         monkeypatch.setenv(name, SECRET)
     look = call("Bash", command="env; cat /proc/self/cmdline /proc/$PPID/cmdline 2>/dev/null | tr '\\0' ' '")
     async with talk(look, "Done.", permission_mode="bypassPermissions") as session:

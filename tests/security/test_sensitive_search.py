@@ -10,10 +10,10 @@ from typing import Any
 import anyio
 import pytest
 
-from holdfast import Answer, Question, Rule
-from holdfast.vocab.events import CallJudged, ToolFinished
-from holdfast.vocab.messages import text_of
-from holdfast.workspaces.looking import private_names
+from backstay import Answer, Question, Rule
+from backstay.vocab.events import CallJudged, ToolFinished
+from backstay.vocab.messages import text_of
+from backstay.workspaces.looking import private_names
 from tests.contracts.kit import Reply, call, talk
 
 KEY = "SECRETDATA"

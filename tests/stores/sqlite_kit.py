@@ -10,14 +10,14 @@ from typing import Any
 
 import anyio
 
-from holdfast.logic.parts import cited_blobs
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_db import Access, Db, DbError, Row, Value, connect_stdlib
-from holdfast.testing.builders import START, recorded, started
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import InputReceived
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import Lease, Owner
+from backstay.logic.parts import cited_blobs
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite_db import Access, Db, DbError, Row, Value, connect_stdlib
+from backstay.testing.builders import START, recorded, started
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import InputReceived
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import Lease, Owner
 
 _NUMBERS = itertools.count()
 

@@ -5,12 +5,12 @@ from typing import Unpack
 
 import pytest
 
-from holdfast.ports import EventStore
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.builders import START
-from holdfast.testing.store_contract import Options, StepClock, StoreContract
-from holdfast.testing.store_examples import opening, owner, say
-from holdfast.vocab.errors import NoSession, SeqConflict
+from backstay.ports import EventStore
+from backstay.stores.memory import MemoryStore
+from backstay.testing.builders import START
+from backstay.testing.store_contract import Options, StepClock, StoreContract
+from backstay.testing.store_examples import opening, owner, say
+from backstay.vocab.errors import NoSession, SeqConflict
 
 
 class TestMemory(StoreContract):
@@ -20,7 +20,7 @@ class TestMemory(StoreContract):
 
 class TestSqlite(StoreContract):
     async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
-        sqlite = pytest.importorskip("holdfast.stores.sqlite")
+        sqlite = pytest.importorskip("backstay.stores.sqlite")
         store: EventStore = await sqlite.SqliteStore.open(where / "store.db", **options)
         return store
 

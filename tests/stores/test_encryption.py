@@ -13,22 +13,22 @@ from typing import Any, Unpack
 import anyio
 import pytest
 
-from holdfast import open_session, open_store
-from holdfast.logic.parts import digest
-from holdfast.logic.state import state_of
-from holdfast.options import default_store_url
-from holdfast.ports import EventStore
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_db import DbError, connect_stdlib
-from holdfast.stores.sqlite_files import BLOB_IN_TABLE
-from holdfast.stores.trace_files import trace_folder
-from holdfast.testing.builders import recorded
-from holdfast.testing.store_contract import Options, StoreContract
-from holdfast.vocab.errors import BlobMissing, HoldfastError, LeaseLost, StoreUnavailable, UserError
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ToolFinished
-from holdfast.vocab.messages import TextRef, text_of
+from backstay import open_session, open_store
+from backstay.logic.parts import digest
+from backstay.logic.state import state_of
+from backstay.options import default_store_url
+from backstay.ports import EventStore
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite_db import DbError, connect_stdlib
+from backstay.stores.sqlite_files import BLOB_IN_TABLE
+from backstay.stores.trace_files import trace_folder
+from backstay.testing.builders import recorded
+from backstay.testing.store_contract import Options, StoreContract
+from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, StoreUnavailable, UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ToolFinished
+from backstay.vocab.messages import TextRef, text_of
 from tests.contracts.kit import scripted
 from tests.e2e.door import Door
 from tests.stores.sqlite_kit import Clock, Open, begun, opening, said
@@ -44,7 +44,7 @@ WORDS = "my clandestine plan"
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"RAW": RAW, "OTHER": OTHER, "PHRASE": 'open, sesame\'s "door"', "EMPTY": ""}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.delenv("HOLDFAST_STORE_KEY", raising=False)
+    monkeypatch.delenv("BACKSTAY_STORE_KEY", raising=False)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ async def test_every_sqlcipher_opens_the_file_with_the_same_key(open_at: Open, t
         ("env:RAW", "env:OTHER", r"The key from 'env:OTHER' does not open '.*store\.db'.*Nothing was changed"),
         ("env:RAW", "env:PHRASE", r"does not open '.*store\.db'"),
         ("env:PHRASE", "env:RAW", r"does not open '.*store\.db'"),
-        ("env:RAW", "", r"'.*store\.db' is encrypted .* no key was named\..*key=env:NAME.*HOLDFAST_STORE_KEY"),
+        ("env:RAW", "", r"'.*store\.db' is encrypted .* no key was named\..*key=env:NAME.*BACKSTAY_STORE_KEY"),
         ("", "env:RAW", r"'.*store\.db' is not encrypted, but a key was named.*sessions move"),
         ("", "env:PHRASE", "is not encrypted"),
     ],
@@ -161,9 +161,9 @@ async def test_a_key_that_does_not_fit_is_said_and_nothing_is_changed(
 async def test_a_missing_package_and_one_that_cannot_encrypt_make_nothing(
     open_at: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module, complaint in ((None, r"pip install 'holdfast\[sqlcipher\]'"), (sqlite3, "would write plain text")):
+    for module, complaint in ((None, r"pip install 'backstay\[sqlcipher\]'"), (sqlite3, "would write plain text")):
         monkeypatch.setitem(sys.modules, "sqlcipher3.dbapi2", module)
-        with pytest.raises(HoldfastError, match=complaint):
+        with pytest.raises(BackstayError, match=complaint):
             await open_at("folder/store.db", key="env:RAW")
     assert _content(tmp_path) == {}
 
@@ -256,7 +256,7 @@ async def test_a_keyring_gets_a_raw_key_at_first_use_and_opens_the_store_again(
 
     assert len((await again.read("s1")).records) == 1
     ((name, key),) = ring.kept.items()
-    assert name == ("holdfast", f"{tmp_path}/store.db")
+    assert name == ("backstay", f"{tmp_path}/store.db")
     assert len(bytes.fromhex(key)) == 32
     assert again.url == f"sqlcipher://{tmp_path}/store.db?key=keyring"
 
@@ -267,7 +267,7 @@ async def test_a_keyring_that_lost_the_key_makes_no_other_for_what_is_stored(ope
     await store.close()
     ring.kept.clear()
 
-    with pytest.raises(UserError, match=r"holds no key for .*keyring get holdfast OLD_PATH"):
+    with pytest.raises(UserError, match=r"holds no key for .*keyring get backstay OLD_PATH"):
         await open_at(key="keyring")
     assert ring.kept == {}
 
@@ -284,7 +284,7 @@ async def test_a_keyring_that_cannot_be_trusted_with_a_key_makes_no_store(
     open_at: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: Ring | None, complaint: str
 ) -> None:
     _installed(broken, monkeypatch)
-    with pytest.raises(HoldfastError, match=complaint):
+    with pytest.raises(BackstayError, match=complaint):
         await open_at(key="keyring")
     assert not (tmp_path / "store.db").exists()
 
@@ -340,7 +340,7 @@ async def test_one_file_is_not_opened_with_and_without_a_key_at_once(open_at: Op
 
 _ELSEWHERE = """
 import anyio, sys
-from holdfast.stores.sqlite import SqliteStore
+from backstay.stores.sqlite import SqliteStore
 from tests.stores.sqlite_kit import Clock, begun
 
 async def main():
@@ -376,7 +376,7 @@ def test_the_usual_store_is_encrypted_when_its_variable_is_set_and_nothing_tells
 ) -> None:
     door = _door(tmp_path, monkeypatch)
     model = door.script({"text": "noted"}, {"text": "again"})
-    monkeypatch.setenv("HOLDFAST_STORE_KEY", RAW)
+    monkeypatch.setenv("BACKSTAY_STORE_KEY", RAW)
 
     ran = [door.run("-p", WORDS, "--model", model, "--session-id", "s1", "--output-format", "stream-json")]
     ran.append(door.run("-p", "more", "-r", "s1"))
@@ -391,7 +391,7 @@ def test_the_usual_store_is_encrypted_when_its_variable_is_set_and_nothing_tells
     _check_silent("".join(each.out + each.err for each in ran))
     before = _content(door.folder / "data")
     for value, complaint in ((None, "no key was named"), (OTHER, "does not open"), ("", "is empty")):
-        monkeypatch.delenv("HOLDFAST_STORE_KEY") if value is None else monkeypatch.setenv("HOLDFAST_STORE_KEY", value)
+        monkeypatch.delenv("BACKSTAY_STORE_KEY") if value is None else monkeypatch.setenv("BACKSTAY_STORE_KEY", value)
         refused = door.spawn("sessions", "list")
         assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
         assert complaint in refused.err
@@ -415,15 +415,15 @@ def test_sessions_move_into_an_encrypted_store_and_back(tmp_path: Path, monkeypa
     assert door.run("--store", plain, "sessions", "verify").out == "s1  ok\n"
 
 
-@pytest.mark.parametrize("variable", ["HOLDFAST_DATA_DIR", "XDG_DATA_HOME", "HOME"])
+@pytest.mark.parametrize("variable", ["BACKSTAY_DATA_DIR", "XDG_DATA_HOME", "HOME"])
 async def test_the_variable_counts_for_the_usual_store_only_wherever_that_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    for name in ("HOLDFAST_DATA_DIR", "XDG_DATA_HOME"):
+    for name in ("BACKSTAY_DATA_DIR", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv(variable, str(tmp_path / "there"))
-    for value, source in ((RAW, "env:HOLDFAST_STORE_KEY"), ("env:RAW", "env:RAW")):
-        monkeypatch.setenv("HOLDFAST_STORE_KEY", value)
+    for value, source in ((RAW, "env:BACKSTAY_STORE_KEY"), ("env:RAW", "env:RAW")):
+        monkeypatch.setenv("BACKSTAY_STORE_KEY", value)
         usual = await open_store(default_store_url(), clock=Clock())
         await usual.close()
         assert usual.url.endswith(f"sessions.db?key={source}")
@@ -474,6 +474,6 @@ def _installed(ring: Ring | None, monkeypatch: pytest.MonkeyPatch) -> Any:  # An
 
 
 def _door(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Door:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(folder / "data"))
-    monkeypatch.setenv("HOLDFAST_CONFIG_DIR", str(folder / "config"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(folder / "data"))
+    monkeypatch.setenv("BACKSTAY_CONFIG_DIR", str(folder / "config"))
     return Door(folder)

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from holdfast.stores.memory import MemoryStore
-from holdfast.testing.store_examples import StepClock, opening, owner
-from holdfast.vocab.errors import StoreReadOnly, StoreUnavailable
+from backstay.stores.memory import MemoryStore
+from backstay.testing.store_examples import StepClock, opening, owner
+from backstay.vocab.errors import StoreReadOnly, StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 

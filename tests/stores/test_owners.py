@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.stores.owners import is_dead, this_process
+from backstay.stores.owners import is_dead, this_process
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="this system has no /proc")
 
 WITHOUT_HANDLES = """
 import resource
-from holdfast.stores.owners import is_dead, this_process
+from backstay.stores.owners import is_dead, this_process
 known = this_process("known")
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 held = []
@@ -56,7 +56,7 @@ def test_an_owner_behind_another_namespace_of_process_ids_is_not_dead_for_want_o
 
 def test_an_owner_of_a_program_whose_name_is_no_text_can_be_written_down() -> None:
     script = (
-        "import msgspec; from holdfast.stores.owners import this_process; print(msgspec.json.encode(this_process()))"
+        "import msgspec; from backstay.stores.owners import this_process; print(msgspec.json.encode(this_process()))"
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "caf\udce9.py")

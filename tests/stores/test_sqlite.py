@@ -11,12 +11,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.logic.parts import digest
-from holdfast.stores.sqlite_db import Db
-from holdfast.stores.sqlite_files import BLOB_IN_TABLE
-from holdfast.vocab.errors import Bug, LeaseLost, LogDamaged, SeqConflict, StoreFull, StoreUnavailable
-from holdfast.vocab.specs import Lease, Owner
-from holdfast.wire import codec
+from backstay.logic.parts import digest
+from backstay.stores.sqlite_db import Db
+from backstay.stores.sqlite_files import BLOB_IN_TABLE
+from backstay.vocab.errors import Bug, LeaseLost, LogDamaged, SeqConflict, StoreFull, StoreUnavailable
+from backstay.vocab.specs import Lease, Owner
+from backstay.wire import codec
 from tests.stores.sqlite_kit import Open, Taps, beginning, begun, io_error, opening, owner, peek, said, tamper
 
 pytestmark = pytest.mark.anyio
@@ -256,7 +256,7 @@ async def test_close_finishes_what_was_accepted_and_ends_the_thread(open_at: Ope
         await anyio.wait_all_tasks_blocked()
         await store.close()
 
-    assert not [thread for thread in threading.enumerate() if thread.name == "holdfast-sqlite-writer"]
+    assert not [thread for thread in threading.enumerate() if thread.name == "backstay-sqlite-writer"]
     assert peek(tmp_path / "store.db", "SELECT count(*) FROM events") == [(2,)]
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.append(lease, 2, [said("three", 3)])
@@ -363,7 +363,7 @@ def test_twenty_processes_may_make_and_use_one_store_at_once(tmp_path: Path) -> 
 
 _TWENTY = """
 import anyio, os, sys
-from holdfast.stores.sqlite import SqliteStore
+from backstay.stores.sqlite import SqliteStore
 from tests.stores.sqlite_kit import Clock, beginning, owner, said
 
 async def use(name):

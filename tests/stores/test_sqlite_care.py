@@ -13,13 +13,13 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from holdfast.logic.parts import digest
-from holdfast.ports import FoldSnapshot, SessionQuery
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
-from holdfast.stores.sqlite_files import BLOB_IN_TABLE, check_local
-from holdfast.testing.builders import conversation, recorded
-from holdfast.vocab.errors import (
+from backstay.logic.parts import digest
+from backstay.ports import FoldSnapshot, SessionQuery
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
+from backstay.stores.sqlite_files import BLOB_IN_TABLE, check_local
+from backstay.testing.builders import conversation, recorded
+from backstay.vocab.errors import (
     BlobMissing,
     LeaseLost,
     LogDamaged,
@@ -31,9 +31,9 @@ from holdfast.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ToolFinished
-from holdfast.vocab.messages import TextRef
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ToolFinished
+from backstay.vocab.messages import TextRef
 from tests.stores.sqlite_kit import Clock, Open, Taps, beginning, begun, opening, owner, peek, said, tamper
 
 pytestmark = pytest.mark.anyio
@@ -411,8 +411,8 @@ def test_a_store_in_a_folder_that_cannot_be_written_can_be_read() -> None:
 
 _READ_ONLY_FOLDER = """
 import anyio, os, sys
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.vocab.errors import StoreReadOnly
+from backstay.stores.sqlite import SqliteStore
+from backstay.vocab.errors import StoreReadOnly
 from tests.stores.sqlite_kit import Clock, begun, said
 
 async def main():
@@ -485,6 +485,6 @@ async def test_a_database_of_somebody_else_is_refused_and_not_touched(tmp_path: 
     other.close()
     before = path.read_bytes()
     for read_only in (False, True):
-        with pytest.raises(StoreUnavailable, match="not a Holdfast store"):
+        with pytest.raises(StoreUnavailable, match="not a Backstay store"):
             await SqliteStore.open(path, clock=Clock(), read_only=read_only)
     assert path.read_bytes() == before

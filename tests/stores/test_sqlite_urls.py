@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores.urls import open_store
-from holdfast.vocab.errors import UserError
+from backstay.stores.urls import open_store
+from backstay.vocab.errors import UserError
 from tests.stores.sqlite_kit import Clock
 
 pytestmark = pytest.mark.anyio

@@ -13,11 +13,11 @@ from typing import cast
 import anyio
 import pytest
 
-from holdfast.ports import Trace
-from holdfast.stores.trace import CUT, LOST, FileTrace, MemoryTrace, NoTrace, TraceLine, TraceSlice, read_trace
-from holdfast.stores.trace_files import delete_trace, trace_path
-from holdfast.vocab.deltas import TextDelta, ToolOutputDelta
-from holdfast.vocab.errors import BadId, StoreUnavailable
+from backstay.ports import Trace
+from backstay.stores.trace import CUT, LOST, FileTrace, MemoryTrace, NoTrace, TraceLine, TraceSlice, read_trace
+from backstay.stores.trace_files import delete_trace, trace_path
+from backstay.vocab.deltas import TextDelta, ToolOutputDelta
+from backstay.vocab.errors import BadId, StoreUnavailable
 
 pytestmark = pytest.mark.anyio
 
@@ -287,7 +287,7 @@ async def test_closing_ends_the_thread_even_inside_a_cancelled_scope(tmp_path: P
         scope.cancel()
         await trace.close()
 
-    assert [each.name for each in threading.enumerate() if each.name == "holdfast-trace"] == []
+    assert [each.name for each in threading.enumerate() if each.name == "backstay-trace"] == []
     assert read_trace(tmp_path / "traces", "s1").lines == (line(1),)
 
 
@@ -295,7 +295,7 @@ async def test_no_thread_runs_before_the_first_line(tmp_path: Path) -> None:
     trace = trace_in(tmp_path)
     trace.position("s1", after=1, token=1)
 
-    assert [each.name for each in threading.enumerate() if each.name == "holdfast-trace"] == []
+    assert [each.name for each in threading.enumerate() if each.name == "backstay-trace"] == []
     await trace.close()
     assert not (tmp_path / "traces").exists()
 

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 import click
 import pytest
 
-import holdfast
-from holdfast import Session
-from holdfast.cli.root import root
-from holdfast.kit.sources import BUILT_IN
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.options import Options
-from holdfast.runtime.callbacks import NAMES
-from holdfast.testing.contracts import load_contracts
+import backstay
+from backstay import Session
+from backstay.cli.root import root
+from backstay.kit.sources import BUILT_IN
+from backstay.logic.hooks.events import EVENTS
+from backstay.options import Options
+from backstay.runtime.callbacks import NAMES
+from backstay.testing.contracts import load_contracts
 from tests.contracts.kit import talk
 
 APIS = sorted({contract.api for contract in load_contracts() if contract.api})
@@ -38,13 +38,13 @@ async def test_every_api_that_a_contract_names_is_there() -> None:
         ("open_session(colour=...)", "open_session has no option 'colour'"),
         ("query(text, colour=...)", "query has no option 'colour'"),
         ("open_session(rules=[Rule.dance()])", "Rule.dance is not there"),
-        ("holdfast.logic.dance.step", "holdfast.logic.dance.step is not there"),
+        ("backstay.logic.dance.step", "backstay.logic.dance.step is not there"),
         ("dance(text)", "dance is not there"),
         ('@hook("Dance")', "there is no hook event 'Dance'"),
-        ("holdfast dance", "holdfast has no command 'dance'"),
-        ("holdfast sessions dance ID", "holdfast sessions has no command 'dance'"),
-        ("holdfast sessions list --dance", "holdfast sessions list has no flag '--dance'"),
-        ("holdfast --output-format dance", "--output-format cannot be 'dance'"),
+        ("backstay dance", "backstay has no command 'dance'"),
+        ("backstay sessions dance ID", "backstay sessions has no command 'dance'"),
+        ("backstay sessions list --dance", "backstay sessions list has no flag '--dance'"),
+        ("backstay --output-format dance", "--output-format cannot be 'dance'"),
         ("/dance", "there is no command '/dance'"),
         ("session dances", "it is neither Python nor a command"),
     ],
@@ -59,7 +59,7 @@ def problems(api: str, session: Session) -> list[str]:
     if api.startswith("/"):
         name = api[1:].split(maxsplit=1)[0]
         return [] if name in {each.spec.name for each in BUILT_IN.commands()} else [f"there is no command {api!r}"]
-    if api.startswith("holdfast "):
+    if api.startswith("backstay "):
         return list(wrong_words(shlex.split(api)[1:]))
     try:
         tree = ast.parse(api.replace("@", ""), mode="eval").body
@@ -95,7 +95,7 @@ def wrong_name(tree: ast.expr, session: Session) -> str:
 def resolve(name: str, session: Session) -> object:
     """What a dotted name means: something of the session, a module and what it holds, or a public name."""
     first, *rest = name.split(".")
-    target: object = session if first == "session" else holdfast if first == "holdfast" else getattr(holdfast, first)
+    target: object = session if first == "session" else backstay if first == "backstay" else getattr(backstay, first)
     for each in rest:
         if inspect.ismodule(target) and not hasattr(target, each):
             importlib.import_module(f"{target.__name__}.{each}")
@@ -125,7 +125,7 @@ def wrong_call(name: str, target: object, call: ast.Call) -> str:
 def wrong_words(words: list[str]) -> Iterator[str]:
     """What the command line would not understand; words in capitals stand for values."""
     command: click.Command = root
-    path, rest = "holdfast", iter(words)
+    path, rest = "backstay", iter(words)
     for word in rest:
         context = click.Context(command, info_name=path)
         if word.startswith("-"):

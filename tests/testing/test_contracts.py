@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.contracts import (
+from backstay.testing.contracts import (
     Claim,
     Contract,
     Scan,
@@ -238,5 +238,5 @@ def test_the_document_is_fresh() -> None:
 
     assert (CHECKOUT / "docs" / "contracts.md").read_text(encoding="utf-8") == fresh, (
         "docs/contracts.md is stale. Run `make docs`, "
-        "or `python -m holdfast.testing.contracts --write-docs docs/contracts.md`."
+        "or `python -m backstay.testing.contracts --write-docs docs/contracts.md`."
     )

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.reference import REFERENCES, Reference, events_document, main, stale, write
-from holdfast.vocab.deltas import DELTAS
-from holdfast.vocab.events import EVENTS, INTENTS
-from holdfast.wire.names import NAME_OF
+from backstay.testing.reference import REFERENCES, Reference, events_document, main, stale, write
+from backstay.vocab.deltas import DELTAS
+from backstay.vocab.events import EVENTS, INTENTS
+from backstay.wire.names import NAME_OF
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 def test_no_document_is_stale() -> None:
-    assert stale(DOCS) == (), "Run: python -m holdfast.testing.reference docs/"
+    assert stale(DOCS) == (), "Run: python -m backstay.testing.reference docs/"
 
 
 def test_every_event_fragment_and_notice_is_described() -> None:

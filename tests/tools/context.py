@@ -6,9 +6,9 @@ from typing import TypeVar
 
 import anyio
 
-from holdfast.ports import Confinement
-from holdfast.vocab.event import Event
-from holdfast.vocab.event_tools import FileSeen
+from backstay.ports import Confinement
+from backstay.vocab.event import Event
+from backstay.vocab.event_tools import FileSeen
 
 T = TypeVar("T")
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.apply_patch import apply_patch
-from holdfast.tools.files import Refused, Target
-from holdfast.tools.holding import hold
-from holdfast.tools.patch_writing import NotApplied, Planned, write_all
-from holdfast.tools.read import read_file
+from backstay.ports import ToolOutput
+from backstay.tools.apply_patch import apply_patch
+from backstay.tools.files import Refused, Target
+from backstay.tools.holding import hold
+from backstay.tools.patch_writing import NotApplied, Planned, write_all
+from backstay.tools.read import read_file
 from tests.tools.context import RecordingContext
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.ask import NOBODY, ask_user
+from backstay.ports import ToolOutput
+from backstay.tools.ask import NOBODY, ask_user
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import Tool, ToolOutput
-from holdfast.this_machine import boot_id
-from holdfast.tools.background import RUNNING, BackgroundShells, Ended, _Shell
-from holdfast.tools.commands import start
-from holdfast.tools.processes import look_at, started_at
-from holdfast.tools.shell import LINGER_S
-from holdfast.tools.spool import Spool
-from holdfast.vocab.events import ProcessStarted
+from backstay.ports import Tool, ToolOutput
+from backstay.this_machine import boot_id
+from backstay.tools.background import RUNNING, BackgroundShells, Ended, _Shell
+from backstay.tools.commands import start
+from backstay.tools.processes import look_at, started_at
+from backstay.tools.shell import LINGER_S
+from backstay.tools.spool import Spool
+from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, until
 
 pytestmark = pytest.mark.anyio

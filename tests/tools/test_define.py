@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, Optional, TypedDict
 import msgspec
 import pytest
 
-from holdfast.ports import ToolContext, ToolOutput
-from holdfast.tools.define import tool
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.specs import ToolSpec
+from backstay.ports import ToolContext, ToolOutput
+from backstay.tools.define import tool
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import ToolSpec
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.edit import edit_file, multi_edit
-from holdfast.tools.files import Target
-from holdfast.tools.read import read_file
-from holdfast.tools.revising import TRIES, Rewritten, revise
+from backstay.ports import ToolOutput
+from backstay.tools.edit import edit_file, multi_edit
+from backstay.tools.files import Target
+from backstay.tools.read import read_file
+from backstay.tools.revising import TRIES, Rewritten, revise
 from tests.tools.context import RecordingContext
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import Tool
-from holdfast.tools import locks
-from holdfast.tools.apply_patch import apply_patch
-from holdfast.tools.edit import edit_file, multi_edit
-from holdfast.tools.files import Refused, Target, in_words, target_of
-from holdfast.tools.holding import Overtaken, hold
-from holdfast.tools.notebook_edit import notebook_edit
-from holdfast.tools.places import Place, reach
-from holdfast.tools.read import read_file
-from holdfast.tools.write import write_file
+from backstay.ports import Tool
+from backstay.tools import locks
+from backstay.tools.apply_patch import apply_patch
+from backstay.tools.edit import edit_file, multi_edit
+from backstay.tools.files import Refused, Target, in_words, target_of
+from backstay.tools.holding import Overtaken, hold
+from backstay.tools.notebook_edit import notebook_edit
+from backstay.tools.places import Place, reach
+from backstay.tools.read import read_file
+from backstay.tools.write import write_file
 from tests.tools.context import RecordingContext
 
 WRITERS: list[tuple[Tool, dict[str, object]]] = [
@@ -196,7 +196,7 @@ async def test_a_folder_that_is_swapped_for_a_link_all_the_time_never_leads_a_to
     assert [(entry.name, entry.stat().st_mtime_ns) for entry in os.scandir(outside)] == before
     assert (outside / "file").read_text() == "0"
     assert codes <= {"", "moved", "not_found", "no_match", "exists", "changed", "not_applied", "os_error"}
-    assert not [name for name in os.listdir(inside) if name.startswith(".holdfast")]
+    assert not [name for name in os.listdir(inside) if name.startswith(".backstay")]
 
 
 async def test_a_file_that_is_swapped_for_a_link_all_the_time_never_shows_what_is_outside(tmp_path: Path) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.glob import MOST, make_glob
-from holdfast.tools.names import shown_name
+from backstay.ports import ToolOutput
+from backstay.tools.glob import MOST, make_glob
+from backstay.tools.names import shown_name
 from tests.tools.context import RecordingContext
 from tests.tools.trees import plant, ripgrep
 

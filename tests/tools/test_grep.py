@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.logic.permissions import Withheld
-from holdfast.ports import ToolOutput
-from holdfast.tools.names import shown_name
-from holdfast.tools.ripgrep import MEMORY, run_ripgrep
-from holdfast.tools.search import TOTAL_CHARS, make_grep
+from backstay.logic.permissions import Withheld
+from backstay.ports import ToolOutput
+from backstay.tools.names import shown_name
+from backstay.tools.ripgrep import MEMORY, run_ripgrep
+from backstay.tools.search import TOTAL_CHARS, make_grep
 from tests.tools.context import RecordingContext, until
 from tests.tools.trees import plant, ripgrep
 

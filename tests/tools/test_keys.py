@@ -2,19 +2,19 @@
 
 import pytest
 
-from holdfast.providers.registry import PROVIDERS, key_variable
-from holdfast.vocab.keys import KEY_VARIABLES, PREFIX, without_keys
+from backstay.providers.registry import PROVIDERS, key_variable
+from backstay.vocab.keys import KEY_VARIABLES, PREFIX, without_keys
 from tests.contracts.kit import call, talk
 
 
 def test_every_provider_of_the_table_is_known_here() -> None:
-    others = {"BRAVE_API_KEY", "TAVILY_API_KEY", "HOLDFAST_STORE_KEY"}
+    others = {"BRAVE_API_KEY", "TAVILY_API_KEY", "BACKSTAY_STORE_KEY"}
     assert {variable for provider in PROVIDERS.values() for variable in provider.keys} == KEY_VARIABLES - others
     assert key_variable("https://llm.example.org").startswith(PREFIX)
 
 
 def test_other_variables_stay() -> None:
-    environment = {"PATH": "/bin", "OPENAI_API_KEY": "k", "HOLDFAST_API_KEY_HOST": "k", "GITHUB_TOKEN": "t"}
+    environment = {"PATH": "/bin", "OPENAI_API_KEY": "k", "BACKSTAY_API_KEY_HOST": "k", "GITHUB_TOKEN": "t"}
     assert without_keys(environment) == {"PATH": "/bin", "GITHUB_TOKEN": "t"}
 
 

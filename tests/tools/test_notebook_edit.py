@@ -6,8 +6,8 @@ from typing import cast
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.notebook_edit import notebook_edit
+from backstay.ports import ToolOutput
+from backstay.tools.notebook_edit import notebook_edit
 from tests.tools.context import RecordingContext
 
 NOTEBOOK: dict[str, object] = {

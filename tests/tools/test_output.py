@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.output import BoundedText, LiveText
+from backstay.tools.output import BoundedText, LiveText
 
 
 @given(pieces=st.lists(st.text(max_size=12)), head=st.integers(0, 10), tail=st.integers(1, 10))

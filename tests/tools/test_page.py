@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.page import OutputFolder, read_output
-from holdfast.tools.shell import make_bash
+from backstay.ports import ToolOutput
+from backstay.tools.page import OutputFolder, read_output
+from backstay.tools.shell import make_bash
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -7,10 +7,10 @@ from pathlib import Path
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from holdfast.ports import Tool
-from holdfast.tools.apply_patch import apply_patch
-from holdfast.tools.edit import edit_file, multi_edit
-from holdfast.tools.write import write_file
+from backstay.ports import Tool
+from backstay.tools.apply_patch import apply_patch
+from backstay.tools.edit import edit_file, multi_edit
+from backstay.tools.write import write_file
 from tests.tools.context import RecordingContext
 
 WRITERS = 8

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from holdfast.this_machine import boot_id
-from holdfast.tools.processes import look_at, members, started_at, stop_call, stop_calls, stop_group
+from backstay.this_machine import boot_id
+from backstay.tools.processes import look_at, members, started_at, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio
@@ -35,9 +35,9 @@ CALL = f"call-of-mine-{os.getpid()}"
 
 def _start(started: list["subprocess.Popen[str]"], command: str, call: str = "") -> "subprocess.Popen[str]":
     env = {
-        name: value for name, value in os.environ.items() if name != "HOLDFAST_CALL"
+        name: value for name, value in os.environ.items() if name != "BACKSTAY_CALL"
     }  # a session may run these tests
-    env |= {"HOLDFAST_CALL": call} if call else {}
+    env |= {"BACKSTAY_CALL": call} if call else {}
     process = subprocess.Popen(
         ["bash", "-c", command], stdout=subprocess.PIPE, text=True, start_new_session=True, env=env
     )

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools import lines as numbered
-from holdfast.tools.images import LARGEST_IMAGE
-from holdfast.tools.lines import LINE_CHARS, TOTAL_CHARS
-from holdfast.tools.read import LINES, read_file
-from holdfast.vocab.event_tools import FileSeen
-from holdfast.vocab.messages import InlineMedia
+from backstay.ports import ToolOutput
+from backstay.tools import lines as numbered
+from backstay.tools.images import LARGEST_IMAGE
+from backstay.tools.lines import LINE_CHARS, TOTAL_CHARS
+from backstay.tools.read import LINES, read_file
+from backstay.vocab.event_tools import FileSeen
+from backstay.vocab.messages import InlineMedia
 from tests.tools.context import RecordingContext
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

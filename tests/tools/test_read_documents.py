@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pypdf import PdfWriter
 
-from holdfast.ports import ToolOutput
-from holdfast.tools import pdf
-from holdfast.tools.notebook import OUTPUT_CHARS
-from holdfast.tools.read import read_file
+from backstay.ports import ToolOutput
+from backstay.tools import pdf
+from backstay.tools.notebook import OUTPUT_CHARS
+from backstay.tools.read import read_file
 from tests.tools.context import RecordingContext
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

@@ -9,12 +9,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.this_machine import boot_id
-from holdfast.tools.processes import look_at, members
-from holdfast.tools.shell import make_bash, run_command
-from holdfast.vocab.errors import StoreFull
-from holdfast.vocab.events import ProcessStarted
+from backstay.ports import ToolOutput
+from backstay.this_machine import boot_id
+from backstay.tools.processes import look_at, members
+from backstay.tools.shell import make_bash, run_command
+from backstay.vocab.errors import StoreFull
+from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, cut_short, until
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,7 @@ async def test_a_command_is_reported_as_it_ended(tmp_path: Path, command: str, o
 
 
 async def test_a_command_runs_in_the_sessions_folder_and_knows_its_call(tmp_path: Path) -> None:
-    output = await _run(tmp_path, 'pwd; echo "$HOLDFAST_CALL"', description="where am I")
+    output = await _run(tmp_path, 'pwd; echo "$BACKSTAY_CALL"', description="where am I")
 
     assert output == ToolOutput(text=f"{tmp_path}\ncall-1\n")
 
@@ -179,7 +179,7 @@ async def test_a_context_that_breaks_leaves_no_process_behind(tmp_path: Path) ->
 @pytest.mark.parametrize("walls", ["None", "Walls('env', prepare=lambda: None)"])
 async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path, walls: str) -> None:
     program = (
-        "import anyio; from holdfast.tools.shell import run_command\n"
+        "import anyio; from backstay.tools.shell import run_command\n"
         "from tests.tools.context import RecordingContext; from tests.tools.test_shell import Walls\n"
         f"context = RecordingContext({str(tmp_path)!r}, confinement={walls})\n"
         "anyio.run(run_command.run, {'command': 'echo $$ > pid; sleep 60; :'}, context)"

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
-from holdfast.tools.signature import parameters_of
+from backstay.tools.signature import parameters_of
 
 
 def made(default: object, hint: object = int) -> Callable[..., object]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.tools.todo import write_todos
-from holdfast.vocab.event_tools import Todo, TodosWritten
+from backstay.tools.todo import write_todos
+from backstay.vocab.event_tools import Todo, TodosWritten
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -2,13 +2,13 @@
 
 import pytest
 
-from holdfast.tools.define import tool
-from holdfast.tools.edit import edit_file
-from holdfast.tools.read import read_file
-from holdfast.tools.shell import run_command
-from holdfast.tools.toolset import Toolset
-from holdfast.tools.write import write_file
-from holdfast.vocab.errors import UserError
+from backstay.tools.define import tool
+from backstay.tools.edit import edit_file
+from backstay.tools.read import read_file
+from backstay.tools.shell import run_command
+from backstay.tools.toolset import Toolset
+from backstay.tools.write import write_file
+from backstay.vocab.errors import UserError
 
 TOOLS = Toolset.of(read_file, write_file, edit_file, run_command)
 

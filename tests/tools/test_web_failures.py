@@ -10,11 +10,11 @@ import anyio
 import httpx
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.web.fetch import WARNING, make_web_fetch
-from holdfast.tools.web.fetching import named
-from holdfast.workspaces.egress import Egress
-from holdfast.workspaces.egress_body import EgressLimits
+from backstay.ports import ToolOutput
+from backstay.tools.web.fetch import WARNING, make_web_fetch
+from backstay.tools.web.fetching import named
+from backstay.workspaces.egress import Egress
+from backstay.workspaces.egress_body import EgressLimits
 from tests.tools.context import RecordingContext
 from tests.workspaces.egress_kit import (
     Page,

@@ -6,13 +6,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.ports import Tool, ToolOutput
-from holdfast.tools.toolset import Toolset
-from holdfast.tools.web.fetch import FRESH_S, REMEMBERED, SHOWN, WARNING, make_web_fetch
-from holdfast.tools.web.fetching import prepared
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import InlineMedia
-from holdfast.workspaces.egress import Egress
+from backstay.ports import Tool, ToolOutput
+from backstay.tools.toolset import Toolset
+from backstay.tools.web.fetch import FRESH_S, REMEMBERED, SHOWN, WARNING, make_web_fetch
+from backstay.tools.web.fetching import prepared
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import InlineMedia
+from backstay.workspaces.egress import Egress
 from tests.tools.context import RecordingContext
 from tests.workspaces.egress_kit import (
     Page,
@@ -76,7 +76,7 @@ async def test_a_page_comes_as_markdown_in_a_frame() -> None:
         whole = shown(site.url(), "HTML", text).replace("# Hello", "Title: News\n\n# Hello")
         assert output == ToolOutput(text=whole)
         assert site.asked[0].method == "GET"
-        assert site.asked[0].headers["user-agent"].startswith("holdfast/")
+        assert site.asked[0].headers["user-agent"].startswith("backstay/")
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.tools.web.markdown import LINK_CHARS, to_markdown
-from holdfast.tools.web.markdown_blocks import TOTAL
-from holdfast.tools.web.parsing import CHUNK, STEPS
+from backstay.tools.web.markdown import LINK_CHARS, to_markdown
+from backstay.tools.web.markdown_blocks import TOTAL
+from backstay.tools.web.parsing import CHUNK, STEPS
 
 URL = "https://example.com/dir/page"
 

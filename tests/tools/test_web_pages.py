@@ -6,11 +6,11 @@ import json
 import pypdf
 import pytest
 
-from holdfast.logic.text.framing import frame
-from holdfast.logic.text.invisible import visible
-from holdfast.tools.web.pages import explanation, read_page, read_pdf_page
-from holdfast.tools.web.ports import Page, Unfetched
-from holdfast.vocab.messages import InlineMedia
+from backstay.logic.text.framing import frame
+from backstay.logic.text.invisible import visible
+from backstay.tools.web.pages import explanation, read_page, read_pdf_page
+from backstay.tools.web.ports import Page, Unfetched
+from backstay.vocab.messages import InlineMedia
 
 URL = "https://example.com/x"
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.toolset import Toolset
-from holdfast.tools.web.engines import Brave, Searxng, Tavily, find_engine, narrowed
-from holdfast.tools.web.fetch import WARNING
-from holdfast.tools.web.ports import Found, SearchEngine
-from holdfast.tools.web.search import make_web_search
-from holdfast.vocab.errors import UserError
-from holdfast.workspaces.egress import Egress
+from backstay.ports import ToolOutput
+from backstay.tools.toolset import Toolset
+from backstay.tools.web.engines import Brave, Searxng, Tavily, find_engine, narrowed
+from backstay.tools.web.fetch import WARNING
+from backstay.tools.web.ports import Found, SearchEngine
+from backstay.tools.web.search import make_web_search
+from backstay.vocab.errors import UserError
+from backstay.workspaces.egress import Egress
 from tests.tools.context import RecordingContext
 from tests.workspaces.egress_kit import Page, Site, leads_to, page
 
@@ -49,11 +49,11 @@ class Shelf:
 
 
 async def searched(engine: SearchEngine, **args: object) -> ToolOutput:
-    return await make_web_search(engine).run({"query": "holdfast", **args}, RecordingContext())
+    return await make_web_search(engine).run({"query": "backstay", **args}, RecordingContext())
 
 
 def told(engine: str, text: str) -> str:
-    return f"{engine} found for 'holdfast'. {WARNING}\n<search_results>\n{text}\n</search_results>"
+    return f"{engine} found for 'backstay'. {WARNING}\n<search_results>\n{text}\n</search_results>"
 
 
 def answer(value: object) -> Page:
@@ -74,7 +74,7 @@ async def test_searxng_is_asked_at_its_own_address() -> None:
         output = await searched(Searxng(site.egress().client, site.url("/base/")), blocked_domains=["x.example"])
 
         assert output == ToolOutput(text=told("SearXNG", TOLD))
-        assert site.asked[0].target == "/base/search?q=holdfast+-site%3Ax.example&format=json"
+        assert site.asked[0].target == "/base/search?q=backstay+-site%3Ax.example&format=json"
 
 
 async def test_brave_is_given_its_key_in_a_header() -> None:
@@ -85,7 +85,7 @@ async def test_brave_is_given_its_key_in_a_header() -> None:
 
         assert output == ToolOutput(text=told("Brave Search", TOLD))
         assert site.asked[0].headers["x-subscription-token"] == "key-1"
-        assert "q=holdfast+%28site%3Aone.example+OR+site%3Atwo.example%29&count=5" in site.asked[0].target
+        assert "q=backstay+%28site%3Aone.example+OR+site%3Atwo.example%29&count=5" in site.asked[0].target
 
 
 async def test_tavily_is_given_its_key_in_a_header_and_the_domains_in_its_own_words() -> None:
@@ -96,7 +96,7 @@ async def test_tavily_is_given_its_key_in_a_header_and_the_domains_in_its_own_wo
 
         assert output == ToolOutput(text=told("Tavily", TOLD))
         assert site.asked[0].headers["authorization"] == "Bearer key-2"
-        asked = {"query": "holdfast", "max_results": 10, "include_domains": ["one.example", "two.example"]}
+        asked = {"query": "backstay", "max_results": 10, "include_domains": ["one.example", "two.example"]}
         assert json.loads(site.asked[0].body) == asked
 
 
@@ -141,7 +141,7 @@ async def test_an_answer_without_results_is_no_results(value: object) -> None:
     async with Site({"/search": answer(value)}) as site:
         output = await searched(Searxng(site.egress().client, site.url("")))
 
-        assert output == ToolOutput(text="SearXNG found nothing for 'holdfast'. Try other words.")
+        assert output == ToolOutput(text="SearXNG found nothing for 'backstay'. Try other words.")
 
 
 class Silent(Shelf):
@@ -154,7 +154,7 @@ class Silent(Shelf):
 
 
 async def test_an_engine_that_is_silent_is_given_up() -> None:
-    output = await make_web_search(Silent(), patience_s=0.05).run({"query": "holdfast"}, RecordingContext())
+    output = await make_web_search(Silent(), patience_s=0.05).run({"query": "backstay"}, RecordingContext())
 
     assert output == ToolOutput(text="Shelf did not answer within 0.05 seconds.", failed=True, code="timeout")
 
@@ -235,7 +235,7 @@ async def test_the_lists_reach_the_engine_cleaned() -> None:
 
     await searched(shelf, blocked_domains=["*.A.example.", "https://a.example/path", "b.example"])
 
-    assert shelf.asked == [("holdfast", 10, (), ("a.example", "b.example"))]
+    assert shelf.asked == [("backstay", 10, (), ("a.example", "b.example"))]
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_a_narrowed_query_names_the_domains() -> None:
 
 
 async def test_both_tools_fit_into_a_toolset() -> None:
-    from holdfast.tools.web.fetch import make_web_fetch
+    from backstay.tools.web.fetch import make_web_fetch
 
     tools = Toolset.of(make_web_fetch(Egress().client), make_web_search(Shelf()))
 

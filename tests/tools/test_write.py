@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.ports import ToolOutput
-from holdfast.tools.read import read_file
-from holdfast.tools.write import write_file
+from backstay.ports import ToolOutput
+from backstay.tools.read import read_file
+from backstay.tools.write import write_file
 from tests.tools.context import RecordingContext
 
 

@@ -11,11 +11,11 @@ from typing import Final
 
 import anyio
 
-from holdfast.testing.crash import CrashReport, crash_everywhere
-from holdfast.testing.crash_awaits import interfere_everywhere
-from holdfast.testing.crash_scenarios import SCENARIOS
-from holdfast.testing.crash_stage import Scenario, inline_sqlite_store, memory_store, sqlite_store
-from holdfast.testing.sim_loop import run_virtually
+from backstay.testing.crash import CrashReport, crash_everywhere
+from backstay.testing.crash_awaits import interfere_everywhere
+from backstay.testing.crash_scenarios import SCENARIOS
+from backstay.testing.crash_stage import Scenario, inline_sqlite_store, memory_store, sqlite_store
+from backstay.testing.sim_loop import run_virtually
 
 PAIRS: Final = 400
 """Crashes during recoveries, for each scenario and store."""

@@ -13,17 +13,17 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
-from holdfast.assemble import open_session
-from holdfast.ports import EventStore
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.owners import this_process
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.trace import NoTrace
-from holdfast.testing.builders import recorded
-from holdfast.vocab.errors import HoldfastError
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import Renamed
+from backstay.assemble import open_session
+from backstay.ports import EventStore
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.stores.owners import this_process
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.trace import NoTrace
+from backstay.testing.builders import recorded
+from backstay.vocab.errors import BackstayError
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import Renamed
 from tests.torture.apsw_db import TapedFiles, connector
 from tests.torture.disk import DOUBTFUL, Acknowledged, Disk
 from tests.torture.lives import REPLIES, make_tools
@@ -162,7 +162,7 @@ async def _look(task: Task, path: Path, acknowledged: dict[str, int], work: Work
     missing = 0
     try:
         store = await _survivor(path)
-    except HoldfastError as exc:
+    except BackstayError as exc:
         found.wrongs["images that do not open"].append(f"{story}: {exc}")
         return
     try:
@@ -173,7 +173,7 @@ async def _look(task: Task, path: Path, acknowledged: dict[str, int], work: Work
                 found.wrongs["logs that are not a prefix"].append(f"{story}: {session}")
         session = next(reversed(acknowledged))
         await _go_on(store, session, acknowledged[session] if task.kind != "sqlite-normal" else 0)
-    except HoldfastError as exc:
+    except BackstayError as exc:
         found.wrongs["images that cannot go on"].append(f"{story}: {type(exc).__name__}: {exc}")
     finally:
         await store.close()
@@ -188,7 +188,7 @@ async def _survivor(path: Path) -> EventStore:
 async def _events(store: EventStore, session: str) -> tuple[Recorded, ...]:
     try:
         return (await store.read(session)).records
-    except HoldfastError:
+    except BackstayError:
         return ()
 
 
@@ -197,13 +197,13 @@ async def _go_on(store: EventStore, session: str, at_least: int) -> None:
     lease = await store.lease(session, this_process())
     there = (await _events(store, session)) or ()
     if len(there) < at_least:
-        raise HoldfastError(f"{session} ends at {len(there)}, and {at_least} was acknowledged")
+        raise BackstayError(f"{session} ends at {len(there)}, and {at_least} was acknowledged")
     if there:
         last = len(there) + 1
         await store.append(lease, last - 1, [recorded(Renamed(name="after the cut"), last, id=f"cut.{last}")])
         wrong = list(await store.verify(session))
         if wrong:
-            raise HoldfastError(f"verify finds {wrong}")
+            raise BackstayError(f"verify finds {wrong}")
 
 
 FILES: Final = TapedFiles(VFS)

@@ -15,18 +15,18 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
-from holdfast import shelf
-from holdfast.assemble import open_session
-from holdfast.ports import EventStore
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.session import Session
-from holdfast.stores.owners import is_dead
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.trace import NoTrace
-from holdfast.vocab.errors import HoldfastError, SessionBusy
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import Owner
+from backstay import shelf
+from backstay.assemble import open_session
+from backstay.ports import EventStore
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.session import Session
+from backstay.stores.owners import is_dead
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.trace import NoTrace
+from backstay.vocab.errors import BackstayError, SessionBusy
+from backstay.vocab.event import Recorded
+from backstay.vocab.specs import Owner
 from tests.torture.apsw_db import TapedFiles, connector
 from tests.torture.judging import judge_log
 from tests.torture.lives import SHORT, entries, make_tools
@@ -96,7 +96,7 @@ class Attempt:
                     text = await session.run("go " + "y" * 40_000)
                     if text != "done":
                         self.wrongs["wrong answers"] = [text]
-        except HoldfastError as exc:
+        except BackstayError as exc:
             self.shown = f"{type(exc).__name__}: {exc}"
         except (OSError, ExceptionGroup) as exc:
             self.wrongs["errors that nobody explains"] = [repr(exc)]
@@ -112,7 +112,7 @@ class Attempt:
                 except SessionBusy:
                     self.held = True
                     found = await self._talk_on()
-        except (HoldfastError, OSError, ExceptionGroup) as exc:
+        except (BackstayError, OSError, ExceptionGroup) as exc:
             found = {"sessions that cannot go on": [f"{type(exc).__name__}: {exc}"]}
         for name, wrong in found.items():
             self.wrongs[name] = [*self.wrongs.get(name, []), *wrong]

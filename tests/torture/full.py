@@ -15,16 +15,16 @@ from typing import Final
 import anyio
 import msgspec
 
-from holdfast import shelf
-from holdfast.assemble import open_session
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.runtime.clock import SystemClock
-from holdfast.session import Session
-from holdfast.stores.trace import FileTrace
-from holdfast.stores.urls import open_store
-from holdfast.vocab.deltas import StoreWaiting
-from holdfast.vocab.errors import HoldfastError, SessionBusy, StoreError, StoreReadOnly
-from holdfast.vocab.event import Recorded
+from backstay import shelf
+from backstay.assemble import open_session
+from backstay.providers.scripted import ScriptedModel
+from backstay.runtime.clock import SystemClock
+from backstay.session import Session
+from backstay.stores.trace import FileTrace
+from backstay.stores.urls import open_store
+from backstay.vocab.deltas import StoreWaiting
+from backstay.vocab.errors import BackstayError, SessionBusy, StoreError, StoreReadOnly
+from backstay.vocab.event import Recorded
 from tests.torture.judging import judge_log
 from tests.torture.lives import SHORT, entries, make_tools
 from tests.torture.orders import Word
@@ -254,7 +254,7 @@ async def _read_only(attempt: Attempt, found: Findings) -> None:
         problems.append("it took an event")
     except StoreReadOnly:
         pass
-    except HoldfastError as exc:
+    except BackstayError as exc:
         problems.append(f"{type(exc).__name__}: {exc}")
     store = await open_store(attempt.url, clock=SystemClock())
     try:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from holdfast.logic.state import state_of
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import InputDropped, InputReceived, InputTaken, ToolFinished, ToolStarted
+from backstay.logic.state import state_of
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import InputDropped, InputReceived, InputTaken, ToolFinished, ToolStarted
 from tests.torture.orders import Word
 
 Wrongs = dict[str, list[str]]

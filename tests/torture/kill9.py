@@ -13,10 +13,10 @@ from typing import Final
 
 import anyio
 
-from holdfast import shelf
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.urls import open_store
-from holdfast.vocab.event import Recorded
+from backstay import shelf
+from backstay.runtime.clock import SystemClock
+from backstay.stores.urls import open_store
+from backstay.vocab.event import Recorded
 from tests.torture.forks import Forks
 from tests.torture.judging import Wrongs, judge_log
 from tests.torture.lives import entries

@@ -11,17 +11,17 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from holdfast.assemble import open_session
-from holdfast.logic.shapes import RULES, check_shape
-from holdfast.ports import Model, ModelReply, ModelRequest, Tool, ToolContext
-from holdfast.providers.around import ModelAround
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.replay import replay
-from holdfast.session import Session
-from holdfast.tools.define import tool
-from holdfast.vocab.deltas import Delta, Lagged, StoreWaiting
-from holdfast.vocab.errors import LeaseLost, SessionBusy, StoreError, TurnError
-from holdfast.vocab.event import Recorded
+from backstay.assemble import open_session
+from backstay.logic.shapes import RULES, check_shape
+from backstay.ports import Model, ModelReply, ModelRequest, Tool, ToolContext
+from backstay.providers.around import ModelAround
+from backstay.providers.scripted import ScriptedModel
+from backstay.replay import replay
+from backstay.session import Session
+from backstay.tools.define import tool
+from backstay.vocab.deltas import Delta, Lagged, StoreWaiting
+from backstay.vocab.errors import LeaseLost, SessionBusy, StoreError, TurnError
+from backstay.vocab.event import Recorded
 from tests.torture.orders import Order, Word
 
 Say = Callable[[Word], None]

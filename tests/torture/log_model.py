@@ -13,16 +13,16 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from holdfast.logic.parts import cited_blobs, digest
-from holdfast.ports import EventStore, SessionQuery
-from holdfast.stores.memory import MemoryStore
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.testing.builders import recorded, started
-from holdfast.vocab.errors import BlobMissing, HoldfastError, LeaseLost, NoSession, SeqConflict, SessionBusy
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import MessageInjected, Renamed
-from holdfast.vocab.messages import TextRef
-from holdfast.vocab.specs import Lease, Owner
+from backstay.logic.parts import cited_blobs, digest
+from backstay.ports import EventStore, SessionQuery
+from backstay.stores.memory import MemoryStore
+from backstay.stores.sqlite import SqliteStore
+from backstay.testing.builders import recorded, started
+from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, NoSession, SeqConflict, SessionBusy
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import MessageInjected, Renamed
+from backstay.vocab.messages import TextRef
+from backstay.vocab.specs import Lease, Owner
 from tests.torture.progress import Progress
 from tests.torture.separate import quick_folder
 
@@ -100,7 +100,7 @@ class LogMachine(RuleBasedStateMachine):
         self.shelf = Shelf()
         self.blobs: set[str] = set()
         self.tokens: dict[str, int] = {}
-        self._folder = Path(tempfile.mkdtemp(prefix="holdfast-model-", dir=quick_folder()))
+        self._folder = Path(tempfile.mkdtemp(prefix="backstay-model-", dir=quick_folder()))
         self._cm = start_blocking_portal()
         self._portal = self._cm.__enter__()
         self._count = 0
@@ -314,7 +314,7 @@ def run(report: Callable[[str], None], *, scale: float = 1.0, seed: int = 0, sta
             count, batch = min(BATCH, wanted - done), progress.done(f"{kind}: batches")
             try:
                 try_histories(kind, count, number=f"{seed}:{batch}", inline=batch % 4 != 3)
-            except (AssertionError, HoldfastError, BaseExceptionGroup, pytest.fail.Exception) as exc:
+            except (AssertionError, BackstayError, BaseExceptionGroup, pytest.fail.Exception) as exc:
                 progress.fault("histories that differ", 1, f"{kind} seed {seed}:{batch}: {exc}")
             progress.fault("histories that differ")
             progress.count(f"{kind}: histories", count)

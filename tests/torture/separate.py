@@ -34,4 +34,4 @@ def quick_folder() -> str | None:
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
     """A folder that is gone afterwards."""
-    return tempfile.TemporaryDirectory(prefix="holdfast-torture-", dir=quick_folder())
+    return tempfile.TemporaryDirectory(prefix="backstay-torture-", dir=quick_folder())

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from holdfast.ports import EventStore
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.specs import Lease
+from backstay.ports import EventStore
+from backstay.vocab.event import Recorded
+from backstay.vocab.specs import Lease
 
 Look = Callable[[str, Sequence[Recorded]], None]
 """Told of a session and events."""

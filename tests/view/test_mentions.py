@@ -6,12 +6,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.extensions.inclusions import FileInclusion, Inclusion
-from holdfast.extensions.invocation import Judged
-from holdfast.kit import mentions
-from holdfast.kit.mentions import LARGEST, Mentioned, look_up
-from holdfast.ports import ToolOutput
-from holdfast.vocab.errors import UserError
+from backstay.extensions.inclusions import FileInclusion, Inclusion
+from backstay.extensions.invocation import Judged
+from backstay.kit import mentions
+from backstay.kit.mentions import LARGEST, Mentioned, look_up
+from backstay.ports import ToolOutput
+from backstay.vocab.errors import UserError
 
 
 class Reader:

@@ -1,7 +1,7 @@
 """Strangers' words on their way to a person."""
 
-from holdfast.logic.text.invisible import shown
-from holdfast.view.words import LONGEST, note, told
+from backstay.logic.text.invisible import shown
+from backstay.view.words import LONGEST, note, told
 
 
 def test_a_note_is_one_short_line_without_secrets() -> None:
@@ -18,12 +18,12 @@ def test_lines_stay_lines() -> None:
 def test_ten_notes_are_told_and_none_twice() -> None:
     found = list(told(["same", "same", *(f"note {number}" for number in range(12))]))
 
-    assert found == ["same", *(f"note {number}" for number in range(9)), "and 3 more: holdfast doctor"]
+    assert found == ["same", *(f"note {number}" for number in range(9)), "and 3 more: backstay doctor"]
 
 
 def test_what_waits_for_trust_is_said_elsewhere() -> None:
     notes = [
-        "'a' is not used: the workspace is not trusted. See: holdfast trust",
+        "'a' is not used: the workspace is not trusted. See: backstay trust",
         "Broken.",
         "The plugin 'x' waits for trust.",
     ]

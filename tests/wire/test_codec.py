@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.testing.builders import example, example_events, recorded
-from holdfast.vocab.errors import LogDamaged, NeedsUpgrade
-from holdfast.vocab.event import Event, Recorded
-from holdfast.vocab.events import EVENTS, VERSIONS, ModelReplied, Renamed, TurnStarted
-from holdfast.vocab.messages import Text
-from holdfast.wire.codec import decode, encode
-from holdfast.wire.names import EVENT_NAMED, NAME_OF
-from holdfast.wire.upcast import UPCASTERS, Raw
+from backstay.testing.builders import example, example_events, recorded
+from backstay.vocab.errors import LogDamaged, NeedsUpgrade
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import EVENTS, VERSIONS, ModelReplied, Renamed, TurnStarted
+from backstay.vocab.messages import Text
+from backstay.wire.codec import decode, encode
+from backstay.wire.names import EVENT_NAMED, NAME_OF
+from backstay.wire.upcast import UPCASTERS, Raw
 
 
 @pytest.mark.parametrize("event", example_events(), ids=lambda event: NAME_OF[type(event)])

@@ -1,6 +1,6 @@
 """Logs of every released version load, for ever.
 
-`tests/fixtures/logs/vN/` holds the golden sessions of a version. `python -m holdfast.testing.builders
+`tests/fixtures/logs/vN/` holds the golden sessions of a version. `python -m backstay.testing.builders
 tests/fixtures/logs/vN` writes those of the current shapes into a new folder; it refuses one that exists, since a
 released log never changes. While a version is not released yet, delete its folder and write it again.
 """
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.builders import golden_logs, main
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import EVENTS, VERSIONS
-from holdfast.wire.codec import decode, encode
-from holdfast.wire.names import EVENT_NAMED, NAME_OF
+from backstay.testing.builders import golden_logs, main
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import EVENTS, VERSIONS
+from backstay.wire.codec import decode, encode
+from backstay.wire.names import EVENT_NAMED, NAME_OF
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "logs"
 VERSIONS_KEPT = sorted((folder for folder in LOGS.glob("v*")), key=lambda folder: int(folder.name[1:]))

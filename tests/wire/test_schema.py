@@ -5,14 +5,14 @@ import json
 import pytest
 from jsonschema import Draft202012Validator
 
-from holdfast.testing.builders import example, example_events, recorded
-from holdfast.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
-from holdfast.vocab.event import Event
-from holdfast.vocab.events import Renamed
-from holdfast.wire.codec import encode
-from holdfast.wire.names import NAME_OF
-from holdfast.wire.schema import PUBLISHED, event_schema, render
-from holdfast.wire.stream import Item, line
+from backstay.testing.builders import example, example_events, recorded
+from backstay.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
+from backstay.vocab.event import Event
+from backstay.vocab.events import Renamed
+from backstay.wire.codec import encode
+from backstay.wire.names import NAME_OF
+from backstay.wire.schema import PUBLISHED, event_schema, render
+from backstay.wire.stream import Item, line
 
 SCHEMA = event_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -25,7 +25,7 @@ def part(name: str) -> Draft202012Validator:
 
 def test_the_published_schema_is_not_stale() -> None:
     assert PUBLISHED.read_text(encoding="utf-8") == render(), (
-        "Run: python -m holdfast.wire.schema > src/holdfast/wire/events.schema.json"
+        "Run: python -m backstay.wire.schema > src/backstay/wire/events.schema.json"
     )
 
 

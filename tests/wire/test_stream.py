@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.testing.builders import example, example_events, recorded
-from holdfast.vocab.deltas import DELTAS, CommandResult, Lagged, Notice, TextDelta
-from holdfast.vocab.errors import NeedsUpgrade, UserError
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import ToolStarted
-from holdfast.wire.stream import Item, delta_line, event_line, iso, line, micros, notice_line, parse_line
+from backstay.testing.builders import example, example_events, recorded
+from backstay.vocab.deltas import DELTAS, CommandResult, Lagged, Notice, TextDelta
+from backstay.vocab.errors import NeedsUpgrade, UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ToolStarted
+from backstay.wire.stream import Item, delta_line, event_line, iso, line, micros, notice_line, parse_line
 
 ITEMS: tuple[Item, ...] = (
     *(recorded(event, seq=seq, cause="n.1", by="rule") for seq, event in enumerate(example_events(), 2)),
@@ -42,7 +42,7 @@ def test_an_event_without_a_cause_says_so() -> None:
     assert json.loads(event_line("s1", recorded(example(ToolStarted))))["cause"] == ""
 
 
-def test_a_line_of_an_older_holdfast_without_the_cause_is_read() -> None:
+def test_a_line_of_an_older_backstay_without_the_cause_is_read() -> None:
     record = recorded(example(ToolStarted))
     older = json.loads(event_line("s1", record))
     del older["cause"]

@@ -5,12 +5,12 @@ import json
 import msgspec
 import pytest
 
-from holdfast.testing.builders import recorded
-from holdfast.vocab.deltas import TextDelta
-from holdfast.vocab.event import Recorded
-from holdfast.vocab.events import Renamed
-from holdfast.wire.stream import line
-from holdfast.wire.unbroken import json_line, unbroken
+from backstay.testing.builders import recorded
+from backstay.vocab.deltas import TextDelta
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import Renamed
+from backstay.wire.stream import line
+from backstay.wire.unbroken import json_line, unbroken
 
 BREAKS = "a\u2028b\u2029c\x85d\x0be\x1cf"
 

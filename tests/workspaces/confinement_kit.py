@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.vocab.specs import FsScope
-from holdfast.workspaces import bubblewrap, landlock, seccomp
-from holdfast.workspaces.bubblewrap import Bubblewrap
-from holdfast.workspaces.confine import Scratch, Walls, plan
-from holdfast.workspaces.landlock import Landlock
+from backstay.vocab.specs import FsScope
+from backstay.workspaces import bubblewrap, landlock, seccomp
+from backstay.workspaces.bubblewrap import Bubblewrap
+from backstay.workspaces.confine import Scratch, Walls, plan
+from backstay.workspaces.landlock import Landlock
 
 SECRET = "secret"
 NOBODY = 65534
@@ -159,7 +159,7 @@ HARMLESS = (
     *("a unix socket by path", "an abstract unix socket", "environment of another program", "make a git hook"),
     *(
         "signal to another program",
-        "read what Holdfast keeps",
+        "read what Backstay keeps",
         "a unix socket by path, from a pair",
         "set-user-id by mode",
     ),
@@ -178,7 +178,7 @@ def _tried(
     listeners = _listen(yard, stack)
     names = {name: str(getattr(yard, name)) for name in ("root", "outside", "home", "private")}
     ports = {name: port for name, (port, _) in listeners.items()}
-    said = {**names, "parent": os.getpid(), "ports": ports, "name": f"holdfast-{os.getpid()}", "only": only}
+    said = {**names, "parent": os.getpid(), "ports": ports, "name": f"backstay-{os.getpid()}", "only": only}
     ran = start([sys.executable, "-I", "-S", str(program), json.dumps(said)])
     heard = {name for name, (_, listener) in listeners.items() if _heard(listener)}
     if ran.returncode != 0:
@@ -230,7 +230,7 @@ def _listen(yard: Yard, stack: ExitStack) -> dict[str, tuple[int, socket.socket]
         "tcp": (socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         "tcp6": (socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)),
         "udp": (socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
-        "abstract": (socket.AF_UNIX, socket.SOCK_STREAM, f"\0holdfast-{os.getpid()}"),
+        "abstract": (socket.AF_UNIX, socket.SOCK_STREAM, f"\0backstay-{os.getpid()}"),
         "stream": (socket.AF_UNIX, socket.SOCK_STREAM, "stream"),
         "datagram": (socket.AF_UNIX, socket.SOCK_DGRAM, "datagram"),
     }

@@ -99,8 +99,8 @@ escape("read a key through a link")(lambda: read(link("key", f"{HOME}/.ssh/key")
 escape("read a key through /proc/self/root")(lambda: read(f"/proc/self/root{HOME}/.ssh/key"))
 escape("read a key through /proc/self/cwd")(lambda: read("/proc/self/cwd/../home/.ssh/key"))
 escape("read a history")(lambda: read(f"{HOME}/.bash_history"))
-escape("read what Holdfast keeps")(lambda: read(f"{PRIVATE}/sessions.db"))
-escape("write what Holdfast keeps")(lambda: write(f"{PRIVATE}/sessions.db"))
+escape("read what Backstay keeps")(lambda: read(f"{PRIVATE}/sessions.db"))
+escape("write what Backstay keeps")(lambda: write(f"{PRIVATE}/sessions.db"))
 
 
 @escape("hard link from outside")
@@ -127,7 +127,7 @@ escape("make a git hook")(lambda: write(f"{ROOT}/.git/hooks/pre-commit"))
 escape("change an editor's tasks")(lambda: write(f"{ROOT}/.vscode/tasks.json"))
 escape("make settings that were not there")(
     lambda: after(
-        lambda: os.makedirs(f"{ROOT}/.holdfast", exist_ok=True), lambda: write(f"{ROOT}/.holdfast/settings.json")
+        lambda: os.makedirs(f"{ROOT}/.backstay", exist_ok=True), lambda: write(f"{ROOT}/.backstay/settings.json")
     )
 )
 escape("make settings of another agent")(
@@ -238,7 +238,7 @@ escape("open by handle")(lambda: call(304, 265, -100, ctypes.create_string_buffe
 escape("kernel settings")(lambda: os.close(os.open("/proc/sys/kernel/core_pattern", os.O_WRONLY)))
 escape("system requests")(lambda: os.close(os.open("/proc/sysrq-trigger", os.O_WRONLY)))
 escape("another control group")(lambda: os.close(os.open("/sys/fs/cgroup/cgroup.procs", os.O_WRONLY)))
-escape("make a control group")(lambda: os.mkdir("/sys/fs/cgroup/holdfast-escape"))
+escape("make a control group")(lambda: os.mkdir("/sys/fs/cgroup/backstay-escape"))
 escape("the kernel's messages")(lambda: os.close(os.open("/dev/kmsg", os.O_RDONLY)))
 escape("the disk")(lambda: any(openable(f"/dev/{name}") for name in ("vda", "sda", "nvme0n1", "mem", "kvm", "fuse")))
 escape("make a device")(lambda: os.mknod(f"{ROOT}/device", 0o600 | 0o060000, os.makedev(254, 0)))

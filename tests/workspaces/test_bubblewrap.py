@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.tools.processes import look_at
-from holdfast.tools.shell import run_command
-from holdfast.vocab.specs import FsScope
-from holdfast.workspaces.confine import Scratch, plan
-from holdfast.workspaces.probe import probe
+from backstay.tools.processes import look_at
+from backstay.tools.shell import run_command
+from backstay.vocab.specs import FsScope
+from backstay.workspaces.confine import Scratch, plan
+from backstay.workspaces.probe import probe
 from tests.tools.context import RecordingContext, cut_short, until
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 
@@ -64,7 +64,7 @@ def test_settings_cannot_be_made_from_inside_and_no_empty_folder_stays(tmp_path:
 
     assert (ran.returncode != 0, held) == (True, [])
     assert not (yard.root / ".claude").exists()
-    assert not (yard.root / ".holdfast").exists()
+    assert not (yard.root / ".backstay").exists()
 
 
 def test_what_steers_git_and_builds_cannot_be_changed_from_inside_and_what_held_a_place_goes(tmp_path: Path) -> None:
@@ -139,23 +139,23 @@ def test_settings_cannot_be_made_from_inside_while_another_session_comes_and_goe
 
     ran = run(
         wall,
-        ["sh", "-c", "echo '{}' > .claude/settings.json; echo '{}' > .holdfast/settings.json; ls -A .claude .holdfast"],
+        ["sh", "-c", "echo '{}' > .claude/settings.json; echo '{}' > .backstay/settings.json; ls -A .claude .backstay"],
         yard.root,
     )
     wall.close()
 
-    assert ran.stdout == ".claude:\n\n.holdfast:\n"
+    assert ran.stdout == ".claude:\n\n.backstay:\n"
     assert sorted(os.listdir(yard.root)) == [".git", ".vscode"]
 
 
 def test_a_folder_that_a_person_filled_meanwhile_stays(tmp_path: Path) -> None:
     yard = Yard(tmp_path)
     wall = raise_wall("bubblewrap", yard.plan("sandboxed"))
-    (yard.root / ".holdfast/settings.json").write_text("{}", encoding="utf-8")
+    (yard.root / ".backstay/settings.json").write_text("{}", encoding="utf-8")
 
-    assert run(wall, ["cat", ".holdfast/settings.json"], yard.root).stdout == "{}"
+    assert run(wall, ["cat", ".backstay/settings.json"], yard.root).stdout == "{}"
     wall.close()
-    assert (yard.root / ".holdfast/settings.json").exists()
+    assert (yard.root / ".backstay/settings.json").exists()
 
 
 def test_a_working_folder_that_is_the_home_keeps_keys_and_start_files(tmp_path: Path) -> None:

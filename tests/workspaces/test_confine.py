@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.vocab.errors import UserError
-from holdfast.workspaces import seccomp
-from holdfast.workspaces.confine import Scratch, above, plan
-from holdfast.workspaces.probe import ProbeReport, confinement_for, probe
+from backstay.vocab.errors import UserError
+from backstay.workspaces import seccomp
+from backstay.workspaces.confine import Scratch, above, plan
+from backstay.workspaces.probe import ProbeReport, confinement_for, probe
 from tests.workspaces.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
 
 CAN_CONFINE = not missing("landlock") or not missing("bubblewrap")
@@ -182,7 +182,7 @@ def test_without_walls_the_escapes_work(tmp_path: Path) -> None:
         ),
         *(
             "signal to another program",
-            "read what Holdfast keeps",
+            "read what Backstay keeps",
             "a unix socket by path, from a pair",
             "set-user-id by mode",
         ),
@@ -198,7 +198,7 @@ def test_without_walls_the_escapes_work(tmp_path: Path) -> None:
 def test_the_probe_finds_a_wall_that_keeps_what_the_scope_promises(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path))
 
     sandboxed, project, full = probe("sandboxed", fresh=True), probe("project"), probe("full")
 
@@ -213,7 +213,7 @@ def test_the_probe_finds_a_wall_that_keeps_what_the_scope_promises(
 def test_what_was_found_out_is_kept_for_the_next_process_and_damage_does_not_matter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path))
     found = probe("sandboxed", fresh=True)
     kept = tmp_path / "confinement.json"
 
@@ -225,7 +225,7 @@ def test_what_was_found_out_is_kept_for_the_next_process_and_damage_does_not_mat
 
 @confines
 def test_a_session_gets_its_walls_and_the_scope_full_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDFAST_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("BACKSTAY_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "work").mkdir()
     wall = confinement_for("sandboxed", [str(tmp_path / "work")])
 
@@ -248,7 +248,7 @@ def test_a_machine_that_forbids_every_wall_is_told_from_one_that_has_some(tmp_pa
     """Plays such a machine with a filter of its own: no namespaces and no Landlock."""
     script = """
         import json, sys
-        from holdfast.workspaces.probe import probe
+        from backstay.workspaces.probe import probe
         report = probe("sandboxed")
         print(json.dumps([report.available, report.backend, report.why]))
     """
@@ -261,7 +261,7 @@ def test_a_machine_that_forbids_every_wall_is_told_from_one_that_has_some(tmp_pa
         [sys.executable, "-c", textwrap.dedent(script)],
         env={
             **os.environ,
-            "HOLDFAST_DATA_DIR": str(tmp_path),
+            "BACKSTAY_DATA_DIR": str(tmp_path),
             "PYTHONPATH": os.pathsep.join((str(REPOSITORY / "src"), *sys.path)),
         },
         preexec_fn=lambda: (first(), second()),

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.logic.permissions.networks import Host, read_host, why_local
-from holdfast.vocab.errors import EgressRefused, UserError
-from holdfast.workspaces.egress import Egress
-from holdfast.workspaces.egress_hosts import Opening, matches
+from backstay.logic.permissions.networks import Host, read_host, why_local
+from backstay.vocab.errors import EgressRefused, UserError
+from backstay.workspaces.egress import Egress
+from backstay.workspaces.egress_hosts import Opening, matches
 
 
 @pytest.mark.contract("RV-B16")

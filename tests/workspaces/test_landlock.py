@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.tools.shell import run_command
+from backstay.tools.shell import run_command
 from tests.tools.context import RecordingContext
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 
@@ -67,7 +67,7 @@ import ctypes, socket
 libc = ctypes.CDLL(None, use_errno=True)
 print("shmget", libc.shmget(0x5EA1, 4096, 0o1600) < 0, "shmat", libc.shmat(0, None, 0) == -1)
 print("msgget", libc.msgget(0x5EA1, 0o1600) < 0, "semget", libc.semget(0x5EA1, 1, 0o1600) < 0)
-print("mq_open", libc.mq_open(b"/holdfast-test", 0o100, 0o600, None) < 0)
+print("mq_open", libc.mq_open(b"/backstay-test", 0o100, 0o600, None) < 0)
 try:
     socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close()
     print("netlink", False)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.workspaces import looking
-from holdfast.workspaces.looking import MATCHES, NOWHERE, look, match
+from backstay.workspaces import looking
+from backstay.workspaces.looking import MATCHES, NOWHERE, look, match
 
 
 @pytest.fixture

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.extensions.agents import AgentDefinition, read_agent, resolve_model
-from holdfast.extensions.builtin_agents import BUILT_IN
-from holdfast.extensions.problems import Unusable
-from holdfast.extensions.skills import Origin
-from holdfast.extensions.sources import PluginFolders
-from holdfast.providers.catalog import known_models
-from holdfast.vocab.errors import UserError
+from backstay.extensions.agents import AgentDefinition, read_agent, resolve_model
+from backstay.extensions.builtin_agents import BUILT_IN
+from backstay.extensions.problems import Unusable
+from backstay.extensions.skills import Origin
+from backstay.extensions.sources import PluginFolders
+from backstay.providers.catalog import known_models
+from backstay.vocab.errors import UserError
 from tests.extensions.skills.ground import Ground, page, write
 
 PERSON = Origin(source="person")
@@ -160,7 +160,7 @@ def test_rb_w19_agents_that_only_look_have_no_shell_and_no_tool_that_is_not_for_
 @pytest.mark.contract("RB-104")
 def test_definitions_are_looked_for_in_this_order_and_go_before_built_in_ones(ground: Ground) -> None:
     files = [
-        agent(ground.project / ".holdfast" / "agents", "Explore"),
+        agent(ground.project / ".backstay" / "agents", "Explore"),
         agent(ground.project / ".agents" / "agents", "Explore"),
         agent(ground.project / ".claude" / "agents", "Explore"),
         agent(ground.config / "agents", "Explore"),

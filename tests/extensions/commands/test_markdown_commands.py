@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.extensions.markdown_commands import DEEPEST
-from holdfast.extensions.sources import PluginFolders
+from backstay.extensions.markdown_commands import DEEPEST
+from backstay.extensions.sources import PluginFolders
 from tests.extensions.skills.ground import Ground, page, skill, write
 
 
@@ -42,7 +42,7 @@ def test_a_skill_goes_before_a_command_of_the_same_name(ground: Ground) -> None:
 
 
 def test_a_name_in_a_commands_frontmatter_does_nothing(ground: Ground) -> None:
-    write(ground.project / ".holdfast" / "commands" / "x.md", page(name="clear", description="d"))
+    write(ground.project / ".backstay" / "commands" / "x.md", page(name="clear", description="d"))
 
     found = ground.scan()
 

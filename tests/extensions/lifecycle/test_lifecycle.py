@@ -7,18 +7,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast import open_session
-from holdfast.extensions.lifecycle import LARGEST_SLOT, ExtensionContext, Extensions, SlotRefused, Started
-from holdfast.extensions.lifecycle_finding import GROUP, find_extensions
-from holdfast.logic.report import ResumeReport
-from holdfast.ports import Slot
-from holdfast.replay import load
-from holdfast.runtime.clock import SystemClock
-from holdfast.stores.sqlite import SqliteStore
-from holdfast.stores.urls import open_store
-from holdfast.vocab.event import Draft
-from holdfast.vocab.events import FaultCaught, SlotWritten
-from holdfast.vocab.events import Started as SessionStarted
+from backstay import open_session
+from backstay.extensions.lifecycle import LARGEST_SLOT, ExtensionContext, Extensions, SlotRefused, Started
+from backstay.extensions.lifecycle_finding import GROUP, find_extensions
+from backstay.logic.report import ResumeReport
+from backstay.ports import Slot
+from backstay.replay import load
+from backstay.runtime.clock import SystemClock
+from backstay.stores.sqlite import SqliteStore
+from backstay.stores.urls import open_store
+from backstay.vocab.event import Draft
+from backstay.vocab.events import FaultCaught, SlotWritten
+from backstay.vocab.events import Started as SessionStarted
 from tests.contracts.kit import scripted
 
 HERE = ExtensionContext(session="s", cwd="/w")
@@ -261,7 +261,7 @@ async def test_the_project_is_known_before_a_session_is_idle(tmp_path: Path, git
     inner.mkdir(parents=True)
     if git:
         (tmp_path / "project/.git").mkdir()
-    (tmp_path / ".holdfast").mkdir()  # not the project's: only git says what a project is
+    (tmp_path / ".backstay").mkdir()  # not the project's: only git says what a project is
 
     async with open_session(model=scripted("x"), store=None, cwd=inner) as session:
         assert session.state == "Idle"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.extensions.mcp_files import PluginServers, ServersFound, ServersPlace, read_servers
+from backstay.extensions.mcp_files import PluginServers, ServersFound, ServersPlace, read_servers
 from tests.config.world import World
 
 ONE = {"command": "one", "args": ["--flag"]}
@@ -55,8 +55,8 @@ def test_servers_of_a_trusted_project_are_used_as_they_stand(world: World) -> No
 
 def test_rb_w8_nothing_of_an_untrusted_workspace_is_started(world: World) -> None:
     mcp_json(world, files=ONE, broken={"command": 3})
-    world.write(".holdfast/settings.json", {"mcpServers": {"more": ONE}, "enableAllProjectMcpServers": True})
-    world.write(".holdfast/settings.local.json", {"mcpServers": {"mine": ONE}, "enabledMcpjsonServers": ["files"]})
+    world.write(".backstay/settings.json", {"mcpServers": {"more": ONE}, "enableAllProjectMcpServers": True})
+    world.write(".backstay/settings.local.json", {"mcpServers": {"mine": ONE}, "enabledMcpjsonServers": ["files"]})
 
     found = read(world)
 
@@ -93,8 +93,8 @@ def test_the_whole_entry_of_the_highest_scope_counts(world: World) -> None:
         (world.home / ".claude" / "settings.json", entry("person-of-another-program", env={"X": "1"})),
         (world.config, entry("person", args=["x"])),
         (world.project / ".mcp.json", entry("mcpjson")),
-        (world.project / ".holdfast" / "settings.json", entry("project")),
-        (world.project / ".holdfast" / "settings.local.json", entry("local")),
+        (world.project / ".backstay" / "settings.json", entry("project")),
+        (world.project / ".backstay" / "settings.local.json", entry("local")),
     ]
     seen = []
     for path, content in layers:
@@ -141,7 +141,7 @@ def test_the_servers_of_a_trusted_project_are_used_unless_the_settings_choose_am
 
 def test_a_project_can_disable_its_servers_before_it_is_trusted_and_enable_none(world: World) -> None:
     mcp_json(world, a=ONE)
-    world.write(".holdfast/settings.json", {"enabledMcpjsonServers": ["a"]})
+    world.write(".backstay/settings.json", {"enabledMcpjsonServers": ["a"]})
 
     assert read(world).specs == ()
     world.trust()
@@ -325,7 +325,7 @@ def test_the_command_line_names_files_or_json(world: World) -> None:
 
 
 def test_servers_of_plugins_have_names_of_their_own_and_know_where_they_are(world: World) -> None:
-    entry = {"command": "${CLAUDE_PLUGIN_ROOT}/run", "env": {"R": "${HOLDFAST_PLUGIN_ROOT}"}}
+    entry = {"command": "${CLAUDE_PLUGIN_ROOT}/run", "env": {"R": "${BACKSTAY_PLUGIN_ROOT}"}}
     plugin = PluginServers(plugin="db", folder=Path("/plugins/db"), servers={"main": entry, "bad": 3})
 
     found = read(world, plugins=[plugin])

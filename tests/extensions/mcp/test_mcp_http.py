@@ -7,11 +7,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.extensions.mcp_http import LARGEST_ANSWER, egress_for
-from holdfast.extensions.mcp_servers import session_servers
-from holdfast.mcp.servers import Servers
-from holdfast.mcp.spec import Scope, ServerSpec
-from holdfast.ports import ToolOutput
+from backstay.extensions.mcp_http import LARGEST_ANSWER, egress_for
+from backstay.extensions.mcp_servers import session_servers
+from backstay.mcp.servers import Servers
+from backstay.mcp.spec import Scope, ServerSpec
+from backstay.ports import ToolOutput
 from tests.mcp.kit import tool
 from tests.mcp.web_kit import Answer, Asked, Website, as_json, say_done, speaking
 from tests.tools.context import RecordingContext, until

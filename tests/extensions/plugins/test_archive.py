@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.extensions.archive import single_folder, unpack
-from holdfast.extensions.plugin_tree import Limits
-from holdfast.vocab.errors import UserError
+from backstay.extensions.archive import single_folder, unpack
+from backstay.extensions.plugin_tree import Limits
+from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import plugin, tar_of, tarred, zip_of, zipped
 
 SMALL = Limits(files=20, total=100_000, one=50_000, depth=4)

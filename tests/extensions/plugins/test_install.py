@@ -12,11 +12,11 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from holdfast.extensions.install import install, staging, uninstall
-from holdfast.extensions.install_fetch import Reach
-from holdfast.extensions.install_git import fetch_commit
-from holdfast.extensions.install_index import find_wheel
-from holdfast.extensions.install_sources import (
+from backstay.extensions.install import install, staging, uninstall
+from backstay.extensions.install_fetch import Reach
+from backstay.extensions.install_git import fetch_commit
+from backstay.extensions.install_index import find_wheel
+from backstay.extensions.install_sources import (
     ArchiveSource,
     FolderSource,
     GitSource,
@@ -25,14 +25,14 @@ from holdfast.extensions.install_sources import (
     Source,
     UrlSource,
 )
-from holdfast.extensions.install_web import Web
-from holdfast.extensions.marketplace_book import MarketplaceBook
-from holdfast.extensions.plugin_loading import Loaded, load_plugins
-from holdfast.extensions.plugin_names import PluginId
-from holdfast.extensions.plugin_registry import Installed, InstalledBook
-from holdfast.extensions.plugin_tree import tree_digest
-from holdfast.providers.local.index import PipSettings
-from holdfast.vocab.errors import EgressRefused, UserError
+from backstay.extensions.install_web import Web
+from backstay.extensions.marketplace_book import MarketplaceBook
+from backstay.extensions.plugin_loading import Loaded, load_plugins
+from backstay.extensions.plugin_names import PluginId
+from backstay.extensions.plugin_registry import Installed, InstalledBook
+from backstay.extensions.plugin_tree import tree_digest
+from backstay.providers.local.index import PipSettings
+from backstay.vocab.errors import EgressRefused, UserError
 from tests.extensions.plugins.host import Host, hosting
 from tests.extensions.plugins.shop import bare, git, marketplace, plugin, repository, tarred, write, zipped
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.extensions.install_sources import (
+from backstay.extensions.install_sources import (
     ArchiveSource,
     FolderSource,
     GitSource,
@@ -17,11 +17,11 @@ from holdfast.extensions.install_sources import (
     entry_source,
     source_of,
 )
-from holdfast.extensions.install_sources import EntrySource as Said
-from holdfast.extensions.marketplace import read_marketplace, search
-from holdfast.extensions.marketplace_book import MarketplaceBook
-from holdfast.extensions.marketplace_known import DEFAULT
-from holdfast.vocab.errors import UserError
+from backstay.extensions.install_sources import EntrySource as Said
+from backstay.extensions.marketplace import read_marketplace, search
+from backstay.extensions.marketplace_book import MarketplaceBook
+from backstay.extensions.marketplace_known import DEFAULT
+from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import marketplace, plugin, repository, tarred, write
 
 ENTRY = {"name": "reviewer", "source": "./plugins/reviewer", "category": "quality", "tags": ["review"]}

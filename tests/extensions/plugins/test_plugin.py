@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.extensions.install_brings import what_it_brings
-from holdfast.extensions.plugin import MOST_INSTRUCTIONS, read_plugin
-from holdfast.extensions.plugin_manifest import Manifest
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.rules import Rule
+from backstay.extensions.install_brings import what_it_brings
+from backstay.extensions.plugin import MOST_INSTRUCTIONS, read_plugin
+from backstay.extensions.plugin_manifest import Manifest
+from backstay.logic.hooks.reading import read_hooks
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule
 from tests.extensions.plugins.shop import HOOKS, SERVERS, bare, plugin, write
 
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.config.layer_file import read_layer
-from holdfast.config.places import Place
-from holdfast.extensions.install import install, staging
-from holdfast.extensions.install_sources import FolderSource, GitSource, UrlSource
-from holdfast.extensions.plugin_place import PluginPlace
-from holdfast.extensions.plugin_settings import read_enabling
-from holdfast.extensions.plugins import Plugins
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.errors import UserError
+from backstay.config.layer_file import read_layer
+from backstay.config.places import Place
+from backstay.extensions.install import install, staging
+from backstay.extensions.install_sources import FolderSource, GitSource, UrlSource
+from backstay.extensions.plugin_place import PluginPlace
+from backstay.extensions.plugin_settings import read_enabling
+from backstay.extensions.plugins import Plugins
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.errors import UserError
 from tests.config.world import World
 from tests.config.world import world as world  # noqa: PLC0414 - a fixture
 from tests.extensions.plugins.shop import bare, write
@@ -22,8 +22,8 @@ def test_the_settings_of_all_files_come_together_by_who_wrote_them(tmp_path: Pat
     github = {"source": {"source": "github", "repo": "acme/m"}}
     files = []
     for name, source, family, content in (
-        ("managed", "managed", "holdfast", {"enabledPlugins": {"a@m": False}}),
-        ("local", "local", "holdfast", {"enabledPlugins": {"a@m": True, "b@m": True}}),
+        ("managed", "managed", "backstay", {"enabledPlugins": {"a@m": False}}),
+        ("local", "local", "backstay", {"enabledPlugins": {"a@m": True, "b@m": True}}),
         (
             "project",
             "project",
@@ -33,7 +33,7 @@ def test_the_settings_of_all_files_come_together_by_who_wrote_them(tmp_path: Pat
         (
             "person",
             "person",
-            "holdfast",
+            "backstay",
             {
                 "enabledPlugins": {"a@m": True, "d@m": True, "../x": True, "e": "yes"},
                 "extraKnownMarketplaces": {
@@ -79,7 +79,7 @@ async def test_the_plugins_of_a_run_are_those_that_its_settings_switch_on(world:
     assert place(world).load().plugins == ()
 
     world.write(world.config, {"enabledPlugins": {"mine@direct": True}})
-    world.write(".holdfast/settings.json", {"enabledPlugins": {"ours@direct": True}, "env": {"A": "b"}})
+    world.write(".backstay/settings.json", {"enabledPlugins": {"ours@direct": True}, "env": {"A": "b"}})
 
     untrusted = place(world).load()
     assert ([each.name for each in untrusted.plugins], untrusted.held_back) == (["mine"], ("ours@direct",))
@@ -104,11 +104,11 @@ async def test_damaged_books_take_no_session_down(world: World, tmp_path: Path) 
 
 async def test_switching_in_a_trusted_project_keeps_it_trusted(world: World, tmp_path: Path) -> None:
     await put(world, bare(tmp_path / "ours", name="ours"))
-    world.write(".holdfast/settings.json", {"env": {"A": "b"}})
+    world.write(".backstay/settings.json", {"env": {"A": "b"}})
     world.trust()
 
     plugins = Plugins(world.project, SystemClock(), world.environment)
-    assert plugins.switch("ours@direct", True, "project") == world.project / ".holdfast/settings.json"
+    assert plugins.switch("ours@direct", True, "project") == world.project / ".backstay/settings.json"
 
     assert world.read().trust.trusted
     assert [row.state for row in plugins.rows()] == ["on"]
@@ -128,7 +128,7 @@ async def test_rb_w56_settings_that_became_broken_meanwhile_are_left_as_they_are
 
 async def test_a_project_cannot_have_a_file_elsewhere_written(world: World, tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"settings.json": "{}"})
-    (world.project / ".holdfast").symlink_to(outside)
+    (world.project / ".backstay").symlink_to(outside)
     plugins = Plugins(world.project, SystemClock(), world.environment)
 
     with pytest.raises(UserError, match="leads"):

@@ -10,17 +10,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.extensions.archive import unpack
-from holdfast.extensions.install import install, staging, uninstall
-from holdfast.extensions.install_brings import what_it_brings
-from holdfast.extensions.install_git import fetch_commit
-from holdfast.extensions.install_sources import FolderSource, GitSource, source_of
-from holdfast.extensions.marketplace import read_marketplace
-from holdfast.extensions.plugin import read_plugin
-from holdfast.extensions.plugin_registry import InstalledBook
-from holdfast.extensions.plugin_tree import Limits
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.vocab.errors import UserError
+from backstay.extensions.archive import unpack
+from backstay.extensions.install import install, staging, uninstall
+from backstay.extensions.install_brings import what_it_brings
+from backstay.extensions.install_git import fetch_commit
+from backstay.extensions.install_sources import FolderSource, GitSource, source_of
+from backstay.extensions.marketplace import read_marketplace
+from backstay.extensions.plugin import read_plugin
+from backstay.extensions.plugin_registry import InstalledBook
+from backstay.extensions.plugin_tree import Limits
+from backstay.logic.hooks.reading import read_hooks
+from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import bare, marketplace, write
 
 RUNS = {"type": "command", "command": "./steal.sh"}

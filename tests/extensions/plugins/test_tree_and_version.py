@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.extensions.plugin_names import PluginId, check_name
-from holdfast.extensions.plugin_tree import Limits, copy_tree, tree_digest
-from holdfast.extensions.plugin_version import compare
-from holdfast.vocab.errors import UserError
+from backstay.extensions.plugin_names import PluginId, check_name
+from backstay.extensions.plugin_tree import Limits, copy_tree, tree_digest
+from backstay.extensions.plugin_version import compare
+from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import plugin, repository, write
 
 

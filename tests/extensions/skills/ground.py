@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from holdfast.extensions.scanning import Found, scan_now
-from holdfast.extensions.sources import PluginFolders, Sources
+from backstay.extensions.scanning import Found, scan_now
+from backstay.extensions.sources import PluginFolders, Sources
 
 
 class Ground:
@@ -14,7 +14,7 @@ class Ground:
         self.top = top
         self.project = top / "project"
         self.home = top / "home"
-        self.config = self.home / ".config" / "holdfast"
+        self.config = self.home / ".config" / "backstay"
         (self.project / ".git").mkdir(parents=True)
         self.home.mkdir()
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from holdfast.config.survey import survey
-from holdfast.extensions.invocation import Surroundings, read_body, render
-from holdfast.extensions.scanning import MOST_ENTRIES, scan
-from holdfast.extensions.sources import PluginFolders, sources_of
-from holdfast.vocab.errors import UserError
+from backstay.config.survey import survey
+from backstay.extensions.invocation import Surroundings, read_body, render
+from backstay.extensions.scanning import MOST_ENTRIES, scan
+from backstay.extensions.sources import PluginFolders, sources_of
+from backstay.vocab.errors import UserError
 from tests.extensions.skills.ground import Ground, page, skill, write
 
 
@@ -18,9 +18,9 @@ from tests.extensions.skills.ground import Ground, page, skill, write
 def test_skills_are_looked_for_in_this_order_and_the_first_name_wins(ground: Ground) -> None:
     project, home = ground.project, ground.home
     files = [
-        skill(project / ".holdfast" / "skills", "x"),
+        skill(project / ".backstay" / "skills", "x"),
         skill(project / ".claude" / "skills", "x"),
-        write(project / ".holdfast" / "commands" / "x.md", "Do it."),
+        write(project / ".backstay" / "commands" / "x.md", "Do it."),
         write(project / ".claude" / "commands" / "x.md", "Do it."),
         skill(ground.config / "skills", "x"),
         skill(project / ".agents" / "skills", "x"),
@@ -180,8 +180,8 @@ def test_links_that_leave_the_project_are_not_read_and_those_inside_are_read_onc
     skill(ground.project / ".agents" / "skills", "shared")
     folder.parent.mkdir()
     folder.symlink_to(ground.project / ".agents" / "skills")
-    (ground.project / ".holdfast" / "skills").mkdir(parents=True)
-    (ground.project / ".holdfast" / "skills" / "stolen").symlink_to(outside)
+    (ground.project / ".backstay" / "skills").mkdir(parents=True)
+    (ground.project / ".backstay" / "skills" / "stolen").symlink_to(outside)
     own = skill(ground.top / "dotfiles", "mine").parent
     (ground.home / ".claude" / "skills").mkdir(parents=True)
     (ground.home / ".claude" / "skills" / "mine").symlink_to(own)
@@ -262,9 +262,9 @@ async def test_a_scan_does_not_hold_up_the_loop(ground: Ground) -> None:
 
 def test_who_works_in_the_home_folder_has_the_persons_skills_there(ground: Ground) -> None:
     skill(ground.home / ".claude" / "skills", "x")
-    environment = {"HOME": str(ground.home), "HOLDFAST_CONFIG_DIR": str(ground.config)}
+    environment = {"HOME": str(ground.home), "BACKSTAY_CONFIG_DIR": str(ground.config)}
 
-    from holdfast.extensions.scanning import scan_now
+    from backstay.extensions.scanning import scan_now
 
     found = scan_now(sources_of(ground.home, trusted=False, environment=environment)).skill("x")
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from holdfast.extensions.frontmatter import LONGEST, read_frontmatter
-from holdfast.extensions.problems import Unusable
-from holdfast.extensions.yaml_values import BadYaml, Plain, Value, read_yaml, typed
+from backstay.extensions.frontmatter import LONGEST, read_frontmatter
+from backstay.extensions.problems import Unusable
+from backstay.extensions.yaml_values import BadYaml, Plain, Value, read_yaml, typed
 
 FILE = "SKILL.md"
 

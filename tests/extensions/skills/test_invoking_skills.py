@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from holdfast.extensions.inclusions import FileInclusion, Inclusion, ShellInclusion
-from holdfast.extensions.invocation import (
+from backstay.extensions.inclusions import FileInclusion, Inclusion, ShellInclusion
+from backstay.extensions.invocation import (
     LONGEST_INCLUSION,
     MOST_INCLUSIONS,
     InvocationAborted,
@@ -18,9 +18,9 @@ from holdfast.extensions.invocation import (
     injected,
     render,
 )
-from holdfast.extensions.skills import Skill
-from holdfast.extensions.substitution import Arguments, Substitution, split_words
-from holdfast.vocab.errors import UserError
+from backstay.extensions.skills import Skill
+from backstay.extensions.substitution import Arguments, Substitution, split_words
+from backstay.vocab.errors import UserError
 from tests.extensions.skills.ground import Ground
 from tests.extensions.skills.ground import skill as write_skill
 
@@ -74,7 +74,7 @@ class Runner:
         ("$ARGUMENTS", "", ""),
         ("$ARGUMENTS[9]x", "a", "x"),
         ("$1a $ARGUMENTSX ${NOPE} $", "q", "$1a $ARGUMENTSX ${NOPE} $\n\nARGUMENTS: q"),
-        ("${CLAUDE_SESSION_ID} ${HOLDFAST_SESSION_ID}", "", "s-1 s-1"),
+        ("${CLAUDE_SESSION_ID} ${BACKSTAY_SESSION_ID}", "", "s-1 s-1"),
         (
             "${CLAUDE_SKILL_DIR}/scripts in ${CLAUDE_PROJECT_DIR} ${CLAUDE_EFFORT}",
             "",
@@ -150,7 +150,7 @@ def test_very_long_arguments_are_cut_at_blanks() -> None:
             [FileInclusion(path="docs/a.md", line=1), ShellInclusion(command="cat a.md", line=1)],
         ),
         (
-            "!`cat '${HOLDFAST_SKILL_DIR}/a b'`",
+            "!`cat '${BACKSTAY_SKILL_DIR}/a b'`",
             [ShellInclusion(command="cat '/k/x/a b'", line=1)],
         ),
     ],

@@ -2,11 +2,11 @@
 
 import json
 
-from holdfast.logic.hooks.answers import read_answer
-from holdfast.logic.hooks.events import OnFailure
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.logic.hooks.spec import CommandHook, HookSpec, make_spec
-from holdfast.logic.hooks.verdict import HookAnswer
+from backstay.logic.hooks.answers import read_answer
+from backstay.logic.hooks.events import OnFailure
+from backstay.logic.hooks.reading import read_hooks
+from backstay.logic.hooks.spec import CommandHook, HookSpec, make_spec
+from backstay.logic.hooks.verdict import HookAnswer
 
 
 def command(

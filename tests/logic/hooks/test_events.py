@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.inputs import FIELDS, hook_input, sample_input, word_of
-from holdfast.logic.hooks.spec import AgentHook, CommandHook, HttpHook, PromptHook, PythonHook, make_spec
-from holdfast.vocab.errors import Bug
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.inputs import FIELDS, hook_input, sample_input, word_of
+from backstay.logic.hooks.spec import AgentHook, CommandHook, HttpHook, PromptHook, PythonHook, make_spec
+from backstay.vocab.errors import Bug
 
 NAMES = (
     "PreToolUse PostToolUse PostToolUseFailure PostToolBatch Notification UserPromptSubmit UserPromptExpansion "

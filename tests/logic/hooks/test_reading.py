@@ -2,10 +2,10 @@
 
 import pytest
 
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.limits import covers, read_limits, within
-from holdfast.logic.hooks.reading import read_hooks
-from holdfast.logic.hooks.spec import (
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.limits import covers, read_limits, within
+from backstay.logic.hooks.reading import read_hooks
+from backstay.logic.hooks.spec import (
     AgentHook,
     BrokenHook,
     CommandHook,

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from holdfast.logic.hooks.answers import CONTEXT, is_ok_form, read_answer, read_ok
-from holdfast.logic.hooks.events import EVENTS
-from holdfast.logic.hooks.spec import AgentHook, PromptHook, make_spec
+from backstay.logic.hooks.answers import CONTEXT, is_ok_form, read_answer, read_ok
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.spec import AgentHook, PromptHook, make_spec
 from tests.logic.hooks.kit import about_call, command, said
 
 MOMENTS = [name for name, event in EVENTS.items() if event.moment]

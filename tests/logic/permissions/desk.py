@@ -5,12 +5,12 @@ from typing import Literal
 
 import msgspec
 
-from holdfast.cli.described_files import DescribedFiles
-from holdfast.logic.acts import Ground
-from holdfast.logic.hooks.verdict import HookVerdict
-from holdfast.logic.permissions import Call, Verdict, fingerprint, paths_of, spec_of, weigh
-from holdfast.vocab.rules import Rule, RuleSource
-from holdfast.vocab.specs import FsScope, Mode, Taint, ToolSpec
+from backstay.cli.described_files import DescribedFiles
+from backstay.logic.acts import Ground
+from backstay.logic.hooks.verdict import HookVerdict
+from backstay.logic.permissions import Call, Verdict, fingerprint, paths_of, spec_of, weigh
+from backstay.vocab.rules import Rule, RuleSource
+from backstay.vocab.specs import FsScope, Mode, Taint, ToolSpec
 
 MAIN = {
     "Bash": "command",

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
-from holdfast.logic.acts import Ground
-from holdfast.logic.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
-from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import ToolSpec
+from backstay.logic.acts import Ground
+from backstay.logic.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import ToolSpec
 from tests.logic.permissions.desk import weighed
 
 READ = "mcp__fs__read"

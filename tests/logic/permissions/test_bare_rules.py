@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from holdfast.vocab.specs import Mode
+from backstay.vocab.specs import Mode
 from tests.logic.permissions.desk import weighed
 
 FILES: Mapping[str, object] = {

@@ -9,14 +9,14 @@ from typing import Literal, get_args
 import msgspec
 import pytest
 
-from holdfast.cli.permission_cases import answer_line
-from holdfast.logic.acts import Ground
-from holdfast.logic.permissions import Call, Verdict, paths_of, rule_about, spec_of, weigh
-from holdfast.logic.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
-from holdfast.logic.permissions.texts import matches_text
-from holdfast.logic.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
-from holdfast.vocab.rules import Rule
-from holdfast.vocab.specs import MODES, Mode
+from backstay.cli.permission_cases import answer_line
+from backstay.logic.acts import Ground
+from backstay.logic.permissions import Call, Verdict, paths_of, rule_about, spec_of, weigh
+from backstay.logic.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
+from backstay.logic.permissions.texts import matches_text
+from backstay.logic.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import MODES, Mode
 from tests.logic.permissions.desk import rules, weighed
 
 MB = 1_000_000

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.logic.hooks.verdict import HookVerdict
-from holdfast.logic.permissions import spec_of
-from holdfast.vocab.specs import Taint, ToolSpec
+from backstay.logic.hooks.verdict import HookVerdict
+from backstay.logic.permissions import spec_of
+from backstay.vocab.specs import Taint, ToolSpec
 from tests.logic.permissions.desk import weighed
 
 ALLOWS = HookVerdict(decision="allow", reason="fine")

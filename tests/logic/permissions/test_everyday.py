@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.vocab.specs import Mode
+from backstay.vocab.specs import Mode
 from tests.logic.permissions.desk import weighed
 
 READING: tuple[str, ...] = (

@@ -192,7 +192,7 @@ WRITES = [
     ("src/a.py", {"allow": ["Edit(src/*)"]}, "allow"),
     ("src/b/a.py", {"allow": ["Edit(src/*)"]}, "ask"),
     ("pkg/src/a.py", {"allow": ["Edit(src/**)"]}, "ask"),
-    ("src/a.py", {"allow": ["Edit(/src/**)"], "root": "/home/u/.config/holdfast"}, "ask"),
+    ("src/a.py", {"allow": ["Edit(/src/**)"], "root": "/home/u/.config/backstay"}, "ask"),
     ("src/../../etc/x", {"allow": ["Edit(src/**)"]}, "ask"),
     ("src/../.git/config", {"allow": ["Edit(src/**)"]}, "ask"),
     ("src/a.py", {"allow": ["Write(src/**)"]}, "ask"),
@@ -224,7 +224,7 @@ WRITES = [
     ),
     *(
         (path, EDITS, "ask")
-        for path in (".idea/x.xml", ".husky/pre-push", ".claude/settings.json", ".holdfast/settings.json", ".envrc")
+        for path in (".idea/x.xml", ".husky/pre-push", ".claude/settings.json", ".backstay/settings.json", ".envrc")
     ),
     *(
         (path, EDITS, "ask")

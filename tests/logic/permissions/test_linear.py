@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from holdfast.logic.acts import Ground
-from holdfast.logic.permissions import Call, paths_of, spec_of, weigh
+from backstay.logic.acts import Ground
+from backstay.logic.permissions import Call, paths_of, spec_of, weigh
 
 GROUND = Ground(cwd="/repo", home="/home/u", roots=("/repo",))
 

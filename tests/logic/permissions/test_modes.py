@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.vocab.specs import MODES, Mode, ToolSpec
+from backstay.vocab.specs import MODES, Mode, ToolSpec
 from tests.logic.permissions.desk import weighed
 
 OWN = ToolSpec(name="put", description="", schema={})

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.logic.hooks.verdict import HookVerdict
-from holdfast.vocab.specs import Mode, Taint
+from backstay.logic.hooks.verdict import HookVerdict
+from backstay.vocab.specs import Mode, Taint
 from tests.logic.permissions.desk import weighed
 
 STRICTNESS = {"allow": 0, "ask": 1, "deny": 2}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.vocab.specs import Mode
+from backstay.vocab.specs import Mode
 from tests.logic.permissions.desk import weighed
 
 FILES = {"kept.py": "a", "sub/kept.py": "b", "sub/x.py": "c", "other/y.py": "d", "Makefile": "e", "fix.patch": "f"}

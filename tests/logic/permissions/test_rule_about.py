@@ -2,8 +2,8 @@
 
 import pytest
 
-from holdfast.logic.acts import Ground
-from holdfast.logic.permissions import rule_about
+from backstay.logic.acts import Ground
+from backstay.logic.permissions import rule_about
 from tests.logic.permissions.desk import arguments
 
 GROUND = Ground(cwd="/repo", home="/home/u")

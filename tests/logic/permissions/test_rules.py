@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.logic.acts import Ground
-from holdfast.logic.permissions import Call, hidden, paths_of, spec_of
-from holdfast.logic.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.rules import Rule
+from backstay.logic.acts import Ground
+from backstay.logic.permissions import Call, hidden, paths_of, spec_of
+from backstay.logic.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule
 from tests.logic.permissions.desk import arguments, rules, weighed
 
 GROUND = Ground(cwd="/repo", home="/home/u")

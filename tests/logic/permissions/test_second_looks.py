@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.logic.unasked import Outside, Place, prove
+from backstay.logic.unasked import Outside, Place, prove
 from tests.logic.permissions.desk import weighed
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.logic.permissions import spec_of
-from holdfast.vocab.specs import ToolSpec
+from backstay.logic.permissions import spec_of
+from backstay.vocab.specs import ToolSpec
 from tests.logic.permissions.desk import weighed
 
 CALLS = [

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.rules import Rule
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule
 from tests.logic.permissions.desk import weighed
 
 
@@ -132,7 +132,7 @@ def test_deny_then_allow_then_the_mode_decides_and_patterns_are_about_arguments(
 
 @pytest.mark.contract("RB-51")
 def test_the_folders_of_instructions_may_be_read_whatever_else_is_allowed() -> None:
-    for folder in (".agents", ".claude", ".holdfast"):
+    for folder in (".agents", ".claude", ".backstay"):
         for given in ({}, {"allow": ["Bash(ls)"]}, {"mode": "dontAsk"}):
             verdict = weighed("Read", f"{folder}/skills/a.md", **given)
             assert (verdict.decision, verdict.reason) == ("allow", "rule")

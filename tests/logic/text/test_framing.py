@@ -7,21 +7,21 @@ from typing import get_args
 
 import pytest
 
-from holdfast.extensions.inclusions import FileInclusion, Inclusion
-from holdfast.extensions.invocation import Judged, Rendered, expand, injected
-from holdfast.extensions.skills import Skill
-from holdfast.hooks import hook
-from holdfast.instructions.fitting import fit_files
-from holdfast.instructions.reading import TextFile
-from holdfast.instructions.tasks import Task
-from holdfast.instructions.tasks import told as tasks_told
-from holdfast.kit.mentions import look_up
-from holdfast.logic.text.framing import Mark
-from holdfast.mcp.words import framed as framed_words
-from holdfast.memory.window import told as memory_told
-from holdfast.memory.window import window
-from holdfast.vocab.events import MessageInjected
-from holdfast.vocab.messages import text_of
+from backstay.extensions.inclusions import FileInclusion, Inclusion
+from backstay.extensions.invocation import Judged, Rendered, expand, injected
+from backstay.extensions.skills import Skill
+from backstay.hooks import hook
+from backstay.instructions.fitting import fit_files
+from backstay.instructions.reading import TextFile
+from backstay.instructions.tasks import Task
+from backstay.instructions.tasks import told as tasks_told
+from backstay.kit.mentions import look_up
+from backstay.logic.text.framing import Mark
+from backstay.mcp.words import framed as framed_words
+from backstay.memory.window import told as memory_told
+from backstay.memory.window import window
+from backstay.vocab.events import MessageInjected
+from backstay.vocab.messages import text_of
 from tests.contracts.kit import talk
 
 MARKS = get_args(Mark)

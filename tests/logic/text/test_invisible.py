@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.cli.telling import harmless
-from holdfast.config.unseen import seen as seen_in_files
-from holdfast.export import seen_text
-from holdfast.headless import check_name
-from holdfast.logic.permissions.hidden_text import hidden_in
-from holdfast.logic.text.invisible import HIDDEN, OBEYED, shown, visible
-from holdfast.mcp import words as mcp_words
-from holdfast.memory.window import window
-from holdfast.vocab.errors import BadId
+from backstay.cli.telling import harmless
+from backstay.config.unseen import seen as seen_in_files
+from backstay.export import seen_text
+from backstay.headless import check_name
+from backstay.logic.permissions.hidden_text import hidden_in
+from backstay.logic.text.invisible import HIDDEN, OBEYED, shown, visible
+from backstay.mcp import words as mcp_words
+from backstay.memory.window import window
+from backstay.vocab.errors import BadId
 
 DRAWN = {chr(each) for each in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)}
 """Format characters that have a picture: signs of numbers in Arabic, Syriac and Kaithi."""

@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.ports import ModelRequest
-from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import ToolSpec
+from backstay.ports import ModelRequest
+from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import ToolSpec
 
 Json = Any  # recorded JSON has no shape that we could promise
 

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from holdfast.ports import ModelReply
-from holdfast.providers.anthropic import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import Delta
+from backstay.ports import ModelReply
+from backstay.providers.anthropic import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import Delta
 
 USAGE: dict[str, Any] = {
     "input_tokens": 10,

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports import ModelReply
-from holdfast.providers.anthropic import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Reasoning, ServerBlock, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply
+from backstay.providers.anthropic import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Reasoning, ServerBlock, Text, ToolCall
+from backstay.vocab.specs import Usage
 from tests.providers.anthropic.streams import block, call, frame, read, reply_of, start, stop, text, thinking
 
 FULL = b"".join(

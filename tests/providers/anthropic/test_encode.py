@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports import ModelRequest
-from holdfast.providers.anthropic import FORMAT
-from holdfast.vocab.messages import (
+from backstay.ports import ModelRequest
+from backstay.providers.anthropic import FORMAT
+from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
     MediaLink,
@@ -23,7 +23,7 @@ from holdfast.vocab.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 
 MARK = {"type": "ephemeral"}
 

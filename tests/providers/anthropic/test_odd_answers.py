@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from holdfast.ports import ModelReply
-from holdfast.providers.anthropic import FORMAT
-from holdfast.providers.sse import SseEvent
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import ToolCall
+from backstay.ports import ModelReply
+from backstay.providers.anthropic import FORMAT
+from backstay.providers.sse import SseEvent
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import ToolCall
 from tests.providers.anthropic.streams import call, frame, read, reply_of, start, stop, text, thinking
 
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.ports import ModelRequest
-from holdfast.providers.anthropic import FORMAT
-from holdfast.vocab.messages import Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.ports import ModelRequest
+from backstay.providers.anthropic import FORMAT
+from backstay.vocab.messages import Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 
 HI = Message(role="user", parts=(Text(text="Hi."),))
 TOOL = ToolSpec(name="Read", description="", schema={})

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.ports import ModelReply
-from holdfast.providers.anthropic import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Reasoning, ServerBlock, Text, ToolCall
-from holdfast.vocab.specs import ModelFacts
+from backstay.ports import ModelReply
+from backstay.providers.anthropic import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Reasoning, ServerBlock, Text, ToolCall
+from backstay.vocab.specs import ModelFacts
 from tests.providers.anthropic import recordings
 from tests.providers.anthropic.reading import normalise, read_request
 

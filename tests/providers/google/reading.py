@@ -20,9 +20,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from holdfast.ports import ModelRequest
-from holdfast.vocab.messages import InFlightPart, InlineMedia, Message, Reasoning, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.ports import ModelRequest
+from backstay.vocab.messages import InFlightPart, InlineMedia, Message, Reasoning, Text, ToolCall, ToolResult
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 from tests.providers.google.bytes64 import from_base64
 
 Json = dict[str, Any]  # recorded JSON, read by hand

@@ -5,10 +5,10 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from holdfast.ports import ModelReply
-from holdfast.providers.google import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import Delta
+from backstay.ports import ModelReply
+from backstay.providers.google import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import Delta
 
 
 def chunk(*parts: object, finish: str = "", usage: object = None, **candidate: object) -> dict[str, object]:

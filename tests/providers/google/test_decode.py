@@ -6,13 +6,13 @@ from base64 import b64encode
 
 import pytest
 
-from holdfast.ports import ModelReply
-from holdfast.providers.google import FORMAT
-from holdfast.providers.sse import SseEvent, SseParser
-from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import InlineMedia, MediaLink, Reasoning, ServerBlock, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply
+from backstay.providers.google import FORMAT
+from backstay.providers.sse import SseEvent, SseParser
+from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import InlineMedia, MediaLink, Reasoning, ServerBlock, Text, ToolCall
+from backstay.vocab.specs import Usage
 from tests.providers.google.streams import USAGE, chunk, frames, read, read_chunks
 
 SIGNED = {"thoughtSignature": "c2lnbmVk"}

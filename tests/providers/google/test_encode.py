@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from holdfast.ports import ModelRequest
-from holdfast.providers.format import HttpRequest
-from holdfast.providers.google import FORMAT
-from holdfast.vocab.messages import (
+from backstay.ports import ModelRequest
+from backstay.providers.format import HttpRequest
+from backstay.providers.google import FORMAT
+from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
     MediaLink,
@@ -22,7 +22,7 @@ from holdfast.vocab.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 
 READ = ToolSpec(
     name="Read", description="Reads.", schema={"$schema": "x", "type": "object", "additionalProperties": False}

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from holdfast.ports import ModelReply
-from holdfast.providers.google import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Reasoning, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply
+from backstay.providers.google import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Reasoning, Text, ToolCall
+from backstay.vocab.specs import Usage
 from tests.providers.google.reading import FACTS, normalise, read_request
 from tests.providers.google.streams import frames, random_cuts, read
 

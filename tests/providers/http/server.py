@@ -20,10 +20,10 @@ from typing import Any, Final, Literal, Self
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from holdfast.ports import Model
-from holdfast.providers.http_model import HttpModel
-from holdfast.providers.registry import load_format
-from holdfast.vocab.specs import ModelFacts
+from backstay.ports import Model
+from backstay.providers.http_model import HttpModel
+from backstay.providers.registry import load_format
+from backstay.vocab.specs import ModelFacts
 from tests.providers.http import wires
 from tests.providers.http.wires import FormatName, Said
 

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from holdfast.cli.models import FORMATS as FORMATS_OF_THE_COMMAND
-from holdfast.providers.address import ModelName, is_loopback, parse_name
-from holdfast.providers.http_model import HttpModel
-from holdfast.providers.registry import FORMATS, PROVIDERS, http_model, key_variable, load_format
-from holdfast.providers.resolve import find_model
-from holdfast.runtime.clock import SystemClock
-from holdfast.vocab.errors import ProviderError, UserError
-from holdfast.vocab.specs import ModelFacts
+from backstay.cli.models import FORMATS as FORMATS_OF_THE_COMMAND
+from backstay.providers.address import ModelName, is_loopback, parse_name
+from backstay.providers.http_model import HttpModel
+from backstay.providers.registry import FORMATS, PROVIDERS, http_model, key_variable, load_format
+from backstay.providers.resolve import find_model
+from backstay.runtime.clock import SystemClock
+from backstay.vocab.errors import ProviderError, UserError
+from backstay.vocab.specs import ModelFacts
 from tests.providers.http.server import FakeProvider, collect, says
 from tests.providers.http.test_http_model import REQUEST
 from tests.providers.http.wires import FORMAT_NAMES
@@ -124,7 +124,7 @@ def test_a_name_may_have_its_own_address_and_its_facts_are_those_of_the_bare_nam
         ("openai:m", {}, "OPENAI_API_KEY"),
         ("openai-chat:m", {"OPENAI_BASE_URL": "https://llm.example.org"}, "OPENAI_API_KEY"),
         ("google:m", {}, "GEMINI_API_KEY"),
-        ("openai-chat:m@https://llm.example.org/v1", KEYS, "HOLDFAST_API_KEY_LLM_EXAMPLE_ORG"),
+        ("openai-chat:m@https://llm.example.org/v1", KEYS, "BACKSTAY_API_KEY_LLM_EXAMPLE_ORG"),
     ],
 )
 def test_a_missing_key_is_asked_for_by_the_name_of_its_variable(
@@ -145,11 +145,11 @@ def test_no_two_places_share_the_variable_of_a_key() -> None:
     )
 
     assert len({key_variable(place) for place in places}) == len(places)
-    assert key_variable("https://llm.example.org/v1") == "HOLDFAST_API_KEY_LLM_EXAMPLE_ORG"
+    assert key_variable("https://llm.example.org/v1") == "BACKSTAY_API_KEY_LLM_EXAMPLE_ORG"
 
 
 def test_a_key_does_not_travel_in_clear_text() -> None:
-    key = {"HOLDFAST_API_KEY_LLM_EXAMPLE_ORG": "mine"}
+    key = {"BACKSTAY_API_KEY_LLM_EXAMPLE_ORG": "mine"}
     with pytest.raises(UserError, match="clear text"):
         http_model("openai-chat:m@http://llm.example.org/v1", environment=key)
 
@@ -217,9 +217,9 @@ def test_the_formats_are_the_ones_that_are_written() -> None:
 
 def test_only_the_format_that_is_needed_is_loaded() -> None:
     code = (
-        "import sys; from holdfast.providers.registry import http_model\n"
+        "import sys; from backstay.providers.registry import http_model\n"
         "http_model('google:m', environment={'GOOGLE_API_KEY': 'k'})\n"
         "print(*sorted(name for name in ('anthropic', 'google', 'openai_chat', 'openai_responses')"
-        " if f'holdfast.providers.{name}' in sys.modules))"
+        " if f'backstay.providers.{name}' in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "google\n"

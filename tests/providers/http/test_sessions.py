@@ -6,10 +6,10 @@ from llmock.cli import app as llmock_commands
 from llmock.pytest_plugin import LLMock
 from typer.testing import CliRunner
 
-from holdfast import open_session, tool
-from holdfast.logic.trying import Retries
-from holdfast.session import Session
-from holdfast.vocab.errors import TurnFailed, TurnInterrupted
+from backstay import open_session, tool
+from backstay.logic.trying import Retries
+from backstay.session import Session
+from backstay.vocab.errors import TurnFailed, TurnInterrupted
 from tests.providers.http.server import FakeProvider, answers_whole, fails, says, shows_page
 from tests.providers.http.test_http_model import every_format
 from tests.providers.http.wires import FormatName

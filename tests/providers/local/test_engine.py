@@ -11,9 +11,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.providers.local.engine import WINDOW, Engine, Engines, require_engine, require_file, threads
-from holdfast.providers.local.serve import Settings
-from holdfast.vocab.errors import ProviderError, UserError
+from backstay.providers.local.engine import WINDOW, Engine, Engines, require_engine, require_file, threads
+from backstay.providers.local.serve import Settings
+from backstay.vocab.errors import ProviderError, UserError
 from tests.providers.local.engine_kit import model_file, stand_in
 
 SETTINGS = Settings(path="/m/tiny.gguf", template="", key="secret", name="tiny", window=WINDOW, threads=1)
@@ -103,7 +103,7 @@ def test_it_ends_when_it_is_closed(package: Path) -> None:
 
 def test_it_ends_when_its_parent_is_killed(package: Path) -> None:
     code = (
-        "from holdfast.providers.local.engine import Engine\n"
+        "from backstay.providers.local.engine import Engine\n"
         "from tests.providers.local.test_engine import SETTINGS\n"
         "import time\n"
         "print(Engine.start(SETTINGS).pid, flush=True)\n"
@@ -151,7 +151,7 @@ def test_a_program_that_is_not_there_is_an_error() -> None:
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
 
-    with pytest.raises(UserError, match=r"34 MB.*pip install 'holdfast\[local\]'.*holdfast models pull"):
+    with pytest.raises(UserError, match=r"34 MB.*pip install 'backstay\[local\]'.*backstay models pull"):
         require_engine()
 
 
@@ -161,7 +161,7 @@ def test_a_missing_model_says_its_size_and_the_one_command(tmp_path: Path) -> No
 
     path.unlink()
     with pytest.raises(
-        UserError, match=r"'tiny' is not on this machine yet. Fetch it once \(0 MB\): holdfast models pull tiny"
+        UserError, match=r"'tiny' is not on this machine yet. Fetch it once \(0 MB\): backstay models pull tiny"
     ):
         require_file(pin, tmp_path)
     path.write_bytes(b"half")

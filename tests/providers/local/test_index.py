@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.providers.local.download import Unreachable
-from holdfast.providers.local.index import PUBLIC, PipSettings, pip_settings, trust
+from backstay.providers.local.download import Unreachable
+from backstay.providers.local.index import PUBLIC, PipSettings, pip_settings, trust
 
 
 def test_without_a_word_it_is_the_public_index() -> None:

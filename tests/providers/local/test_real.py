@@ -1,4 +1,4 @@
-"""The real model. Runs where it was pulled before, or where HOLDFAST_TEST_LOCAL=1 insists; downloads nothing."""
+"""The real model. Runs where it was pulled before, or where BACKSTAY_TEST_LOCAL=1 insists; downloads nothing."""
 
 import importlib.util
 import os
@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import open_session
-from holdfast.providers.local.engine import Engines
-from holdfast.providers.local.model import LocalModel
-from holdfast.providers.local.pins import known_models
-from holdfast.providers.local.profile import LOCAL
-from holdfast.tools.read import read_file
-from holdfast.tools.shell import run_command
-from holdfast.tools.write import write_file
-from holdfast.vocab.messages import ToolCall
-from holdfast.workspaces.project import data_dir
+from backstay import open_session
+from backstay.providers.local.engine import Engines
+from backstay.providers.local.model import LocalModel
+from backstay.providers.local.pins import known_models
+from backstay.providers.local.profile import LOCAL
+from backstay.tools.read import read_file
+from backstay.tools.shell import run_command
+from backstay.tools.write import write_file
+from backstay.vocab.messages import ToolCall
+from backstay.workspaces.project import data_dir
 
 BEST = known_models()[0]
 FILE = data_dir() / "models" / BEST.file
 PRESENT = FILE.exists() and importlib.util.find_spec("xllamacpp") is not None
 
 pytestmark = pytest.mark.skipif(
-    not PRESENT and os.environ.get("HOLDFAST_TEST_LOCAL") != "1",
-    reason="the local model is not on this machine (holdfast models pull)",
+    not PRESENT and os.environ.get("BACKSTAY_TEST_LOCAL") != "1",
+    reason="the local model is not on this machine (backstay models pull)",
 )
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.providers.local.gguf import read_template
-from holdfast.providers.local.template import NUDGE, fence
-from holdfast.vocab.errors import UserError
+from backstay.providers.local.gguf import read_template
+from backstay.providers.local.template import NUDGE, fence
+from backstay.vocab.errors import UserError
 
 OWN = """\
 {%- if tools %}
@@ -88,5 +88,5 @@ def test_a_file_that_is_no_model_is_named(tmp_path: Path, content: bytes) -> Non
     path = tmp_path / "tiny.gguf"
     path.write_bytes(content)
 
-    with pytest.raises(UserError, match=r"is not a usable model file: .* Run: holdfast models pull"):
+    with pytest.raises(UserError, match=r"is not a usable model file: .* Run: backstay models pull"):
         read_template(path)

@@ -4,9 +4,9 @@ import json
 from base64 import b64decode
 from typing import Any  # Any: native JSON
 
-from holdfast.ports import ModelRequest
-from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import ToolSpec
+from backstay.ports import ModelRequest
+from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import ToolSpec
 
 PROVIDER = "recorded"
 SPOKEN = ("temperature", "top_p", "seed", "stop")

@@ -3,10 +3,10 @@
 import json
 from typing import Any  # Any: native JSON
 
-from holdfast.ports import ModelReply
-from holdfast.providers.openai_chat.decode import ChatDecoder
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import Delta
+from backstay.ports import ModelReply
+from backstay.providers.openai_chat.decode import ChatDecoder
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import Delta
 
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from holdfast.providers.openai_chat.decode import ChatDecoder
-from holdfast.providers.sse import SseEvent
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Text
-from holdfast.vocab.specs import Usage
+from backstay.providers.openai_chat.decode import ChatDecoder
+from backstay.providers.sse import SseEvent
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import Usage
 from tests.providers.openai_chat.streams import USAGE, chunk, feed, read, read_body, stream
 
 COUNTED = Usage(input=11, output=7)

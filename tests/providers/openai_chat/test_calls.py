@@ -4,8 +4,8 @@ from typing import Any  # Any: native JSON
 
 import pytest
 
-from holdfast.providers.openai_chat.calls import Calls
-from holdfast.vocab.messages import ToolCall
+from backstay.providers.openai_chat.calls import Calls
+from backstay.vocab.messages import ToolCall
 from tests.providers.openai_chat.streams import call, chunk, read
 
 A = ToolCall(id="", name="A", args='{"x":1}', provider_id="c-1")

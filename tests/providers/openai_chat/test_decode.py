@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports import ModelReply
-from holdfast.providers.sse import SseEvent
-from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.event import Stop
-from holdfast.vocab.messages import InlineMedia, MediaLink, Reasoning, ServerBlock, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply
+from backstay.providers.sse import SseEvent
+from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.event import Stop
+from backstay.vocab.messages import InlineMedia, MediaLink, Reasoning, ServerBlock, Text, ToolCall
+from backstay.vocab.specs import Usage
 from tests.providers.openai_chat.streams import USAGE, call, chunk, feed, read, read_body, stream, usage
 
 COUNTED = Usage(input=11, output=7)

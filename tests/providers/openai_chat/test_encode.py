@@ -6,9 +6,9 @@ from typing import Any, cast  # Any: native JSON
 
 import pytest
 
-from holdfast.ports import ModelRequest
-from holdfast.providers.openai_chat import FORMAT
-from holdfast.vocab.messages import (
+from backstay.ports import ModelRequest
+from backstay.providers.openai_chat import FORMAT
+from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
     MediaLink,
@@ -21,7 +21,7 @@ from holdfast.vocab.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 
 READ = ToolSpec(name="Read", description="Read a file.", schema={"type": "object", "properties": {}})
 

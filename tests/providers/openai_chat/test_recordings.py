@@ -8,14 +8,14 @@ from typing import Any  # Any: recorded JSON
 import pytest
 from msgspec.structs import replace
 
-from holdfast.ports import ModelReply, ModelRequest
-from holdfast.providers.openai_chat import FORMAT
-from holdfast.providers.openai_chat.decode import ChatDecoder
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Message, Reasoning, Text, ToolCall
-from holdfast.vocab.specs import ModelFacts
+from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.openai_chat import FORMAT
+from backstay.providers.openai_chat.decode import ChatDecoder
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Message, Reasoning, Text, ToolCall
+from backstay.vocab.specs import ModelFacts
 from tests.providers.openai_chat.reading import PROVIDER, normalise, read_request
 from tests.providers.openai_chat.recorded import (
     Pair,

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import msgspec
 
-from holdfast.ports import ModelRequest
-from holdfast.vocab.messages import InFlightPart, InlineMedia, MediaLink, Message, Text, ToolCall, ToolResult
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.ports import ModelRequest
+from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Message, Text, ToolCall, ToolResult
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 
 Native = dict[str, Any]
 _SYSTEM = ("system", "developer")

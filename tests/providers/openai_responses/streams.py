@@ -4,10 +4,10 @@ import itertools
 import json
 from collections.abc import Iterable, Sequence
 
-from holdfast.ports import ModelReply
-from holdfast.providers.openai_responses import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import Delta
+from backstay.ports import ModelReply
+from backstay.providers.openai_responses import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import Delta
 
 Fields = dict[str, object]
 

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.ports import ModelReply
-from holdfast.providers.openai_responses import FORMAT
-from holdfast.providers.sse import SseEvent, SseParser
-from holdfast.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import InlineMedia, Reasoning, ServerBlock, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply
+from backstay.providers.openai_responses import FORMAT
+from backstay.providers.sse import SseEvent, SseParser
+from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import InlineMedia, Reasoning, ServerBlock, Text, ToolCall
+from backstay.vocab.specs import Usage
 from tests.providers.openai_responses.streams import (
     USAGE,
     Fields,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdfast.ports import ModelRequest
-from holdfast.providers.format import Encoder
-from holdfast.providers.openai_responses import FORMAT
-from holdfast.vocab.messages import (
+from backstay.ports import ModelRequest
+from backstay.providers.format import Encoder
+from backstay.providers.openai_responses import FORMAT
+from backstay.vocab.messages import (
     InFlightPart,
     InlineMedia,
     MediaLink,
@@ -22,7 +22,7 @@ from holdfast.vocab.messages import (
     ToolCall,
     ToolResult,
 )
-from holdfast.vocab.specs import Ability, ModelFacts, ToolSpec
+from backstay.vocab.specs import Ability, ModelFacts, ToolSpec
 from tests.providers.openai_responses.streams import call, message, read_body, reasoning, response
 
 READ = ToolSpec(name="Read", description="Read a file.", schema={"type": "object", "properties": {"path": {}}})

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.ports import ModelReply
-from holdfast.providers.format import Decoder
-from holdfast.providers.openai_responses import FORMAT
-from holdfast.providers.sse import SseParser
-from holdfast.vocab.deltas import TextDelta
-from holdfast.vocab.errors import ProviderError
-from holdfast.vocab.messages import Reasoning, Text, ToolCall
-from holdfast.vocab.specs import Usage
+from backstay.ports import ModelReply
+from backstay.providers.format import Decoder
+from backstay.providers.openai_responses import FORMAT
+from backstay.providers.sse import SseParser
+from backstay.vocab.deltas import TextDelta
+from backstay.vocab.errors import ProviderError
+from backstay.vocab.messages import Reasoning, Text, ToolCall
+from backstay.vocab.specs import Usage
 from tests.providers.openai_responses.recordings import (
     Pair,
     is_other_endpoint,

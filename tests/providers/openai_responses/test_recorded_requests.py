@@ -2,7 +2,7 @@
 
 import json
 
-from holdfast.providers.openai_responses import FORMAT
+from backstay.providers.openai_responses import FORMAT
 from tests.providers.openai_responses.reading import normalise, read_request
 from tests.providers.openai_responses.recordings import is_other_endpoint, needs_recordings, pairs
 

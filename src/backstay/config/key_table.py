@@ -1,0 +1,383 @@
+"""Every settings key there is, as one table: the reader, the JSON Schema, the reference and `backstay config` all look here."""
+
+from collections.abc import Sequence
+from typing import Final, Literal
+
+from msgspec.structs import replace
+
+from backstay.config.key import (
+    Address,
+    AtLeastOne,
+    Count,
+    Dollars,
+    Key,
+    Milliseconds,
+    Name,
+    Object,
+    Objects,
+    Section,
+    Share,
+    Tries,
+    TrustLevel,
+)
+from backstay.vocab.event import OnExceed
+from backstay.vocab.specs import Ability, FsScope, Mode
+
+_PERMISSIONS: Final = Section(
+    title="`permissions`, `hooks`, `env`: what may run",
+    about="A mode that the machine's file settles can be made stricter and not looser.",
+    keys=(
+        Key(
+            name="permissions.deny",
+            kind=tuple[str, ...],
+            who="any",
+            gathered="list",
+            elsewhere="yes",
+            words="Rules for calls that never happen, such as `Bash(git push *)`; deny beats ask beats allow, whoever wrote them.",
+        ),
+        Key(
+            name="permissions.ask",
+            kind=tuple[str, ...],
+            who="any",
+            gathered="list",
+            elsewhere="yes",
+            words="Rules for calls that a person is asked about.",
+        ),
+        Key(
+            name="permissions.allow",
+            kind=tuple[str, ...],
+            gathered="list",
+            elsewhere="yes",
+            default="`Read` and `Glob` of `.agents/**`, `.claude/**`, `.backstay/**`",
+            words="Rules for calls that need no asking. A pattern that begins with `/` starts at the project's root in a project's "
+            "file, and at the file's own folder in any other.",
+        ),
+        Key(
+            name="permissions.defaultMode",
+            kind=Mode,
+            who="stricter",
+            elsewhere="yes",
+            default="`default`",
+            words="The mode that a new session begins in; `bypassPermissions` never comes from a project's file.",
+        ),
+        Key(
+            name="permissions.additionalDirectories",
+            kind=tuple[str, ...],
+            gathered="list",
+            elsewhere="yes",
+            words="Folders besides the working folder that calls may work in; relative to the project's root in a project's file, "
+            "and to the working folder in any other.",
+        ),
+        Key(
+            name="permissions.disableBypassPermissionsMode",
+            kind=Literal["disable"] | bool,
+            who="any",
+            gathered="list",
+            elsewhere="yes",
+            words='`"disable"`: nobody may use `bypassPermissions`.',
+        ),
+        Key(
+            name="defaultTrustLevel",
+            kind=TrustLevel,
+            who="stricter",
+            words="Another way to say the mode: `safe` is `plan`, `moderate` is `default`, `full` is `acceptEdits`; "
+            "`permissions.defaultMode` in the same file goes before it.",
+        ),
+        Key(
+            name="hooks.*",
+            kind=Objects,
+            gathered="list",
+            elsewhere="yes",
+            words="What runs at a moment of a session, beside the hooks of all other files ([hooks](hooks.md)).",
+        ),
+        Key(
+            name="disableAllHooks",
+            kind=bool,
+            gathered="list",
+            elsewhere="yes",
+            default="`false`",
+            words="`true`: no hooks. In your file: none but the machine's and this run's. In a project's: none of the project's. In "
+            "`~/.claude`: none of `.claude`.",
+        ),
+        Key(
+            name="allowedHttpHookUrls",
+            kind=tuple[str, ...],
+            who="any",
+            gathered="list",
+            elsewhere="yes",
+            default="any",
+            words="Addresses that hooks may post to; a project limits its own hooks alone.",
+        ),
+        Key(
+            name="httpHookAllowedEnvVars",
+            kind=tuple[str, ...],
+            who="any",
+            gathered="list",
+            elsewhere="yes",
+            default="those that a hook lists",
+            words="Variables that headers of hooks may use.",
+        ),
+        Key(
+            name="allowManagedHooksOnly",
+            kind=bool,
+            who="machine",
+            elsewhere="yes",
+            default="`false`",
+            words="`true`: only the machine's hooks run.",
+        ),
+        Key(
+            name="env.*",
+            kind=str,
+            elsewhere="project",
+            words="A variable of the programs that tools and hooks start; Backstay itself does not read it.",
+        ),
+    ),
+)
+
+_CHAT: Final = Section(
+    title="`chat`: how conversations are held",
+    about="The model, the budget and the scope are for new sessions: an old one keeps what was recorded. The rest counts whenever a "
+    "session is opened.",
+    keys=(
+        Key(
+            name="chat.default_model",
+            kind=Name,
+            words="Who answers when `--model` is not given: any name that it takes.",
+        ),
+        Key(
+            name="chat.fs_scope",
+            kind=FsScope,
+            default="`sandboxed`",
+            words="How far file access is meant to reach, written into the session.",
+        ),
+        Key(
+            name="chat.allowed_commands",
+            kind=tuple[Name, ...],
+            gathered="list",
+            words='Shell commands that run without asking, as in `--allow "Bash(git status)"`.',
+        ),
+        Key(
+            name="chat.max_messages",
+            kind=AtLeastOne,
+            default="no limit",
+            words="Messages that a request may hold; the oldest are left out, without a summary.",
+        ),
+        Key(
+            name="chat.max_cost_microcents",
+            kind=Count,
+            default="no limit",
+            words="What a session and its children may cost; a dollar is 100,000,000.",
+        ),
+        Key(name="chat.on_exceed", kind=OnExceed, default="`fail`", words="What happens when that is spent."),
+        Key(
+            name="chat.max_session_turns",
+            kind=Count,
+            default="50",
+            words="Turns that a session may have; 0 is the default.",
+        ),
+        Key(
+            name="chat.max_tool_turns",
+            kind=Count,
+            default="no limit; 6 for `local:`",
+            words="Model calls in one turn; 0 is the default.",
+        ),
+    ),
+)
+
+_PROFILE: Final = (
+    Key(
+        name="type",
+        kind=Name,
+        needed=True,
+        default="must be given",
+        words="The built-in provider whose format it speaks; see the table of providers.",
+    ),
+    Key(name="model", kind=str, words="What the profile's name alone means."),
+    Key(name="base_url", also="baseURL", kind=Address, default="that of the type", words="Its address."),
+    Key(
+        name="api_key",
+        also="apiKey",
+        kind=Name,
+        secret=True,
+        default="without a `base_url`, the type's own variable; none on this machine",
+        words='Its key: `"$ENV:NAME"` reads an environment variable at each question, `"$KEYRING:SERVICE/USER"` the keyring of the '
+        "operating system once; a plain key works too, in a file of your own (`chmod 600`).",
+    ),
+    Key(
+        name="timeout",
+        kind=Milliseconds,
+        default="120000",
+        words="Milliseconds that an answer may be silent before the call is given up.",
+    ),
+    Key(
+        name="options",
+        kind=Object,
+        secret=True,
+        words="Whatever else its requests shall have, as the provider names it; passed through untouched.",
+    ),
+    Key(
+        name="headers.*",
+        kind=Name,
+        secret=True,
+        words="A header of each request: a text, or `$ENV:` or `$KEYRING:` as above.",
+    ),
+)
+
+
+def _within(prefix: str, unit: int, keys: Sequence[Key]) -> tuple[Key, ...]:
+    return tuple(replace(each, name=f"{prefix}.{each.name}", unit=unit) for each in keys)
+
+
+_PROVIDERS: Final = Section(
+    title="`providers`: profiles, servers under names of your own",
+    about="A profile `house` is asked as `house:MODEL`, or as `house` when it has a `model`. A higher file's profile replaces the whole "
+    "profile of that name, so that no file can lead another file's key to an address of its own. `backstay models show house` says "
+    "what it comes to. Keys and headers reach the server and nothing else: no log, trace, message or error has them. `provider`, "
+    "without a name, is an older form of one profile; it is used when there is no `currentProvider`, with a warning.",
+    keys=(
+        Key(
+            name="currentProvider",
+            kind=Name,
+            words="The profile that answers when `--model` is not given; it must be there, and have a `model`.",
+        ),
+        *_within("providers.*", 2, _PROFILE),
+        *_within(
+            "provider",
+            1,
+            [replace(each, also="name") if each.name == "type" else each for each in _PROFILE],
+        ),
+    ),
+)
+
+_MODELS: Final = Section(
+    title="`models`: what you know better than the catalog",
+    about="An entry is found by the whole name (`house:qwen3-32b`, `openai:gpt-4o`) or by the model's id alone. What is left out stays "
+    "as the catalog has it; of a model that it does not know, the cautious defaults stay: a window of 200,000, 16,384 tokens out, no "
+    "price, `tools`.",
+    keys=_within(
+        "models.*",
+        2,
+        (
+            Key(name="window", kind=AtLeastOne, words="Tokens that a request and its answer may have together."),
+            Key(name="max_output", kind=AtLeastOne, words="Tokens that an answer may have."),
+            Key(name="prices.input", kind=Dollars, needed=True, words="Dollars for a million tokens in."),
+            Key(name="prices.output", kind=Dollars, needed=True, words="Dollars for a million tokens out."),
+            Key(name="prices.cache_read", kind=Dollars, words="Dollars for a million tokens from the cache."),
+            Key(name="prices.cache_write", kind=Dollars, words="Dollars for a million tokens into the cache."),
+            Key(name="abilities", kind=tuple[Ability, ...], words="All that it can do."),
+        ),
+    ),
+)
+
+_SURROUNDINGS: Final = Section(
+    title="Plugins, MCP servers",
+    about="",
+    keys=(
+        Key(
+            name="enabledPlugins.*",
+            kind=bool,
+            elsewhere="yes",
+            words="Whether a plugin, `name@marketplace`, is used.",
+        ),
+        Key(
+            name="extraKnownMarketplaces.*",
+            kind=Object,
+            elsewhere="yes",
+            words='A marketplace besides those that you added: `{"source": {...}}`.',
+        ),
+        Key(
+            name="mcpServers.*",
+            kind=Object,
+            elsewhere="yes",
+            secret=True,
+            words="An MCP server, as in `.mcp.json`.",
+        ),
+        Key(
+            name="enableAllProjectMcpServers",
+            kind=bool,
+            elsewhere="yes",
+            default="`false`",
+            words="Whether all servers of a trusted `.mcp.json` are used though `enabledMcpjsonServers` names some.",
+        ),
+        Key(
+            name="enabledMcpjsonServers",
+            kind=tuple[str, ...],
+            gathered="list",
+            elsewhere="yes",
+            words="Servers of `.mcp.json` that are used.",
+        ),
+        Key(
+            name="disabledMcpjsonServers",
+            kind=tuple[str, ...],
+            who="any",
+            gathered="list",
+            elsewhere="yes",
+            words="Servers of `.mcp.json` that are not, whoever enables them.",
+        ),
+    ),
+)
+
+_REST: Final = Section(
+    title="The rest",
+    about="",
+    keys=(
+        Key(
+            name="$schema",
+            kind=str,
+            who="any",
+            words="For editors: the address of the JSON Schema (`backstay config schema`).",
+        ),
+        Key(
+            name="model",
+            kind=Name,
+            elsewhere="yes",
+            words="The default model where neither `currentProvider` nor `chat.default_model` says one; `opus`, `sonnet` and `haiku` "
+            "are understood too.",
+        ),
+        Key(
+            name="language",
+            kind=str,
+            elsewhere="yes",
+            words="The language of answers, in plain words.",
+        ),
+        Key(
+            name="fallback",
+            kind=tuple[Name, ...],
+            words="Models that answer when the first one cannot, in order.",
+        ),
+        Key(
+            name="auto_compact",
+            also="autoCompactThreshold",
+            kind=Share | Literal[False],
+            default="0.835",
+            words="The share of the window at which the conversation is made shorter; `false`: never.",
+        ),
+        Key(
+            name="retries",
+            kind=Tries,
+            default="3",
+            words="How often a call that failed in passing is tried again.",
+        ),
+        Key(
+            name="taskContext.enabled",
+            kind=bool,
+            default="`true`",
+            words="Whether the task at hand is told to the model.",
+        ),
+        Key(
+            name="taskContext.dir",
+            kind=Name,
+            default="`.agents/tasks`",
+            words="Where tasks are kept, below the project's root.",
+        ),
+        Key(
+            name="memory.enabled",
+            kind=bool,
+            default="`true`",
+            words="Whether the index of what was noted of the project is told to the model.",
+        ),
+    ),
+)
+
+SECTIONS: Final = (_PERMISSIONS, _CHAT, _PROVIDERS, _MODELS, _SURROUNDINGS, _REST)
+KEYS: Final = tuple(key for section in SECTIONS for key in section.keys)

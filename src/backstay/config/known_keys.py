@@ -1,0 +1,50 @@
+"""The keys that a session knows of, in one list: what its settings and its store name. Everybody who keeps keys away uses it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+from urllib.parse import unquote
+
+from backstay.config.layer_file import LayerFile
+from backstay.config.layers import Layered
+from backstay.config.named_keys import sent_by_hooks, variables
+from backstay.config.secret import Secret
+from backstay.config.settings import Settings
+from backstay.stores.urls import key_of
+from backstay.vocab.keys import Keys
+
+_OF_STORE: Final = re.compile(r"[?&]key=env:([A-Za-z_][A-Za-z0-9_]*)")
+
+
+def known_keys(settings: Settings | None, layered: Layered | None = None, store_url: str = "") -> Keys:
+    """The keys that `settings`, every file of `layered` that counts, and the store's address name.
+
+    A profile that a higher file replaced is still somebody's key. What an untrusted workspace names is not heard: it could name any
+    variable, and keep it from programs that need it. Of a broken file what it named when it could last be read counts. A store's key that
+    is in a file or the keyring is fetched there, which may take a while.
+    """
+    named = set(_OF_STORE.findall(unquote(store_url)))
+    texts = [key] if (key := key_of(store_url).strip()) else []
+    for secret in () if settings is None else _secrets(settings):
+        if secret.is_plain:
+            texts.append(secret.reveal())
+        elif name := secret.variable:
+            named.add(name)
+    if layered is not None:
+        named |= layered.keys_beside.union(*(file.keys for file in _counted(layered)))
+    for profile in () if settings is None else settings.providers.values():
+        named |= set(variables(profile.options))
+    sent = sent_by_hooks([layer.section for layer in layered.hooks]) if layered is not None else ()
+    return Keys(frozenset(named), tuple(texts), frozenset(sent))
+
+
+def _secrets(settings: Settings) -> Iterator[Secret]:
+    for profile in settings.providers.values():
+        yield from profile.headers.values()
+        if profile.api_key is not None:
+            yield profile.api_key
+
+
+def _counted(layered: Layered) -> Iterable[LayerFile]:
+    trusted = layered.trust.trusted
+    return (file for file in layered.files if trusted or not file.place.of_project)

@@ -1,0 +1,134 @@
+"""What each settings file denied, and which keys it named, when it could last be read, so that a broken file keeps no less away."""
+
+import hashlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from backstay.config.json_text import JsonText, is_missing
+from backstay.config.layer_file import LayerFile
+from backstay.config.named_keys import named_keys
+from backstay.config.permissions_section import Permissions, looser
+from backstay.config.places import Place
+from backstay.config.private_file import read_private, writable_name, write_private
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import Mode
+
+DECIDING: Final = frozenset(
+    (
+        *("PreToolUse", "PermissionRequest", "UserPromptSubmit", "UserPromptExpansion", "PostToolUse"),
+        *("PostToolUseFailure", "PostToolBatch", "Stop", "SubagentStop", "PreCompact", "ConfigChange"),
+        *("TaskCreated", "TaskCompleted", "PreModelSwitch", "Elicitation", "ElicitationResult"),
+    )
+)
+"""Hook events whose answer can stop something."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a file."""
+
+    path: str
+    digest: str
+    deny: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    mode: Mode | None = None
+    """Only one that is stricter than the usual."""
+    no_bypass: bool = False
+    hooks: Mapping[str, object] = {}
+    servers_off: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    """Names of variables that hold keys, never what is in them."""
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether losing it would lose nothing."""
+        return not (self.deny or self.ask or self.mode or self.no_bypass or self.hooks or self.servers_off or self.keys)
+
+
+class LastGood:
+    """The copies, one file each under the data folder."""
+
+    def __init__(self, data: Path) -> None:
+        self._folder = data / "last-good"
+
+    def remember(self, file: LayerFile) -> str:
+        """Keep what `file`, which was read well, denies and names as keys.
+
+        Return why that could not be done, when losing it would matter.
+        """
+        assert file.text is not None
+        kept = _kept(file, file.text.digest)
+        try:
+            if self._known(file.place.path) != kept:
+                write_private(self._file(file.place.path), msgspec.json.encode(kept))
+        except (OSError, UserError) as exc:
+            return "" if kept.says_nothing else f"What {file.path!r} denies could not be kept for later: {exc}"
+        return ""
+
+    def recall(self, place: Place, problem: str) -> LayerFile | None:
+        """What the broken file at `place` said when it could last be read, less whatever it allowed; None when nobody knows."""
+        try:
+            kept = self._known(place.path)
+        except (OSError, UserError):
+            return None
+        if kept is None or kept.path != writable_name(place.path):
+            return None
+        words = "what it denied and asked for when it could last be read still holds; the rest of it is left out"
+        return LayerFile(
+            place=place,
+            text=None,
+            permissions=_permissions(kept, place),
+            hooks=kept.hooks,
+            servers_off=kept.servers_off,
+            keys=kept.keys,
+            warnings=(f"{problem} Until it is mended, {words}.",),
+            broken=problem,
+        )
+
+    def keys_of(self, place: Place) -> tuple[str, ...]:
+        """The variables with keys that a file that counts for nothing names, or named when it could last be read."""
+        if is_missing(place.path):
+            return ()
+        try:
+            return named_keys(JsonText.read(place.path).content, own=not place.of_project, idle=True)
+        except UserError as exc:
+            kept = self.recall(place, str(exc))
+            return () if kept is None else kept.keys
+
+    def _known(self, path: Path) -> Kept | None:
+        content = read_private(self._file(path))
+        try:
+            return None if content is None else msgspec.json.decode(content, type=Kept)
+        except msgspec.DecodeError:
+            return None
+
+    def _file(self, path: Path) -> Path:
+        return self._folder / f"{hashlib.sha256(os.fsencode(path)).hexdigest()[:40]}.json"
+
+
+def _kept(file: LayerFile, digest: str) -> Kept:
+    said = file.permissions
+    return Kept(
+        path=writable_name(file.place.path),
+        digest=digest,
+        deny=tuple(map(str, said.decided("deny"))),
+        ask=tuple(map(str, said.decided("ask"))),
+        mode=said.mode if said.mode is not None and looser("default", said.mode) else None,
+        no_bypass=said.no_bypass,
+        hooks={} if file.hooks_off else {event: each for event, each in file.hooks.items() if event in DECIDING},
+        servers_off=file.servers_off,
+        keys=file.keys,
+    )
+
+
+def _permissions(kept: Kept, place: Place) -> Permissions:
+    rules = [Rule.parse("deny", text) for text in kept.deny] + [Rule.parse("ask", text) for text in kept.ask]
+    return Permissions(
+        rules=tuple(msgspec.structs.replace(rule, source=place.source, root=place.root) for rule in rules),
+        mode=kept.mode,
+        no_bypass=kept.no_bypass,
+    )

@@ -1,0 +1,232 @@
+"""The `permissions` of a settings file: what is allowed, asked for and denied.
+
+What cannot be read of a denial makes the whole file count as broken; what cannot be read of an allowance allows nothing. A mode that
+nobody knows stops the run: whoever wrote it may have meant a stricter one.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from backstay.config.json_reader import MOST_WARNINGS
+from backstay.config.keys import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
+from backstay.config.settings_reader import SettingsReader
+from backstay.logic.permissions.calls import meant_tool
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule, RuleSource
+from backstay.vocab.specs import MODES, Mode
+
+Decision = Literal["allow", "ask", "deny"]
+DECISIONS: Final[tuple[Decision, ...]] = ("deny", "ask", "allow")
+SECTION: Final = "permissions"
+LEVEL: Final = "defaultTrustLevel"
+_LEVELS: Final[Mapping[str, Mode]] = {"safe": "plan", "moderate": "default", "full": "acceptEdits"}
+_LOOSENESS: Final[tuple[Mode, ...]] = ("plan", "dontAsk", "default", "acceptEdits", "bypassPermissions")
+_LONGEST: Final = 200
+_EMPTY: Final = re.compile(r"[^()]*\(\s*\)")
+
+
+class UnknownMode(UserError):
+    """A word for a mode or a level that nobody knows: no older copy of the file says what was meant."""
+
+
+class Permissions(Struct, frozen=True, kw_only=True):
+    """What one file says about permissions."""
+
+    rules: tuple[Rule, ...] = ()
+    mode: Mode | None = None
+    folders: tuple[str, ...] = ()
+    """Folders beside the working folder, as written."""
+    no_bypass: bool = False
+    """Whether the mode that asks nobody may not be used."""
+
+    def decided(self, decision: Decision) -> tuple[Rule, ...]:
+        """The rules with this decision."""
+        return tuple(rule for rule in self.rules if rule.decision == decision)
+
+
+def looser(mode: Mode, than: Mode) -> bool:
+    """Whether `mode` lets more happen without a person."""
+    return _LOOSENESS.index(mode) > _LOOSENESS.index(than)
+
+
+class Slip(Struct, frozen=True, kw_only=True):
+    """A misspelled name in a file, of a key that can only restrict."""
+
+    where: tuple[str, ...]
+    meant: str
+    """The key of `permissions` that was likely meant."""
+    value: object
+
+
+def read_permissions(
+    reader: SettingsReader, content: Mapping[str, Raw], *, source: RuleSource, root: str
+) -> Permissions:
+    """Read the section of a file, and what restricts under a misspelled name: a slip of the pen must not lose a denial.
+
+    Raise `UserError` when it is not certain what it denies, `UnknownMode` when its mode is none.
+    """
+    said = reader.members(content[SECTION], (SECTION,)) if SECTION in content else {}
+    slips = slips_of(content)
+    known = {key: raw for key, raw in said.items() if (SECTION, key) not in {slip.where for slip in slips}}
+    reader.warn_of_unknown(known, (SECTION,))
+    rules: list[Rule] = []
+    for decision in DECISIONS:
+        if decision in said:
+            texts = reader.convert(said[decision], tuple[str, ...], (SECTION, decision))
+            rules += _rules(reader, decision, texts, (SECTION, decision))
+        for slip in slips:
+            if slip.meant == decision and isinstance(slip.value, list):
+                rules += _rules(reader, decision, slip.value, slip.where)
+    modes = [_mode(reader, said["defaultMode"])] if "defaultMode" in said else []
+    modes += [_stricter(mode) for slip in slips for mode in MODES if (slip.meant, slip.value) == ("defaultMode", mode)]
+    switches = [(SECTION, _NO_BYPASS)] if _NO_BYPASS in said else []
+    return Permissions(
+        rules=tuple(replace(rule, source=source, root=root) for rule in rules),
+        mode=min((mode for mode in modes if mode is not None), key=_LOOSENESS.index, default=None),
+        folders=_folders(reader, said["additionalDirectories"]) if "additionalDirectories" in said else (),
+        no_bypass=any(_is_set(reader, said[_NO_BYPASS], where) for where in switches)
+        or any(slip.meant == _NO_BYPASS and slip.value in (True, "disable") for slip in slips),
+    )
+
+
+def slips_of(content: Mapping[str, Raw]) -> tuple[Slip, ...]:
+    """The misspelled names in a file under which something stands that restricts."""
+    found = list[Slip]()
+    for section, raw in content.items():
+        value = msgspec.json.decode(raw) if section == SECTION or is_nearly_permissions(section) else None
+        for key, each in value.items() if isinstance(value, dict) else ():
+            meant = restricting((section, key))
+            if meant and _fits(meant, each):
+                found.append(Slip(where=(section, key), meant=meant, value=each))
+    return tuple(found)
+
+
+def slip_words(reader: SettingsReader, content: Mapping[str, Raw]) -> Iterator[str]:
+    """A sentence about each misspelled name under which something stands that restricts."""
+    for slip in slips_of(content):
+        name, where = ".".join(slip.where), f"{SECTION}.{slip.meant}"
+        yield (
+            f"{reader.text.place(slip.where)}: {name!r} is not a setting that this version knows (did you mean {where!r}?); "
+            "what it restricts holds all the same. Write the name as it is."
+        )
+
+
+def unknown_permissions(content: Mapping[str, Raw]) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Where a key of `permissions` stands that nobody knows, or a key that is nearly `permissions`, and a sentence about it."""
+    slips = {slip.where: slip.meant for slip in slips_of(content)}
+    known = names_below((SECTION,))
+    for section, raw in content.items():
+        nearly_so = is_nearly_permissions(section)
+        if nearly_so:
+            yield (section,), f"{section!r} is not a setting (did you mean {SECTION!r}?): nothing that it allows counts"
+        value = msgspec.json.decode(raw) if nearly_so or section == SECTION else None
+        for key in value if isinstance(value, dict) else ():
+            where, name = (section, key), f"'{section}.{key}'"
+            if where in slips:
+                yield where, f"{name} holds as 'permissions.{slips[where]}' only because it restricts: write it so"
+            elif section == SECTION and key not in known and not is_elsewhere(where):
+                near = nearly(key, known)
+                yield where, f"{name} is not a setting{f' (did you mean {near!r}?)' if near else ''}; it is left out"
+
+
+def _fits(meant: str, value: object) -> bool:
+    """Whether a value is what stands under such a key."""
+    if meant in DECISIONS:
+        return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, str) or value is True
+
+
+_NO_BYPASS: Final = "disableBypassPermissionsMode"
+
+
+def read_level(reader: SettingsReader, raw: Raw) -> Mode | None:
+    """The mode that a `defaultTrustLevel` means. Raise `UnknownMode` for a word that nobody knows."""
+    text = reader.convert(raw, str, (LEVEL,))
+    known = _LEVELS.get(text)
+    if known is None and (meant := _meant(reader, text, tuple(_LEVELS), (LEVEL,), "level")):
+        known = _stricter(_LEVELS[meant])
+    return known
+
+
+def _rules(reader: SettingsReader, decision: Decision, texts: Sequence[str], where: tuple[str, ...]) -> list[Rule]:
+    found: list[Rule] = []
+    odd = 0
+    for index, text in enumerate(texts):
+        rule, problem = _rule(decision, text)
+        if rule is not None:
+            found.append(rule)
+            meant = meant_tool(rule.tool) if decision != "allow" else ""
+            if meant.casefold() not in ("", rule.tool.casefold()):
+                words = (
+                    f"has {text[:_LONGEST]!r}, which is about no tool that comes with backstay. Did you mean {meant!r}?"
+                )
+                reader.warn(where, words, at=index)
+            continue
+        if decision != "allow":
+            raise UserError(f"{reader.text.place((*where, str(index)))}: {'.'.join(where)}: {problem}")
+        odd += 1
+        if odd <= MOST_WARNINGS:
+            reader.warn(where, f"has {text[:_LONGEST]!r}{problem}", at=index)
+    if odd > MOST_WARNINGS:
+        reader.warn(where, f"has {odd - MOST_WARNINGS} more that allow nothing")
+    return found
+
+
+def _rule(decision: Decision, text: str) -> tuple[Rule | None, str]:
+    """The rule that a text is, or why it is none."""
+    if decision == "allow" and _EMPTY.fullmatch(text.strip()):
+        return None, ": nothing stands between the parentheses, so it allows nothing"
+    try:
+        return Rule.parse(decision, text), ""
+    except UserError as exc:
+        return None, ", which is no rule and allows nothing" if decision == "allow" else str(exc)
+
+
+def _mode(reader: SettingsReader, raw: Raw) -> Mode | None:
+    where = (SECTION, "defaultMode")
+    text = reader.convert(raw, str, where)
+    for mode in MODES:
+        if mode == text:
+            return mode
+    meant = _meant(reader, text, MODES, where, "mode")
+    return next((_stricter(mode) for mode in MODES if mode == meant), None)
+
+
+def _meant(reader: SettingsReader, text: str, known: tuple[str, ...], where: tuple[str, ...], kind: str) -> str:
+    """The word that was likely meant in another program's file, told with a warning. In a file of our own, raise `UnknownMode`."""
+    folded = {word.casefold(): word for word in known}
+    meant = folded.get(nearest(text.casefold(), folded), "")
+    words = f"{text[:_LONGEST]!r} is no {kind} that this version knows."
+    if not reader.elsewhere:
+        hint = f" Did you mean {meant!r}?" if meant else ""
+        raise UnknownMode(str(reader.text.wrong(where, f"{words}{hint} The {kind}s are {', '.join(known)}.")))
+    reader.warn(
+        where, f"is {text[:_LONGEST]!r}, which is no {kind} here; {_left(meant)}. The {kind}s are {', '.join(known)}"
+    )
+    return meant
+
+
+def _left(meant: str) -> str:
+    return f"it counts as {meant!r} where that is stricter" if meant else "it is left out"
+
+
+def _stricter(mode: Mode) -> Mode | None:
+    """A mode that was not spelled right, if it asks more than the usual one does."""
+    return mode if looser("default", mode) else None
+
+
+def _folders(reader: SettingsReader, raw: Raw) -> tuple[str, ...]:
+    return reader.convert(raw, tuple[str, ...], (SECTION, "additionalDirectories"))
+
+
+def _is_set(reader: SettingsReader, raw: Raw, where: tuple[str, ...]) -> bool:
+    """Whether a switch is on: anything but a clear no is a yes, since the switch only takes away."""
+    value = reader.convert(raw, object, where)
+    if value not in (True, False, "disable", "enable", None):
+        reader.warn(where, 'is neither "disable" nor true; it is taken as said')
+    return value not in (False, "enable", None)

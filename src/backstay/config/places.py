@@ -1,0 +1,83 @@
+"""Which settings files there may be, highest first, and who wrote each."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from backstay.config.settings import config_dir
+from backstay.vocab.rules import RuleSource
+
+MANAGED: Final = Path("/etc/backstay/settings.json")
+"""What whoever runs the machine has settled: nobody's file goes before it, and `--bare` does not leave it out."""
+ALSO_MANAGED: Final = "BACKSTAY_MANAGED_SETTINGS"
+"""Environment: a second file of that kind, below the first, so that it can add and never take away."""
+OF_PROJECT: Final[tuple[RuleSource, ...]] = ("project", "local")
+Family = Literal["backstay", "claude"]
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a settings file may be."""
+
+    path: Path
+    source: RuleSource
+    root: str
+    """The folder that a pattern beginning with `/` starts at."""
+    family: Family = "backstay"
+
+    @property
+    def of_project(self) -> bool:
+        """Whether it comes with the workspace, so that it can allow nothing before it is trusted."""
+        return self.source in OF_PROJECT
+
+
+def places(
+    root: Path, *, given: Path | None, bare: bool, environment: Mapping[str, str], managed: Path = MANAGED
+) -> tuple[Place, ...]:
+    """The settings files of a run in the project `root`, highest first."""
+    found = [_beside(managed, "managed")]
+    if also := environment.get(ALSO_MANAGED):
+        found.append(_beside(Path(also).expanduser().absolute(), "managed"))
+    if bare:
+        return tuple(found)
+    if given is not None:
+        found.append(_beside(given.expanduser().absolute(), "flag"))
+    found += _of_project(root)
+    found.append(_beside(config_dir(environment) / "settings.json", "person"))
+    found.append(_beside(claude_dir(environment) / "settings.json", "person", "claude"))
+    return tuple(found)
+
+
+def home_dir(environment: Mapping[str, str]) -> Path:
+    """The person's home folder."""
+    return Path(environment.get("HOME") or os.path.expanduser("~"))
+
+
+def claude_dir(environment: Mapping[str, str]) -> Path:
+    """Where the person's settings for another program are that are read along: `CLAUDE_CONFIG_DIR`, else `~/.claude`."""
+    given = environment.get("CLAUDE_CONFIG_DIR")
+    return Path(given).expanduser().absolute() if given else home_dir(environment) / ".claude"
+
+
+def data_folder(environment: Mapping[str, str]) -> Path:
+    """Where Backstay keeps its own files, as `workspaces.project.data_dir` says it for this process."""
+    if given := environment.get("BACKSTAY_DATA_DIR"):
+        return Path(given).expanduser().absolute()
+    base = environment.get("XDG_DATA_HOME")
+    return (Path(base).expanduser().absolute() if base else home_dir(environment) / ".local" / "share") / "backstay"
+
+
+def _beside(path: Path, source: RuleSource, family: Family = "backstay") -> Place:
+    return Place(path=path, source=source, root=str(path.parent), family=family)
+
+
+def _of_project(root: Path) -> Iterator[Place]:
+    families: tuple[tuple[str, Family], ...] = ((".backstay", "backstay"), (".claude", "claude"))
+    for folder, family in families:
+        for name, source in _NAMES:
+            yield Place(path=root / folder / name, source=source, root=str(root), family=family)
+
+
+_NAMES: Final[tuple[tuple[str, RuleSource], ...]] = (("settings.local.json", "local"), ("settings.json", "project"))

@@ -1,0 +1,68 @@
+"""Settings that change while a session is open: noticed between turns, and never to the loss of what was denied."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from backstay.config.last_good import DECIDING
+from backstay.config.layers import HookLayer, Layered
+from backstay.config.permissions_section import looser
+from backstay.files import has_changed
+
+
+def changed(layers: Layered) -> bool:
+    """Whether a file that `layers` were read from, or looked for, is not as it was. Costs a few looks at the file system."""
+    return has_changed(layers.fingerprint)
+
+
+def no_looser(before: Layered, now: Layered) -> Layered:
+    """`now`, and still everything that `before` denied, asked about and had guarded.
+
+    Whoever can change files between two turns may be the model itself: a file that it empties, or takes back with git, must not free it.
+    Hooks of a workspace that is trusted no longer stay with the survey they were trusted by, so whoever runs them sees what has changed.
+    """
+    rules = tuple(rule for rule in before.rules if rule.decision != "allow" and rule not in now.rules)
+    hooks = tuple(_guards_lost(before, now))
+    trust = now.trust if now.trust.trusted else replace(now.trust, before=before.trust.vouched)
+    found = replace(
+        now,
+        rules=(*now.rules, *rules),
+        hooks=(*now.hooks, *hooks),
+        trust=trust,
+        bypass_forbidden=now.bypass_forbidden or before.bypass_forbidden,
+        warnings=(*now.warnings, *_kept_words([*map(str, rules), *(f"hooks of {each.file}" for each in hooks)])),
+    )
+    if not _freed(before, now):
+        return found
+    return replace(
+        found, mode=before.mode, mode_source="managed", origins={**now.origins, "mode": before.origins["mode"]}
+    )
+
+
+def _guards_lost(before: Layered, now: Layered) -> Iterator[HookLayer]:
+    """The hooks that can stop something and are not among those of `now`."""
+    for layer in before.hooks:
+        known = [each.section for each in now.hooks if each.file == layer.file]
+        lost = {
+            event: said
+            for event, said in layer.section.items()
+            if event in DECIDING and not any(section.get(event) == said for section in known)
+        }
+        if lost:
+            yield replace(layer, section=lost)
+
+
+def _freed(before: Layered, now: Layered) -> bool:
+    """Whether the mode that whoever runs the machine settled would be looser, or gone."""
+    if before.mode_source != "managed" or before.mode is None:
+        return False
+    return now.mode_source != "managed" or now.mode is None or looser(now.mode, before.mode)
+
+
+def _kept_words(kept: list[str]) -> Iterator[str]:
+    if kept:
+        words = f"{', '.join(kept[:_SOME])}{f' and {len(kept) - _SOME} more' if len(kept) > _SOME else ''}"
+        yield f"Settings have changed, and still hold in this session as they did: {words}. A new session is free of them."
+
+
+_SOME = 3

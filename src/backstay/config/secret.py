@@ -1,0 +1,93 @@
+"""A key as settings hold it: in an environment variable, in the system's keyring, or in the file itself and then shown nowhere."""
+
+import importlib
+import os
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from backstay.vocab.errors import UserError
+
+_VARIABLE: Final = re.compile(r"\$ENV:([A-Za-z_][A-Za-z0-9_]*)")
+_KEYRING: Final = re.compile(r"\$KEYRING:([^/\s]+)/([^\s]+)")
+
+
+class Secret:
+    """A text that only `reveal` gives away. It is no structure, so nothing that writes structures can write it."""
+
+    __slots__ = ("_name", "_text")
+
+    def __init__(self, text: str, *, name: str) -> None:
+        """Take `$ENV:NAME`, `$KEYRING:SERVICE/USER` or a plain text; `name` says whose it is.
+
+        Raise `UserError` for what looks like none of them.
+        """
+        if not text.strip():
+            raise UserError("It is empty. Write $ENV:NAME with the environment variable that holds it.")
+        if text.startswith("$") and not is_reference(text):
+            raise UserError("It looks like a variable and is none. Write $ENV:NAME or $KEYRING:SERVICE/USER.")
+        self._text = text
+        self._name = name
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the text itself was given."""
+        return not self._text.startswith("$")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that holds it; empty when none does."""
+        return variable_of(self._text)
+
+    @property
+    def is_in_keyring(self) -> bool:
+        """Whether the keyring is asked, which may take a while."""
+        return _KEYRING.fullmatch(self._text) is not None
+
+    def reveal(self, environment: Mapping[str, str] = os.environ) -> str:
+        """The text. Raise `UserError` when its variable is not set, or the keyring does not have it."""
+        if found := _KEYRING.fullmatch(self._text):
+            return _from_keyring(found[1], found[2], self._name)
+        found = _VARIABLE.fullmatch(self._text)
+        if found is None:
+            return self._text
+        value = environment.get(found[1], "").strip()
+        if not value:
+            raise UserError(f"{self._name} needs the environment variable {found[1]!r}, which is not set.")
+        return value
+
+    def __repr__(self) -> str:
+        return "Secret(...)" if self.is_plain else f"Secret({self._text})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._text))
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text says where a secret is, and is none itself."""
+    return bool(_VARIABLE.fullmatch(text) or _KEYRING.fullmatch(text))
+
+
+def variable_of(text: str) -> str:
+    """The variable that `$ENV:NAME` names; empty for any other text."""
+    found = _VARIABLE.fullmatch(text)
+    return found[1] if found else ""
+
+
+def _from_keyring(service: str, user: str, name: str) -> str:
+    try:
+        keyring = importlib.import_module("keyring")
+        errors = importlib.import_module("keyring.errors")
+    except ImportError:
+        raise UserError(f"{name} is in the keyring, which needs a package: pip install 'backstay[keyring]'") from None
+    try:
+        value = keyring.get_password(service, user)
+    except errors.KeyringError as exc:
+        raise UserError(f"{name} cannot be read from the keyring ({service!r}, {user!r}): {exc}.") from exc
+    if not value or not value.strip():
+        hint = f"keyring set {service} {user}"
+        raise UserError(f"{name} is not in the keyring under {service!r}, {user!r}. Put it there: {hint}")
+    return str(value).strip()

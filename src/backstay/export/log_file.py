@@ -1,0 +1,238 @@
+"""A session written to a file of lines, and a session made from one: each other's inverse.
+
+The log is never in memory as a whole. An import reads the file twice: first all of it is checked and folded, then it is
+written in one append, which a crash leaves undone. The events and their ids stay; `Started` names the new session and its
+store, and behind the last event stands what `logic/arrivals.py` says.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import BinaryIO, Final, overload
+
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from backstay import shelf
+from backstay.holding import held, nonce_of, refuse
+from backstay.logic.arrivals import disarm, is_quiet
+from backstay.logic.parts import cited_blobs
+from backstay.logic.progress import Progress, fold, fold_all
+from backstay.logic.step import settle
+from backstay.pages import PagedLog
+from backstay.ports import Clock, EventStore
+from backstay.tools.processes import is_left_running
+from backstay.vocab.errors import BlobMissing, LogDamaged, NeedsUpgrade
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import ChildStarted, Renamed, Started, StoreChanged
+from backstay.wire.json_lines import (
+    LONGEST_HEADER,
+    Blob,
+    blob_line,
+    check_seal,
+    event_line,
+    header_line,
+    read_header,
+    read_line,
+)
+
+PAGE: Final = 1_024
+"""Events between two places of the file that are remembered."""
+
+
+def log_lines(log: PagedLog, events: int) -> Iterator[bytes]:
+    """The first `events` events of a session as lines, with the blobs that they cite. Raise when fewer can be read."""
+    yield header_line(log.session, events)
+    written: set[str] = set()
+    seq = 0
+    for record in log:
+        for sha256 in sorted(cited_blobs(record.event) - written):
+            written.add(sha256)
+            yield blob_line(sha256, _blob(log, sha256))
+        yield event_line(log.session, record)
+        seq = record.seq
+    if seq < events and log.trouble is not None:
+        refuse(log.session, log.trouble)
+
+
+def _blob(log: PagedLog, sha256: str) -> bytes | None:
+    try:
+        return log.blob(sha256)
+    except BlobMissing:
+        return None
+
+
+class Imported(Struct, frozen=True, kw_only=True):
+    """What became of a file."""
+
+    session: str
+    events: int
+    """Those of the file."""
+    added: tuple[Recorded, ...]
+    """What was written behind them."""
+    children: tuple[str, ...]
+    """The sessions that it started: they are not in the file."""
+
+
+async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock: Clock) -> Imported:
+    """Make a session from the lines of `file`, which can be read again. Raise `LogDamaged` or `NeedsUpgrade`, with the number of
+    the line, when it is not a whole log; nothing is written then.
+    """
+    session = shelf.new_session_id(clock)
+    log = _LogFile(file, session, store.identity)
+    await anyio.to_thread.run_sync(log.check)
+    async with held(store, session, "import") as lease:
+        await anyio.to_thread.run_sync(partial(log.end, name, nonce=nonce_of(lease, clock), now=clock.now()))
+        await store.append(lease, 0, log, log.blobs)
+    return Imported(session=session, events=log.events, added=log.added, children=tuple(log.children))
+
+
+class _LogFile(Sequence[Recorded]):
+    """The events of a file and what is written behind them, read from the file each time."""
+
+    def __init__(self, file: BinaryIO, session: str, store: str) -> None:
+        self.events = 0
+        self.added: tuple[Recorded, ...] = ()
+        self.children: dict[str, None] = {}
+        self._line = 0
+        self._file = file
+        self._session, self._store = session, store
+        self._source = ""
+        """The session that the file was written from."""
+        self._pages: list[int] = []
+        """Where the first event of each page begins."""
+        self._blobs: dict[str, int | None] = {}
+        """Where the line of each blob begins; None for one that is gone."""
+        self._progress = Progress()
+        self._home = store
+        """The store where the log says that it is at home."""
+
+    @property
+    def blobs(self) -> Mapping[str, bytes]:
+        """The blobs of the file."""
+        return _Blobs(self._file, {sha256: at for sha256, at in self._blobs.items() if at is not None})
+
+    def check(self) -> None:
+        """Read every line. Raise with its number when one is not what it should be."""
+        with self._numbered():
+            self._file.seek(0)
+            self._line, at = 1, 0
+            content = self._file.readline(LONGEST_HEADER)
+            header = read_header(content)
+            self._source = header.session
+            while True:
+                at += len(content)
+                content = self._file.readline()
+                self._line += 1
+                if not content:
+                    break
+                if header.is_sealed:
+                    check_seal(content)
+                self._take(content, at)
+            if not self.events or header.events not in (None, self.events):
+                raise LogDamaged(f"the file ends before it, with {self.events} of {header.events or 1} events")
+
+    def end(self, name: str, *, nonce: str, now: int) -> None:
+        """Decide what is written behind the events of the file. Raise when it leaves things open that nothing can close."""
+        running = any(is_left_running(p.group, p.boot, p.started, p.call) for p in self._progress.left)
+        added = [*disarm(self._progress, running=running, nonce=nonce, now=now)]
+        progress = fold_all(added, self._progress)
+        with self._numbered():
+            if not is_quiet(progress):
+                raise LogDamaged("the events before it leave things open that no session leaves open")
+        more = [Draft(event=Renamed(name=name), by="user")] if name else []
+        if self._home != self._store:  # it was moved once, and the newest word counts
+            more.append(Draft(event=StoreChanged(store=self._store, came_from=self._home), by="user"))
+        self.added = (*added, *settle(progress, more, None, nonce=nonce, now=now).records)
+
+    @contextmanager
+    def _numbered(self) -> Iterator[None]:
+        """Say in which line of the file something is wrong."""
+        try:
+            yield
+        except (LogDamaged, NeedsUpgrade) as exc:
+            words = f"Line {self._line} cannot be imported, so nothing was: {str(exc).rstrip('.')}."
+            if isinstance(exc, NeedsUpgrade):
+                raise NeedsUpgrade(words) from exc
+            raise LogDamaged(f"{words} Export the session again: `backstay log export ID --format events`.") from exc
+
+    def _take(self, content: bytes, at: int) -> None:
+        found = read_line(content, self._source)
+        if isinstance(found, Blob):
+            self._blobs[found.sha256] = None if found.content is None else at
+            return
+        if found.seq != self.events + 1:
+            raise LogDamaged(f"event {found.seq} stands where event {self.events + 1} belongs")
+        if missing := cited_blobs(found.event) - self._blobs.keys():
+            raise LogDamaged(f"it cites the blob {min(missing)!r}, which does not stand before it")
+        if self.events % PAGE == 0:
+            self._pages.append(at)
+        record = self._own(found)
+        if isinstance(record.event, ChildStarted):
+            self.children[record.event.child] = None
+        self._progress = fold(self._progress, record)
+        if isinstance(record.event, StoreChanged):
+            self._home = record.event.store
+        self.events += 1
+
+    def _own(self, record: Recorded) -> Recorded:
+        """`record` as it stands in the new session."""
+        if (record.seq == 1) != isinstance(record.event, Started):
+            raise LogDamaged("a log begins with the start of its session, and with no other")
+        if not isinstance(record.event, Started):
+            return record
+        return replace(record, event=replace(record.event, session=self._session, store=self._store, parent=""))
+
+    def __len__(self) -> int:
+        return self.events + len(self.added)
+
+    def __iter__(self) -> Iterator[Recorded]:
+        return self._from(0)
+
+    @overload
+    def __getitem__(self, place: int) -> Recorded: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Recorded]: ...
+    def __getitem__(self, place: int | slice) -> Recorded | Sequence[Recorded]:
+        if isinstance(place, slice):
+            start, stop, step = place.indices(len(self))
+            return tuple(itertools.islice(self._from(start), 0, max(0, stop - start), step))
+        return next(self._from(range(len(self))[place]))
+
+    def _from(self, start: int) -> Iterator[Recorded]:
+        page = start // PAGE
+        if page < len(self._pages):
+            at, count = self._pages[page], page * PAGE
+            while count < self.events:
+                self._file.seek(at)  # each time: somebody may read a blob meanwhile
+                content = self._file.readline()
+                at += len(content)
+                found = read_line(content, self._source)
+                if isinstance(found, Recorded):
+                    count += 1
+                    if count > start:
+                        yield self._own(found)
+        yield from self.added[max(0, start - self.events) :]
+
+
+class _Blobs(Mapping[str, bytes]):
+    """Blobs, each read from its line when it is asked for."""
+
+    def __init__(self, file: BinaryIO, places: Mapping[str, int]) -> None:
+        self._file = file
+        self._places = places
+
+    def __getitem__(self, sha256: str) -> bytes:
+        self._file.seek(self._places[sha256])
+        found = read_line(self._file.readline(), "")
+        if not isinstance(found, Blob) or found.content is None:
+            raise LogDamaged(f"The file was changed while it was read: the blob {sha256!r} is gone. Import it again.")
+        return found.content
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)

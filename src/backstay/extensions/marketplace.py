@@ -1,0 +1,193 @@
+"""A marketplace: a list of plugins in `.claude-plugin/marketplace.json`, and where each of them comes from."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from msgspec import Raw, Struct, field
+
+from backstay.config.json_reader import JsonReader
+from backstay.extensions.install_sources import EntrySource, FolderSource, Source, entry_source
+from backstay.extensions.plugin_json import read_object
+from backstay.extensions.plugin_manifest import COMPONENTS, OURS, author_of
+from backstay.extensions.plugin_names import check_name
+from backstay.extensions.plugin_paths import contained, is_inside
+from backstay.vocab.errors import UserError
+
+PLACE: Final = ".claude-plugin/marketplace.json"
+MOST_ENTRIES: Final = 10_000
+
+
+class MarketplaceEntry(Struct, frozen=True, kw_only=True):
+    """One plugin of a marketplace."""
+
+    name: str
+    source: Source
+    marketplace: str = ""
+    version: str = ""
+    description: str = ""
+    author: str = ""
+    keywords: tuple[str, ...] = ()
+    """Its keywords and tags."""
+    category: str = ""
+    strict: bool = True
+    """Whether the plugin's own manifest is the whole truth about it."""
+    parts: Mapping[str, object] = field(default_factory=dict)
+    """What the marketplace says of the plugin's parts, as it stands there: fills the gaps of its manifest."""
+
+
+class Marketplace(Struct, frozen=True, kw_only=True):
+    """A marketplace's file, read. What is wrong with one entry hides no other."""
+
+    name: str
+    owner: str
+    folder: Path
+    description: str = ""
+    version: str = ""
+    entries: tuple[MarketplaceEntry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def entry(self, name: str) -> MarketplaceEntry:
+        """The plugin of that name. Raise `UserError` when it has none."""
+        for each in self.entries:
+            if each.name == name:
+                return each
+        raise UserError(f"The marketplace {self.name!r} has no plugin {name!r}. See `backstay plugins search`.")
+
+
+def read_marketplace(folder: Path, *, name: str = "", local: bool = True) -> Marketplace:
+    """Read the marketplace in `folder`; `name` is what it is known as here. Raise `UserError` when its file cannot be read.
+
+    `local`: it is a folder of this machine that the person named, so its plugins may be repositories of this machine.
+    """
+    if not is_inside(folder, folder / PLACE):
+        raise UserError(f"{PLACE} in {str(folder)!r} leads out of it by a link and is refused.")
+    reader = read_object(folder / PLACE)
+    said = reader.members(reader.text.content, ())
+    if "name" not in said or "plugins" not in said:
+        raise UserError(f"{reader.text.path}:1: {'plugins' if 'name' in said else 'name'}: It is required.")
+    own = check_name(reader.convert(said["name"], str, ("name",)), "marketplace")
+    problems: list[str] = []
+    entries = tuple(_Entries(reader, folder, name or own, _root(reader, said), local, problems))
+    return Marketplace(
+        name=name or own,
+        owner=_owner(reader, said),
+        folder=folder,
+        description=reader.value_or(said, "description", str, "") or _metadata(reader, said).get("description", ""),
+        version=reader.value_or(said, "version", str, "") or _metadata(reader, said).get("version", ""),
+        entries=entries,
+        problems=tuple(problems),
+    )
+
+
+def search(
+    marketplaces: Sequence[Marketplace], words: str = "", *, keyword: str = "", category: str = ""
+) -> tuple[MarketplaceEntry, ...]:
+    """The plugins that fit: all of `words` stand in name, description or keywords; `keyword` and `category` are whole ones.
+
+    Those whose name begins with the words come first.
+    """
+    wanted = words.casefold().split()
+    found = [
+        each
+        for marketplace in marketplaces
+        for each in marketplace.entries
+        if _fits(each, wanted, keyword.casefold(), category.casefold())
+    ]
+    return tuple(sorted(found, key=lambda each: (_rank(each, wanted), each.name, each.marketplace)))
+
+
+def _fits(entry: MarketplaceEntry, words: Sequence[str], keyword: str, category: str) -> bool:
+    text = " ".join((entry.name, entry.description, *entry.keywords, entry.category)).casefold()
+    return (
+        all(word in text for word in words)
+        and (not keyword or keyword in (each.casefold() for each in entry.keywords))
+        and (not category or category == entry.category.casefold())
+    )
+
+
+def _rank(entry: MarketplaceEntry, words: Sequence[str]) -> int:
+    name = entry.name.casefold()
+    return 0 if words and name == words[0] else 1 if words and name.startswith(words[0]) else 2
+
+
+class _Entries:
+    """Reads the entries of one file, one by one."""
+
+    def __init__(
+        self, reader: JsonReader, folder: Path, marketplace: str, root: str, local: bool, problems: list[str]
+    ) -> None:
+        self._reader = reader
+        self._folder = folder
+        self._marketplace = marketplace
+        self._root = root
+        self._local = local
+        self._problems = problems
+
+    def __iter__(self) -> Iterator[MarketplaceEntry]:
+        said = self._reader.members(self._reader.text.content, ())
+        raws = self._reader.convert(said["plugins"], list[Raw], ("plugins",))
+        if len(raws) > MOST_ENTRIES:
+            self._problems.append(f"{self._reader.text.path}: Only the first {MOST_ENTRIES:,} plugins are read.")
+        seen: set[str] = set()
+        for number, raw in enumerate(raws[:MOST_ENTRIES]):
+            where = ("plugins", str(number))
+            try:
+                entry = self._entry(raw, where)
+            except UserError as exc:
+                self._problem(number, raw, str(exc))
+                continue
+            if entry.name in seen:
+                self._problem(number, raw, f"{entry.name!r} stands twice; the first one counts.")
+                continue
+            seen.add(entry.name)
+            yield entry
+
+    def _entry(self, raw: Raw, where: tuple[str, ...]) -> MarketplaceEntry:
+        reader = self._reader
+        said = reader.members(raw, where)
+        if "name" not in said or "source" not in said:
+            raise UserError(f"It has no {'source' if 'name' in said else 'name'}.")
+        keywords: tuple[str, ...] = reader.value_or(said, "keywords", tuple[str, ...], ())
+        tags: tuple[str, ...] = reader.value_or(said, "tags", tuple[str, ...], ())
+        return MarketplaceEntry(
+            name=check_name(reader.convert(said["name"], str, (*where, "name")), "plugin"),
+            source=self._source(said["source"], where),
+            marketplace=self._marketplace,
+            version=reader.value_or(said, "version", str, ""),
+            description=reader.value_or(said, "description", str, ""),
+            author=author_of(reader, said),
+            keywords=tuple(dict.fromkeys((*keywords, *tags))),
+            category=reader.value_or(said, "category", str, ""),
+            strict=reader.value_or(said, "strict", bool, True),
+            parts={key: reader.convert(said[key], object, where) for key in (*COMPONENTS, *OURS) if key in said},
+        )
+
+    def _source(self, raw: Raw, where: tuple[str, ...]) -> Source:
+        said: object = self._reader.convert(raw, object, (*where, "source"))
+        if not isinstance(said, str):
+            return entry_source(self._reader.convert(raw, EntrySource, (*where, "source")), local=self._local)
+        written = said if said.startswith(".") or not self._root else f"{self._root.rstrip('/')}/{said}"
+        return FolderSource(path=str(contained(self._folder, written, "the marketplace")))
+
+    def _problem(self, number: int, raw: Raw, words: str) -> None:
+        """A problem of one entry, with the line that it begins at."""
+        text = self._reader.text
+        line = text.content[: max(0, text.content.find(bytes(raw)))].count(b"\n") + 1
+        known = words.startswith(str(text.path))
+        self._problems.append(words if known else f"{text.path}:{line}: plugins[{number}]: {words}")
+
+
+def _metadata(reader: JsonReader, said: Mapping[str, Raw]) -> dict[str, str]:
+    found: dict[str, object] = reader.value_or(said, "metadata", dict[str, object], {})
+    return {key: value for key, value in found.items() if isinstance(value, str)}
+
+
+def _root(reader: JsonReader, said: Mapping[str, Raw]) -> str:
+    """The folder that plain names of plugins are below."""
+    return _metadata(reader, said).get("pluginRoot", "")
+
+
+def _owner(reader: JsonReader, said: Mapping[str, Raw]) -> str:
+    found: object = reader.value_or(said, "owner", str | dict[str, object], "")
+    return str(found.get("name", "")) if isinstance(found, dict) else str(found)

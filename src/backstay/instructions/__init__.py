@@ -1,0 +1,27 @@
+"""Layer 6: everything that a session is told before anybody speaks, in named and bounded parts.
+
+place = find_place(cwd, trusted=True, mode="default", skills=(Listed(name="pdf", description="Read PDF files."),))
+instructions = await anyio.to_thread.run_sync(gather, place)
+instructions.text                  # as it is sent, the same bytes for the same files
+instructions.event("start")        # to be recorded, with the text as a blob
+if instructions.stale(): ...       # between turns: gather again, and compare `sha256`
+"""
+
+from backstay.instructions.gathering import Instructions, Why, gather
+from backstay.instructions.parts import KINDS, Part, PartKind
+from backstay.instructions.place import Listed, Place, find_place, settled_place
+from backstay.instructions.task_file import update_task_file
+
+__all__ = (
+    "KINDS",
+    "Instructions",
+    "Listed",
+    "Part",
+    "PartKind",
+    "Place",
+    "Why",
+    "find_place",
+    "gather",
+    "settled_place",
+    "update_task_file",
+)

@@ -1,0 +1,162 @@
+"""The parts that instructions are made of: their names, their order, their limits and where they come from."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from backstay.instructions.place import KIB, PART_LIMIT
+from backstay.vocab.event_instructions import InstructionPart
+
+TOTAL_LIMIT: Final = 256 * KIB
+"""Bytes of all parts together."""
+LISTING_SHARE: Final = 0.01
+"""Of the context window: what the list of skills may take; a list of agents or commands likewise."""
+LEAST_LISTING: Final = 2_000
+"""Bytes that a list may take however small the window is."""
+
+
+class PartKind(Struct, frozen=True, kw_only=True):
+    """What is known of a part before it is put together."""
+
+    name: str
+    title: str
+    """Its heading; empty for the one that needs none."""
+    limit: int
+    """Bytes."""
+    sources: str
+    """Where it comes from, in words."""
+    about: str
+
+
+KINDS: Final[tuple[PartKind, ...]] = (
+    PartKind(
+        name="base",
+        title="",
+        limit=TOTAL_LIMIT,
+        sources="Backstay, or `--system-prompt`, which replaces everything but `append`",
+        about="How to work: read first, do what was asked, check it, say what was not done.",
+    ),
+    PartKind(
+        name="agent-instructions",
+        title="Agent instructions",
+        limit=PART_LIMIT,
+        sources="`AGENTS.md` of each folder from the project's root to the working folder; where there is one, "
+        "`AGENTS.override.md` instead",
+        about="What the project tells every agent.",
+    ),
+    PartKind(
+        name="project-notes",
+        title="Project notes",
+        limit=PART_LIMIT,
+        sources="`CLAUDE.md`, `.claude/CLAUDE.md`, `.claude/rules/**/*.md`, `CLAUDE.local.md` of the same folders",
+        about="The project's notes. Rules with `paths` are named with their patterns, to be read by whoever works there.",
+    ),
+    PartKind(
+        name="person",
+        title="The person's own instructions",
+        limit=PART_LIMIT,
+        sources="`~/.config/backstay/AGENTS.md`, `~/.claude/CLAUDE.md`, `~/.claude/rules/**/*.md`",
+        about="What the person tells every session.",
+    ),
+    PartKind(
+        name="memory",
+        title="Project memory",
+        limit=28 * KIB,
+        sources="the index of the project's memory, `.backstay/memory/MEMORY.md`",
+        about="What was remembered, as data: it may be old or wrong.",
+    ),
+    PartKind(
+        name="tasks",
+        title="Active task context",
+        limit=12 * KIB,
+        sources="`.agents/tasks/*.md` (`taskContext.dir`), without README and what is completed",
+        about="Tasks of the current branch first, then those in progress, to do, and unknown; at most five.",
+    ),
+    PartKind(
+        name="working-directory",
+        title="Working directory",
+        limit=4 * KIB,
+        sources="the session, `.git/HEAD`",
+        about="The folder, the repository and its branch, the system, the date and the model.",
+    ),
+    PartKind(
+        name="project",
+        title="Current project",
+        limit=2 * KIB,
+        sources="`package.json`, `pyproject.toml`, `setup.py`, `Cargo.toml`, `go.mod` and lock files",
+        about="Name, type, language and package manager of the innermost folder that has any.",
+    ),
+    PartKind(
+        name="language",
+        title="Response language",
+        limit=KIB // 4,
+        sources="the setting `language`",
+        about="The language that the person would like to read.",
+    ),
+    PartKind(
+        name="permission-mode",
+        title="Permission mode",
+        limit=KIB,
+        sources="the session",
+        about="What runs without asking, so that nobody is asked in vain.",
+    ),
+    PartKind(
+        name="skills",
+        title="Skills",
+        limit=64 * KIB,
+        sources="the skills that the model may use: name and description",
+        about="1,536 characters each and 1 % of the context window in all; the rest is named only.",
+    ),
+    PartKind(
+        name="agents",
+        title="Agents",
+        limit=64 * KIB,
+        sources="the agents that the model may start: name and description",
+        about="Within the same share as the skills.",
+    ),
+    PartKind(
+        name="commands",
+        title="Commands",
+        limit=64 * KIB,
+        sources="the commands that the model may use: name and description",
+        about="Within the same share as the skills.",
+    ),
+    PartKind(
+        name="append",
+        title="",
+        limit=TOTAL_LIMIT,
+        sources="`--append-system-prompt`",
+        about="What the person adds at the end.",
+    ),
+)
+"""Every part there can be, in the order in which the model sees them. An empty one is left out."""
+
+KIND: Final[Mapping[str, PartKind]] = {kind.name: kind for kind in KINDS}
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A part as the model sees it."""
+
+    name: str
+    title: str
+    text: str
+    sources: tuple[str, ...] = ()
+    """The files that it comes from."""
+    cut: bool = False
+    """Whether there was more than the limit."""
+    limit: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes of the text."""
+        return len(self.text.encode())
+
+    @property
+    def whole(self) -> str:
+        """The text under its heading."""
+        return f"## {self.title}\n\n{self.text}" if self.title else self.text
+
+    def recorded(self, sha256: str) -> InstructionPart:
+        """The part as an event names it."""
+        return InstructionPart(name=self.name, sources=self.sources, sha256=sha256, size=self.size, cut=self.cut)

@@ -1,0 +1,187 @@
+"""`/memory`: what can be asked and said, by whom, and what it comes to.
+
+    list | show TOPIC | add [type/topic] TEXT | pending | approve ID | reject ID [why] | used
+
+A model may list, show, add and ask what was used; what it adds is a proposal. It never sees the other doors: it cannot approve or reject.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from msgspec import Struct
+
+from backstay.config.person import who_runs
+from backstay.memory.answer import MemoryAnswer, refused
+from backstay.memory.entry import GENERAL, KINDS
+from backstay.memory.folder import INDEX
+from backstay.memory.memory import WHOLE_INDEX, Memory
+from backstay.memory.used import NOTHING_USED, UsedMemory
+from backstay.memory.window import Window
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import By
+from backstay.vocab.specs import Mode
+
+
+class Subcommand(Struct, frozen=True, kw_only=True):
+    """One thing that can be asked of the memory."""
+
+    usage: str
+    does: str
+    for_model: bool = False
+    """Whether a model may ask for it."""
+    writes: bool = False
+    """Whether it changes files: a model cannot have that in plan mode."""
+
+
+SUBCOMMANDS: Final[Mapping[str, Subcommand]] = {
+    "list": Subcommand(usage="list", does="Show the index and the names of the topics.", for_model=True),
+    "show": Subcommand(usage="show TOPIC", does="Show one topic.", for_model=True),
+    "add": Subcommand(
+        usage="add [type/topic] TEXT",
+        does="Remember one line; types: user, feedback, project, reference. What a model adds waits for the person.",
+        for_model=True,
+        writes=True,
+    ),
+    "pending": Subcommand(usage="pending", does="Show what waits for the person."),
+    "approve": Subcommand(usage="approve ID", does="Keep what was proposed.", writes=True),
+    "reject": Subcommand(usage="reject ID [why]", does="Turn a proposal down.", writes=True),
+    "used": Subcommand(usage="used", does="Show what of the memory was used in this session.", for_model=True),
+}
+"""The grammar of the command."""
+_PLACE: Final = re.compile(rf"[\[(]?({'|'.join(KINDS)})/([^\s/()\[\]]{{1,200}})[\])]?\s+")
+
+
+def memory_command(
+    memory: Memory, args: str, by: By, *, turn: str = "", mode: Mode = "default", used: UsedMemory = NOTHING_USED
+) -> MemoryAnswer:
+    """Answer `/memory ARGS`. May block on files; the caller writes the answer's events into the session's log.
+
+    Where a session's program runs this, whoever asks counts as that session's model or hook.
+    """
+    by = who_runs() if by == "user" else by
+    name, _, rest = args.strip().partition(" ")
+    name, rest = name or "list", rest.strip()
+    found = SUBCOMMANDS.get(name)
+    if found is None or (by != "user" and not found.for_model):
+        return refused(_unknown(name, by))
+    if by != "user" and found.writes and mode == "plan":
+        return refused("Nothing is written in plan mode, and a memory neither. Propose it after the plan.")
+    try:
+        return _ANSWERS[name](_Asked(memory, rest, by, turn, used))
+    except UserError as exc:
+        return refused(str(exc))
+
+
+def writes(args: str) -> bool:
+    """Whether `/memory ARGS` changes files: what the policy needs to know of a model's call."""
+    found = SUBCOMMANDS.get((args.split(maxsplit=1) or ["list"])[0])
+    return found is not None and found.writes
+
+
+def usage(by: By) -> str:
+    """The grammar, one line each, as far as it is meant for whoever asks."""
+    return "\n".join(f"{each.usage}: {each.does}" for each in SUBCOMMANDS.values() if by == "user" or each.for_model)
+
+
+class _Asked(Struct, frozen=True):
+    memory: Memory
+    rest: str
+    by: By
+    turn: str
+    used: UsedMemory
+
+    @property
+    def model(self) -> bool:
+        return self.by != "user"
+
+
+def _list(asked: _Asked) -> MemoryAnswer:
+    seen, topics, entries = asked.memory.index(), asked.memory.topics(), asked.memory.entries()
+    if not seen.text.strip() and not topics:
+        return MemoryAnswer(message="Nothing is remembered here.", data={"entries": (), "topics": ()})
+    whole = Window(f"{seen.text}\n\nTopics: {', '.join(topics) or 'none'}", seen.cut)
+    more = f"\n\nThere is more than is shown here: {asked.memory.path / INDEX}" if seen.cut else ""
+    return MemoryAnswer(
+        message=asked.memory.told(whole, "the topics") if asked.model else f"{whole.text.strip()}{more}",
+        data={"entries": entries, "topics": topics, "cut": seen.cut},
+        events=(asked.memory.use(WHOLE_INDEX, origin=_origin(asked)),) if asked.model else (),
+    )
+
+
+def _show(asked: _Asked) -> MemoryAnswer:
+    if not asked.rest:
+        return refused("Say which topic: /memory show TOPIC")
+    found = asked.memory.topic(asked.rest)
+    if found is None:
+        return refused(f"There is no topic {asked.rest[:80]!r}. The topics are in: /memory list")
+    name, seen, entries = found
+    text = asked.memory.told(seen, "the file") if asked.model else seen.text
+    event = asked.memory.use(f"topic:{name}", topic=name, origin=_origin(asked))
+    return MemoryAnswer(
+        message=text or "There is nothing in it.",
+        data={"topic": name, "text": seen.text, "entries": entries, "cut": seen.cut},
+        events=(event,) if asked.model else (),
+    )
+
+
+def _add(asked: _Asked) -> MemoryAnswer:
+    place = _PLACE.match(asked.rest)
+    kind, topic = place.groups() if place else ("project", GENERAL)
+    text = asked.rest[place.end() :] if place else asked.rest
+    if not text.strip():
+        return refused("Say what to remember: /memory add [type/topic] TEXT")
+    return asked.memory.add(text, by=asked.by, kind=kind, topic=topic, turn=asked.turn)
+
+
+def _pending(asked: _Asked) -> MemoryAnswer:
+    found = asked.memory.pending()
+    lines = [f"{each.id}  ({each.kind}/{each.topic}) {each.text}  [{each.by}]" for each in found.waiting]
+    words = "\n".join(lines) or "Nothing waits."
+    return MemoryAnswer(
+        message="\n".join((words, *found.problems)), data={"waiting": found.waiting, "problems": found.problems}
+    )
+
+
+def _approve(asked: _Asked) -> MemoryAnswer:
+    if not asked.rest:
+        return refused("Say which one: /memory approve ID. See: /memory pending")
+    return asked.memory.approve(asked.rest, by=asked.by)
+
+
+def _reject(asked: _Asked) -> MemoryAnswer:
+    memory, _, why = asked.rest.partition(" ")
+    if not memory:
+        return refused("Say which one: /memory reject ID [why]. See: /memory pending")
+    return asked.memory.reject(memory, by=asked.by, why=why)
+
+
+def _used(asked: _Asked) -> MemoryAnswer:
+    names = asked.used.references
+    return MemoryAnswer(
+        message=f"Used in this session: {', '.join(names)}." if names else "Nothing was used in this session.",
+        data={"used": names},
+    )
+
+
+_ANSWERS: Final[Mapping[str, Callable[[_Asked], MemoryAnswer]]] = {
+    "list": _list,
+    "show": _show,
+    "add": _add,
+    "pending": _pending,
+    "approve": _approve,
+    "reject": _reject,
+    "used": _used,
+}
+
+
+def _unknown(name: str, by: By) -> str:
+    if name in SUBCOMMANDS:
+        what = "see pending" if name == "pending" else name
+        return f"Only the person can {what} memories. You may: list, show, add, used."
+    known = ", ".join(known for known, each in SUBCOMMANDS.items() if by == "user" or each.for_model)
+    return f"There is no /memory {name[:40]!r}. There is: {known}."
+
+
+def _origin(asked: _Asked) -> str:
+    return " ".join(filter(None, (asked.by, asked.turn)))

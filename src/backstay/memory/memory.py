@@ -1,0 +1,323 @@
+"""A project's memory: an index, a file for each topic, and what waits for the person.
+
+Only the person saves. Whoever else adds something only proposes it; a person approves or rejects, and nobody else can. Nothing is
+captured or looked up by itself: every change and every use is asked for and gives an event.
+"""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from backstay.memory.answer import MemoryAnswer, refused
+from backstay.memory.entry import (
+    GENERAL,
+    KINDS,
+    LONGEST,
+    Entry,
+    clean,
+    day_of,
+    entry_of,
+    line_of,
+    memory_id,
+    sameness,
+    slug,
+)
+from backstay.memory.folder import INDEX, LARGEST, PENDING, Changing, MemoryFolder
+from backstay.memory.pending import MOST_WAITING, Candidate, Pending, Status, read_pending, replaced, written
+from backstay.memory.refusing import refusal
+from backstay.memory.window import Window, told, window
+from backstay.ports import Clock
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import By
+from backstay.vocab.event_memory import MemoryAct, MemoryNoted
+from backstay.vocab.messages import iso
+
+WHOLE_INDEX: Final = "index"
+"""How an event names the index as a whole; a topic is `topic:NAME`."""
+_ONLY_PERSON: Final = "Only the person can {} a memory. It stays as it is; tell them: /memory {} {}"
+
+
+class AtStart(NamedTuple):
+    """What a session is told when it starts."""
+
+    text: str
+    """For the instructions, framed; empty when there is no memory."""
+    source: str
+    """The file; empty when there is none."""
+    cut: bool
+    problem: str
+    """Why the index could not be read; the session starts without it."""
+    events: tuple[MemoryNoted, ...]
+
+
+class Topic(NamedTuple):
+    """One file of memories."""
+
+    name: str
+    seen: Window
+    """The part that is shown."""
+    entries: tuple[Entry, ...]
+
+
+class Memory:
+    """The memory of the project at `root`.
+
+    Every method may block on files: call it in a thread. Reading raises `UserError`, with the file's name, when a file cannot be used;
+    a change that cannot be made is an answer without success. `trusted` says whether the person vouches for the workspace's words.
+    """
+
+    def __init__(self, root: Path, *, clock: Clock, session: str = "", trusted: bool = True) -> None:
+        self._files = MemoryFolder(root)
+        self._clock = clock
+        self._session = session
+        self._trusted = trusted
+
+    @property
+    def path(self) -> Path:
+        """The folder, there or not."""
+        return self._files.path
+
+    def at_start(self) -> AtStart:
+        """The window of the index that a session's instructions have. Never raises for what is wrong with a file."""
+        source = str(self.path / INDEX)
+        try:
+            seen = self.index()
+        except UserError as exc:
+            return AtStart("", source, cut=False, problem=str(exc), events=())
+        text = self.told(seen, "`memory list` and `memory show TOPIC`")
+        if not text:
+            return AtStart("", "", cut=False, problem="", events=())
+        return AtStart(text, source, seen.cut, "", (self.use(WHOLE_INDEX, origin="start"),))
+
+    def index(self) -> Window:
+        """The part of the index that is shown."""
+        return window(self._files.read(INDEX) or b"")
+
+    def topic(self, name: str) -> Topic | None:
+        """A topic, by its name as somebody may write it; None when there is none."""
+        known = self.topics()
+        found = next((each for each in (name, slug(name)) if each in known), None)
+        content = None if found is None else self._files.read(f"{found}.md", topic=True)
+        return None if found is None or content is None else Topic(found, window(content), _entries(content))
+
+    def topics(self) -> tuple[str, ...]:
+        """The names of the topics."""
+        return self._files.topics()
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The memories of the index, in its order."""
+        return _entries(self._files.read(INDEX) or b"")
+
+    def pending(self) -> Pending:
+        """What waits for the person, and what was decided lately."""
+        return read_pending(self._files.read(PENDING), self.path / PENDING)
+
+    def told(self, seen: Window, where: str) -> str:
+        """A window as a model is told it."""
+        return told(seen, trusted=self._trusted, where=where)
+
+    def use(self, what: str, *, topic: str = "", origin: str = "") -> MemoryNoted:
+        """The event of a model being told something."""
+        return MemoryNoted(act="used", memory=what, topic=topic, origin=origin)
+
+    def add(self, text: str, *, by: By, kind: str = "project", topic: str = GENERAL, turn: str = "") -> MemoryAnswer:
+        """Save what the person says; propose what anybody else does. Secrets and personal numbers are refused."""
+        wanted = Entry(
+            kind=kind,
+            topic=slug(topic),
+            text=clean(text),
+            date=self._now()[:10],
+            by=by,
+            session=self._session,
+            turn=turn,
+        )
+        wanted = msgspec.structs.replace(wanted, id=_id_of(wanted))
+        if kind not in KINDS:
+            return refused(f"{kind!r} is no type of memory. Types: {', '.join(KINDS)}.")
+        if problem := _problem(wanted, said=f"{kind} {topic} {text}"):
+            return refused(f"Not kept: {problem}.", _noted("skipped", wanted, reason=problem, hide=True))
+        try:
+            with self._files.changing() as files:
+                return self._saved(files, wanted) if by == "user" else self._proposed(files, wanted)
+        except UserError as exc:
+            return refused(str(exc))
+
+    def approve(self, memory: str, *, by: By) -> MemoryAnswer:
+        """Save a proposal. Only the person can."""
+        if by != "user":
+            return refused(_ONLY_PERSON.format("approve", "approve", memory))
+        try:
+            with self._files.changing() as files:
+                found = self._waiting(files, memory)
+                return found if isinstance(found, MemoryAnswer) else self._approved(files, *found)
+        except UserError as exc:
+            return refused(str(exc))
+
+    def reject(self, memory: str, *, by: By, why: str = "") -> MemoryAnswer:
+        """Turn a proposal down; it is not proposed again. Only the person can."""
+        if by != "user":
+            return refused(_ONLY_PERSON.format("reject", "reject", memory))
+        try:
+            with self._files.changing() as files:
+                found = self._waiting(files, memory)
+                if isinstance(found, MemoryAnswer):
+                    return found
+                pending, candidate = found
+                reason = "" if refusal(why) else clean(why)[:LONGEST]
+                self._decide(files, pending, candidate, "rejected", reason=reason)
+        except UserError as exc:
+            return refused(str(exc))
+        noted = _noted("rejected", _entry(candidate), reason=reason)
+        return MemoryAnswer(message=f"Rejected {memory}.", data={"id": memory}, events=(noted,))
+
+    def _saved(self, files: Changing, wanted: Entry) -> MemoryAnswer:
+        """Put a memory into its topic, then into the index; what is there already stays, so trying again mends a crash in between."""
+        index, topic = files.read(INDEX) or b"", files.read(f"{wanted.topic}.md", topic=True) or b""
+        known = next((each for each in _entries(index) if sameness(each.text) == sameness(wanted.text)), None)
+        if known is not None:
+            reason = f"the same is there already, as {known.kind}/{known.topic} of {known.date}"
+            return MemoryAnswer(
+                message=f"Nothing was added: {reason}.",
+                data={"id": known.id, "duplicate": True},
+                events=(_noted("skipped", wanted, reason=reason),),
+            )
+        if all(sameness(each.text) != sameness(wanted.text) for each in _entries(topic)):
+            content = _with_line(topic, line_of(wanted), f"# {wanted.topic}")
+            files.write(f"{wanted.topic}.md", content, topic=True)
+        files.write(INDEX, _with_line(index, line_of(wanted), "# Project Memory"))
+        return MemoryAnswer(
+            message=f"Remembered {wanted.id} ({wanted.kind}/{wanted.topic}): {wanted.text}",
+            data={"id": wanted.id, "entry": wanted},
+            events=(_noted("saved", wanted),),
+        )
+
+    def _proposed(self, files: Changing, wanted: Entry) -> MemoryAnswer:
+        """Put a proposal on the list. The very same one again, as after a crash, is answered as the first time and changes nothing."""
+        pending = read_pending(files.read(PENDING), self.path / PENDING)
+        candidate = next((each for each in pending.waiting if each.id == wanted.id), None)
+        if candidate is None:
+            if reason := self._known(files, pending, wanted):
+                return refused(f"Nothing was proposed: {reason}.", _noted("skipped", wanted, reason=reason))
+            if len(pending.waiting) >= MOST_WAITING:
+                return refused(
+                    f"{MOST_WAITING} memories wait for the person already. Ask them to look: /memory pending"
+                )
+            candidate = _candidate(wanted, self._now())
+            files.write(PENDING, written(replaced(pending, candidate)))
+        return MemoryAnswer(
+            message=f"Proposed {wanted.id}. It is kept once the person approves it: /memory approve {wanted.id}",
+            data={"id": wanted.id, "candidate": candidate},
+            events=(_noted("queued", wanted),),
+        )
+
+    def _known(self, files: Changing, pending: Pending, wanted: Entry) -> str:
+        """Why a text need not be proposed; empty when it is new."""
+        same = sameness(wanted.text)
+        if any(sameness(each.text) == same for each in _entries(files.read(INDEX) or b"")):
+            return "the same is remembered already"
+        for each in pending.candidates:
+            if sameness(each.text) == same and each.status == "pending":
+                return f"the same waits already, as {each.id}"
+            if sameness(each.text) == same and each.status == "rejected":
+                return f"the person has rejected it, as {each.id}"
+        return ""
+
+    def _waiting(self, files: Changing, memory: str) -> tuple[Pending, Candidate] | MemoryAnswer:
+        pending = read_pending(files.read(PENDING), self.path / PENDING)
+        found = next((each for each in pending.candidates if each.id == memory), None)
+        if found is None:
+            return refused(f"No memory {memory[:80]!r} waits. See: /memory pending")
+        if found.status != "pending":
+            return refused(f"{memory} is {found.status} already.")
+        return pending, found
+
+    def _approved(self, files: Changing, pending: Pending, candidate: Candidate) -> MemoryAnswer:
+        """Save first, then say so in the list of proposals: after a crash in between, approving again ends it."""
+        entry = msgspec.structs.replace(_entry(candidate), date=self._now()[:10], approved="user")
+        if problem := _problem(entry, said=f"{entry.topic} {entry.text}"):
+            self._decide(files, pending, candidate, "skipped", reason=problem)
+            return refused(f"Not kept: {problem}.", _noted("skipped", entry, reason=problem, hide=True))
+        saved = self._saved(files, entry)
+        self._decide(files, pending, candidate, "skipped" if "duplicate" in saved.data else "saved")
+        return msgspec.structs.replace(saved, events=(_noted("approved", entry), *saved.events))
+
+    def _decide(
+        self, files: Changing, pending: Pending, candidate: Candidate, status: Status, *, reason: str = ""
+    ) -> None:
+        decided = msgspec.structs.replace(
+            candidate, status=status, updated_at=self._now(), decided_by="user", decision_reason=reason
+        )
+        files.write(PENDING, written(replaced(pending, decided)))
+
+    def _now(self) -> str:
+        return iso(self._clock.now())
+
+
+def _entries(content: bytes) -> tuple[Entry, ...]:
+    lines = content[:LARGEST].decode("utf-8-sig", "replace").split("\n")
+    return tuple(entry for line in lines if (entry := entry_of(line)) is not None)
+
+
+def _with_line(content: bytes, line: str, heading: str) -> bytes:
+    """A file with a memory above all others, so that the newest stand where a session looks. Everything else keeps its bytes."""
+    if not content.strip():
+        return f"{heading}\n\n{line}\n".encode()
+    lines = content.split(b"\n")
+    at = next((number for number, each in enumerate(lines) if day_of(each.decode("utf-8", "replace"))), None)
+    if at is None:
+        at = next(
+            (number + 1 for number, each in enumerate(lines) if each.lstrip(b"\xef\xbb\xbf").startswith(b"# ")), 0
+        )
+    return b"\n".join([*lines[:at], line.encode(), *lines[at:]])
+
+
+def _problem(entry: Entry, *, said: str) -> str:
+    """Why a memory is not kept; empty when it may be. Never repeats the text."""
+    if not entry.text:
+        return "there is no text"
+    if len(entry.text) > LONGEST:
+        return f"it has {len(entry.text):,} characters, and {LONGEST:,} are the most; put it into a file of the project"
+    return refusal(said) or refusal(entry.text)
+
+
+def _id_of(entry: Entry) -> str:
+    return memory_id(session=entry.session, turn=entry.turn, kind=entry.kind, topic=entry.topic, text=entry.text)
+
+
+def _candidate(entry: Entry, now: str) -> Candidate:
+    return Candidate(
+        id=entry.id,
+        kind=entry.kind,
+        topic=entry.topic,
+        text=entry.text,
+        by=entry.by,
+        session=entry.session,
+        turn=entry.turn,
+        created_at=now,
+    )
+
+
+def _entry(candidate: Candidate) -> Entry:
+    return Entry(
+        kind=candidate.kind,
+        topic=candidate.topic,
+        text=candidate.text,
+        date=candidate.created_at[:10],
+        id=candidate.id,
+        by=candidate.by,
+        session=candidate.session,
+        turn=candidate.turn,
+    )
+
+
+def _noted(act: MemoryAct, entry: Entry, *, reason: str = "", hide: bool = False) -> MemoryNoted:
+    return MemoryNoted(
+        act=act,
+        memory=entry.id,
+        kind=entry.kind,
+        topic="" if hide else entry.topic,
+        text="" if hide else entry.text,
+        reason=reason,
+        origin=" ".join(filter(None, (entry.by, entry.turn))),
+    )

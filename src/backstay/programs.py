@@ -1,0 +1,133 @@
+"""Programs that Backstay runs for itself: with bounded output, a deadline, and an end of everything that they started.
+
+Each gets a process group of its own. When it takes too long, is not waited for any more or is to say no more, the whole group is
+killed: what it started is not left behind.
+"""
+
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+import anyio
+from anyio.abc import ByteReceiveStream, ByteSendStream
+from msgspec import Struct
+
+_LOADING: Final = ("LD_", "DYLD_", "GLIBC_", "GCONV_")
+"""How variables begin that say what is loaded into programs."""
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """How a program ended."""
+
+    code: int
+    out: bytes
+    err: bytes
+    cut: bool = False
+    """Whether it wrote more to its standard output than is kept."""
+
+
+async def run_program(
+    argv: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str] | None = None,
+    env: Mapping[str, str] | None = None,
+    given: bytes = b"",
+    most: int,
+    deadline_s: float,
+    largest_file: int | None = None,
+    take: Callable[[bytes], bool] | None = None,
+) -> Ran:
+    """Run a program to its end and return what it said: at most `most` bytes of each stream, while the rest is read and dropped.
+
+    `given` is its standard input, `largest_file` the size of the files that it may write. `take` gets each piece of its standard
+    output instead; when it returns False, the program is killed. Raise `TimeoutError` when it has not ended and let go of its output
+    by the deadline, and `OSError` when it cannot be started.
+    """
+    with anyio.CancelScope(shield=True):  # a start that is cut short would leave half a process behind
+        process = await anyio.open_process(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    out, err = _Output(most, take), _Output(most)
+    over = False
+    async with process:
+        try:
+            if largest_file is not None:
+                _limit(process.pid, largest_file)
+            with anyio.fail_after(deadline_s):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_drain, process.stdout, out, process.pid)
+                    tasks.start_soon(_drain, process.stderr, err, process.pid)
+                    tasks.start_soon(_feed, process.stdin, given)
+                code = await process.wait()
+            over = True
+        finally:
+            if not over:
+                _kill(process.pid)
+    return Ran(code=code, out=bytes(out.kept), err=bytes(err.kept), cut=out.cut)
+
+
+def loaded_behind(argv: Sequence[str], environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """What to start behind walls, and the environment of what raises them.
+
+    The variables that say what is loaded into programs hold behind the walls alone: a command may have changed what they name.
+    """
+    inside = [f"{name}={value}" for name, value in environment.items() if name.startswith(_LOADING)]
+    return ["/usr/bin/env", *inside, *argv] if inside else list(argv), without_loading(environment)
+
+
+def without_loading(environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment` without what says what is loaded into programs, for those outside the walls."""
+    return {name: value for name, value in environment.items() if not name.startswith(_LOADING)}
+
+
+class _Output:
+    """What came from a stream so far."""
+
+    def __init__(self, most: int, take: Callable[[bytes], bool] | None = None) -> None:
+        self.kept = bytearray()
+        self.cut = False
+        self._most, self._take = most, take
+
+    def add(self, piece: bytes) -> bool:
+        """Keep a piece, or what of it there is room for; say whether more is wanted."""
+        if self._take is not None:
+            return self._take(piece)
+        room = self._most - len(self.kept)
+        self.kept += piece[:room]
+        self.cut = self.cut or len(piece) > room
+        return True
+
+
+async def _drain(stream: ByteReceiveStream | None, output: _Output, group: int) -> None:
+    assert stream is not None  # it is a pipe unless said otherwise
+    async for piece in stream:
+        if not output.add(piece):
+            _kill(group)
+            return
+
+
+async def _feed(stream: ByteSendStream | None, content: bytes) -> None:
+    if stream is not None:
+        with suppress(anyio.BrokenResourceError):  # it gave up on what it has read
+            await stream.send(content)
+        await stream.aclose()
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # all of it has ended already
+        os.killpg(group, signal.SIGKILL)
+
+
+def _limit(pid: int, largest_file: int) -> None:
+    """Let the process, and those it starts, write no file without end."""
+    if hasattr(resource, "prlimit"):
+        with suppress(OSError):  # it may be over already
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (largest_file, largest_file))

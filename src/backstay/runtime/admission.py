@@ -1,0 +1,124 @@
+"""What may enter a step. Asked when the step is made, not when somebody called: between the two, a turn may have begun.
+
+A post that cannot be written now fails alone, and whoever sent it is told why.
+"""
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.logic.parts import storable
+from backstay.logic.state import State
+from backstay.runtime.inbox import Post
+from backstay.runtime.masking import Mask
+from backstay.vocab.errors import BackstayError, IllegalTransition, InputConflict, UserError
+from backstay.vocab.event import By, Draft, Event
+from backstay.vocab.event_files import CheckpointsPurged, RestoreStarted
+from backstay.vocab.event_limits import CompactionStarted, CompactionUndone
+from backstay.vocab.events import Closed, FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
+from backstay.vocab.messages import InputPart
+
+BETWEEN_TURNS = (
+    *(Rewound, HistoryCleared, MessageInjected, CompactionStarted, CompactionUndone),
+    *(RestoreStarted, CheckpointsPurged),
+)
+"""Events that change the history, or the files, under a turn's feet."""
+
+
+_ALONE = (CompactionStarted, RestoreStarted)
+"""What goes on one at a time."""
+
+
+def admit(posts: list[Post], state: State, mask: Mask, *, opening: bool = False) -> list[Post]:
+    """The posts that may be written now, without the input that is there already; the others are answered with their error.
+
+    What `mask` knows is not in them.
+
+    While the `opening` is not written, what the dead process was at is still in the state, and nobody is at it.
+    """
+    received: dict[str, tuple[InputPart, ...]] = {}
+    admitted: list[Post] = []
+    begun: set[type[Event]] = set()
+    for post in posts:
+        error = (
+            _unreadable(post, mask)
+            or _too_late(post, state, opening=opening)
+            or _overtaken(post, begun)
+            or _refusal(post, state, received, opening=opening)
+        )
+        if error is None:
+            begun.update(type(draft.event) for draft in post.drafts)
+            post.drafts = tuple(draft for draft in post.drafts if not _repeats(draft, state, received))
+            admitted.append(post)
+        elif post.committed is None:  # nobody waits to be told
+            post.drafts = (
+                Draft(event=FaultCaught(where="what was to be written", kind=type(error).__name__, message=str(error))),
+            )
+            admitted.append(post)
+        else:
+            post.answer(error)
+    return admitted
+
+
+def written(draft: Draft) -> Draft:
+    """`draft` as it will be read back. Raise `UserError` when it could not be."""
+    try:
+        msgspec.convert(draft.by, By)
+        msgspec.convert(draft.cause, str)
+    except msgspec.ValidationError as exc:
+        raise UserError(f"Nothing can be written down as said by {draft.by!r}: {exc}.") from exc
+    return replace(draft, event=storable(draft.event))
+
+
+def _unreadable(post: Post, mask: Mask) -> BackstayError | None:
+    try:
+        post.drafts = tuple(map(written, post.drafts))
+        mask.post(post)
+    except UserError as exc:
+        return exc
+    return None
+
+
+def _too_late(post: Post, state: State, *, opening: bool) -> BackstayError | None:
+    """Why nothing of what somebody waits for is written behind the end."""
+    said = [draft for draft in post.drafts if not isinstance(draft.event, Closed)]
+    if said and post.committed is not None and state.progress.closed and not opening:
+        return IllegalTransition(f"Session {state.progress.session!r} is closed.")
+    return None
+
+
+def _overtaken(post: Post, begun: set[type[Event]]) -> BackstayError | None:
+    """Why what is begun in the same step keeps a post from beginning too."""
+    if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in post.drafts):
+        return IllegalTransition("Somebody else has just begun the same. Wait for it.")
+    return None
+
+
+def _refusal(
+    post: Post, state: State, received: dict[str, tuple[InputPart, ...]], *, opening: bool
+) -> BackstayError | None:
+    for draft in post.drafts:
+        event = draft.event
+        if isinstance(event, BETWEEN_TURNS) and state.progress.turn is not None:
+            session = state.progress.session
+            return IllegalTransition(
+                f"A turn of session {session!r} is going on. Wait for it, abort it, or finish it first."
+            )
+        if isinstance(event, CompactionStarted) and state.progress.compacting and not opening:
+            return IllegalTransition(f"Session {state.progress.session!r} is being compacted already.")
+        if isinstance(event, RestoreStarted | CheckpointsPurged) and state.progress.restore is not None:
+            return IllegalTransition(f"Files of session {state.progress.session!r} are being put back already.")
+        if isinstance(event, InputReceived):
+            known = received.get(event.input, state.results.inputs.parts.get(event.input))
+            if known is not None and known != event.parts:
+                return InputConflict(f"The input id {event.input!r} was used for another text in this session.")
+    return None
+
+
+def _repeats(draft: Draft, state: State, received: dict[str, tuple[InputPart, ...]]) -> bool:
+    event = draft.event
+    if not isinstance(event, InputReceived):
+        return False
+    if event.input in received or event.input in state.results.inputs.parts:
+        return True
+    received[event.input] = event.parts
+    return False

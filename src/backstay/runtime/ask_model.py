@@ -1,0 +1,193 @@
+"""Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox."""
+
+from collections.abc import Mapping, Sequence
+
+import anyio
+from msgspec.structs import replace
+
+from backstay.logic.context import tokens_of
+from backstay.logic.fits import answer_problem
+from backstay.logic.outgoing import cited
+from backstay.logic.parts import clean, digest, make_durable
+from backstay.logic.pricing import cost
+from backstay.logic.redact import PLAIN
+from backstay.ports import Model, ModelReply, ModelRequest
+from backstay.runtime.barrier import Fault
+from backstay.runtime.inspect_call import inspected
+from backstay.runtime.stream_model import stream_model
+from backstay.runtime.world import Outcome, World
+from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
+from backstay.vocab.errors import ProviderError, UserError
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, calls_of
+from backstay.vocab.ids import call_id, provider_of
+from backstay.vocab.messages import InFlightPart, Reasoning, SignedReasoning, Text, ToolCall, text_of
+from backstay.vocab.specs import ModelFacts, Usage
+
+
+class AskModel:
+    """One model call."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, ModelAsked)
+        self._asked = record.event
+        self._id = record.id
+        self._world = world
+        self._said: list[str] = []
+        self._thought: list[str] = []
+        self._called: list[str] = []
+        """Arguments of calls: nobody reads them as an answer, but they are paid for."""
+        self._facts = ModelFacts()
+        self._tapped = False
+
+    async def run(self) -> Outcome:
+        """Ask, stream, and return the reply or the failure."""
+        try:
+            model = await self._world.model(self._asked.model)
+            self._facts = model.facts
+            request = await self._request()
+            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=self._show)
+        except ProviderError as exc:
+            return self._failure(exc)
+        except UserError as exc:
+            return self._failure(ProviderError("bad_request", str(exc)))
+        self._trace_whole(model, request, reply)
+        outcome = self._reply(reply, reply.model or model.name)
+        replied = outcome.drafts[0].event
+        assert isinstance(replied, ModelReplied)
+        looked = [await inspected(self._world, call, cause=self._id) for call in calls_of(replied)]
+        return Outcome((outcome.drafts[0], *looked, *outcome.drafts[1:]), outcome.blobs)
+
+    def stopped(self) -> Outcome:
+        """The part of the answer that had arrived."""
+        return self._reply(ModelReply(parts=self._partial(), stop="interrupted"), self._asked.model)
+
+    def failed(self, fault: Fault) -> Outcome:
+        """An adapter broke: the call failed for an unknown reason."""
+        return self._failure(ProviderError("unknown", f"{fault.kind}: {fault.message}"))
+
+    # --- the request -------------------------------------------------------------------------------------------------------------
+
+    async def _request(self) -> ModelRequest:
+        outgoing, transcript = self._world.outgoing, self._world.state.transcript
+        fresh = outgoing.fresh(transcript)
+        blobs = {sha: await self._world.store.blob(sha) for sha in cited(fresh, transcript.opaques)}
+        if sum(map(len, blobs.values())) > 1_000_000:
+            await anyio.lowlevel.checkpoint()
+        outgoing.extend(fresh, blobs.__getitem__, transcript.opaques)
+        return ModelRequest(
+            model=self._asked.model,
+            messages=tuple(outgoing.messages),
+            instructions="\n\n".join(filter(None, (self._world.instructions, *outgoing.system))),
+            tools=self._world.tools.specs(),
+            parameters=self._asked.parameters,
+            position=self._world.state.progress.replies,
+            place=self._world.state.progress.place_of(self._asked.model),
+            tap=self._tap,
+        )
+
+    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
+        self._tapped = True
+        self._world.tap(kind, {"execution": self._asked.turn, "round": self._asked.round, "ask": self._id, **content})
+
+    def _trace_whole(self, model: Model, request: ModelRequest, reply: ModelReply) -> None:
+        """A model that is not asked over the network has no payloads of its own; what went in and out stands for them."""
+        if not self._tapped:
+            self._tap("provider_request", {"model": model.name, "messages": len(request.messages)})
+            self._tap("provider_native_raw_payload", {"kind": "response", "payload": {"parts": reply.parts}})
+            self._tap("provider_response_raw", {"status": 200, "stop": reply.stop, "usage": reply.usage})
+
+    def _show(self, delta: Delta) -> None:
+        if isinstance(delta, TextDelta):
+            self._said.append(delta.text)
+        elif isinstance(delta, ReasoningDelta):
+            self._thought.append(delta.text)
+        elif isinstance(delta, ToolArgsDelta):
+            self._called.append(delta.text)
+        self._world.stream(delta)
+
+    # --- what came of it ---------------------------------------------------------------------------------------------------------
+
+    def _partial(self) -> tuple[InFlightPart, ...]:
+        parts: tuple[InFlightPart, ...] = (Text(text=clean("".join(self._said))),) if self._said else ()
+        if self._thought:
+            parts = (Reasoning(text=clean("".join(self._thought))), *parts)
+        return parts
+
+    def _streamed(self) -> tuple[InFlightPart, ...]:
+        return (*self._partial(), *((Text(text=clean("".join(self._called))),) if self._called else ()))
+
+    def _reply(self, reply: ModelReply, model: str) -> Outcome:
+        parts = self._with_call_ids(reply.parts)
+        durable, blobs = make_durable(parts)
+        doubts = _impossible(reply.usage)
+        counted = None if doubts else reply.usage
+        usage = counted or self._estimated(parts if reply.stop != "interrupted" else self._streamed())
+        opaque = None
+        if reply.opaque:
+            opaque = Opaque(provider=reply.provider or provider_of(self._asked.model), sha256=digest(reply.opaque))
+            blobs[opaque.sha256] = reply.opaque
+        event = ModelReplied(
+            parts=durable,
+            stop=reply.stop,
+            model=model,
+            usage=usage,
+            cost=cost(usage, self._facts.prices) if reply.cost is None else reply.cost,
+            opaque=opaque,
+            problem=self._problem(reply),
+        )
+        notes = [
+            Draft(event=ModelNoted(note=clean(note)), by="model", cause=self._id) for note in (*reply.notes, *doubts)
+        ]
+        return Outcome((Draft(event=event, by="model", cause=self._id), *notes), blobs)
+
+    def _problem(self, reply: ModelReply) -> str:
+        schema = self._asked.parameters.get("schema")
+        if not isinstance(schema, dict) or reply.stop in ("interrupted", "tool_calls"):
+            return ""
+        return answer_problem(text_of(reply.parts), schema)
+
+    def _estimated(self, parts: Sequence[InFlightPart]) -> Usage:
+        """Usage that nobody counted: the stream was cut, or the provider sent none."""
+        sent = self._asked.tokens * self._world.state.progress.fill.ratio
+        durable, _ = make_durable(parts)
+        return Usage(input=int(sent), output=tokens_of(durable) if durable else 0, estimated=True)
+
+    def _with_call_ids(self, parts: Sequence[InFlightPart]) -> tuple[InFlightPart, ...]:
+        """Our own ids for the calls, and text that can be stored: lone surrogates are replaced."""
+        named: list[InFlightPart] = []
+        count = 0
+        for part in parts:
+            match part:
+                case ToolCall():
+                    name, args = clean(part.name), clean(part.args)
+                    named.append(replace(part, id=call_id(self._id, count), name=name, args=args))
+                    count += 1
+                case Text():
+                    named.append(Text(text=clean(part.text)))
+                case Reasoning() | SignedReasoning():
+                    named.append(Reasoning(text=clean(part.text)))
+                case _:
+                    named.append(part)
+        return tuple(named)
+
+    def _failure(self, exc: ProviderError) -> Outcome:
+        partial = self._partial()
+        durable, blobs = make_durable(partial)
+        usage = self._estimated(self._streamed()) if partial or self._called else None
+        event = ModelFailed(
+            kind=exc.kind,
+            message=PLAIN.text(clean(str(exc))),
+            retry_after_s=exc.retry_after_s,
+            parts=durable,
+            usage=usage,
+            cost=cost(usage, self._facts.prices) if usage else None,
+        )
+        return Outcome((Draft(event=event, by="model", cause=self._id),), blobs)
+
+
+def _impossible(usage: Usage | None) -> tuple[str, ...]:
+    """What is wrong with a provider's figures: those that cannot be are not believed."""
+    if usage is None or min(usage.input, usage.output, usage.cache_read, usage.cache_write, usage.reasoning) >= 0:
+        return ()
+    return (f"the provider's usage cannot be ({usage.input} in, {usage.output} out), so it was estimated",)

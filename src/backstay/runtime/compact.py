@@ -1,0 +1,217 @@
+"""Performs `CompactionStarted`: chooses what stays, has the rest summarised, and leaves one event that swaps them.
+
+The summary comes first and the swap after it, so a crash, a failing model or an interrupt leaves the conversation as it was. A model that
+cannot summarise does not stop the turn: then the summary is put together from the conversation's own words.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+import anyio
+from msgspec.structs import replace
+
+from backstay.logic.compaction import (
+    Plan,
+    chunks,
+    clipped,
+    digest,
+    plan,
+    question,
+    state_after,
+    trim_plan,
+    without_marks,
+)
+from backstay.logic.parts import clean, shorten
+from backstay.logic.pricing import cost
+from backstay.logic.redact import PLAIN
+from backstay.logic.state import State
+from backstay.logic.tokens import estimate_text
+from backstay.logic.usage import add
+from backstay.logic.words import counted
+from backstay.ports import Model, ModelRequest
+from backstay.runtime.barrier import Fault
+from backstay.runtime.hearing import heard
+from backstay.runtime.stream_model import stream_model
+from backstay.runtime.texts import whole_text
+from backstay.runtime.world import Outcome, World
+from backstay.vocab.deltas import Delta
+from backstay.vocab.errors import ProviderError, UserError
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event_limits import CompactionFailed, CompactionStarted
+from backstay.vocab.events import ModelNoted
+from backstay.vocab.messages import Message, Text, TextRef, text_of
+from backstay.vocab.specs import Usage
+
+LEAST_PIECE: Final = 64
+"""Tokens of the conversation in one question, below which it is not worth asking."""
+FITS: Final = 0.7
+"""The share of the window that a question and its answer may take; the rest is for what the estimate misses."""
+
+
+def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
+    """What `started` would make of the conversation; None when there is nothing that could be shortened."""
+    messages = state.transcript.messages
+    if started.trigger == "trim":
+        return trim_plan(messages, started.keep)
+    return plan(
+        messages,
+        state.transcript.compacted,
+        used=started.used,
+        window=started.window,
+        overhead=started.overhead,
+        ratio=state.progress.fill.ratio,
+        turn=state.progress.turn.since if state.progress.turn is not None else None,
+    )
+
+
+class Compact:
+    """One compaction."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, CompactionStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = world
+        self._chosen: Plan | None = None
+        self._earlier = ""
+        self._model: Model | None = None
+        self._usage: Usage | None = None
+        self._cost: int | None = None
+        self._notes: list[str] = []
+
+    async def run(self) -> Outcome:
+        """Shorten the conversation, or say why it stays as it is."""
+        verdict = await heard(self._world, "PreCompact", self._id, word=self._started.trigger)
+        if verdict is not None and verdict.blocked:
+            return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
+        chosen = self._chosen = what_to_shorten(self._started, self._world.state)
+        if chosen is None:
+            return self._fail("There is nothing that could be shortened.")
+        if self._started.trigger == "trim":
+            return self._done(chosen, "")
+        if chosen.earlier is not None:
+            self._earlier = text_of((chosen.earlier,))
+            self._earlier = await whole_text((chosen.earlier,), self._world.store.blob)
+        return self._done(chosen, await self._summary(chosen))
+
+    def stopped(self) -> Outcome:
+        """The conversation stays as it was."""
+        return self._fail("It was interrupted.")
+
+    def failed(self, fault: Fault) -> Outcome:
+        """Whatever broke, the conversation's own words are there."""
+        if self._chosen is None:
+            return self._fail(f"{fault.kind}: {fault.message}")
+        self._notes.append(f"the summary was put together without a model: {fault.kind}: {fault.message}")
+        return self._done(self._chosen, self._digest(self._chosen))
+
+    # --- the summary -------------------------------------------------------------------------------------------------------------
+
+    async def _summary(self, chosen: Plan) -> str:
+        try:
+            model = self._model = await self._world.model(self._started.model)
+            text = await self._summarised(chosen, model) if model.facts.summarises and not chosen.thin else ""
+        except (ProviderError, UserError) as exc:
+            self._notes.append(f"the summary was put together without {self._started.model}: {PLAIN.text(str(exc))}")
+            text = ""
+        return text or self._digest(chosen)
+
+    def _digest(self, chosen: Plan) -> str:
+        return digest(chosen.old, chosen.summary_tokens, self._earlier)
+
+    async def _summarised(self, chosen: Plan, model: Model) -> str:
+        """A summary, piece by piece, so that each question fits the model's window; empty when there is none."""
+        room = chosen.summary_tokens
+        answer = min(model.facts.max_output, room * 2)
+        rest = estimate_text(question("", " ", self._started.instructions, room)) + room + answer
+        window = min(self._started.window, model.facts.window)
+        piece = int(window * FITS / max(1.0, self._world.state.progress.fill.ratio)) - rest
+        so_far = clipped(self._earlier, room)
+        for chunk in chunks(chosen.old, piece) if piece >= LEAST_PIECE else ():
+            asked = question(chunk, so_far, self._started.instructions, room)
+            if not self._affordable(asked, model):
+                self._notes.append("the summary was put together without a model: there is no money left for one")
+                return ""
+            so_far = clipped(without_marks(clean(await self._ask(model, asked, answer))), room)
+            if not so_far:
+                self._notes.append(f"the summary was put together without {model.name}: its answer was blank")
+                return ""
+        return so_far if piece >= LEAST_PIECE else ""
+
+    async def _ask(self, model: Model, asked: str, most: int) -> str:
+        request = ModelRequest(
+            model=model.name,
+            messages=(Message(role="user", parts=(Text(text=asked),)),),
+            parameters={"max_output": most},
+            position=self._world.state.progress.replies,
+            purpose="summary",
+            tap=self._tap,
+        )
+        heard: list[Delta] = []
+        sent = Usage(input=self._counted(asked), estimated=True)
+        try:
+            reply = await stream_model(model, request, idle_s=self._world.idle_timeout_s, show=heard.append)
+        except ProviderError:
+            if heard:
+                self._spend(model, replace(sent, output=len(heard)))
+            raise
+        except anyio.get_cancelled_exc_class():
+            self._spend(model, replace(sent, output=len(heard)))
+            raise
+        text = text_of(reply.parts)
+        self._spend(model, reply.usage or replace(sent, output=self._counted(text)), reply.cost)
+        return text
+
+    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
+        turn = self._world.state.progress.turn
+        execution = turn.id if turn is not None else self._id
+        self._world.tap(kind, {"execution": execution, "round": 0, "ask": self._id, **content})
+
+    def _counted(self, text: str) -> int:
+        return int(estimate_text(text) * self._world.state.progress.fill.ratio)
+
+    # --- money -------------------------------------------------------------------------------------------------------------------
+
+    def _spend(self, model: Model, usage: Usage, said: int | None = None) -> None:
+        self._usage = usage if self._usage is None else add(self._usage, usage)
+        paid = cost(usage, model.facts.prices) if said is None else said
+        if paid is not None:
+            self._cost = (self._cost or 0) + paid
+
+    def _affordable(self, asked: str, model: Model) -> bool:
+        purse = self._world.state.progress.purse
+        left = purse.left()
+        if left is None or purse.on_exceed == "warn":
+            return True
+        left -= self._cost or 0
+        return left > 0 and (cost(Usage(input=self._counted(asked)), model.facts.prices) or 0) <= left
+
+    # --- what came of it ---------------------------------------------------------------------------------------------------------
+
+    def _done(self, chosen: Plan, text: str) -> Outcome:
+        started = self._started
+        summary: Text | TextRef | None = None
+        blobs: dict[str, bytes] = {}
+        if chosen.forgone:
+            text = f"{text}\n({counted(chosen.forgone, 'text')} that the person gave can be found in the log only.)"
+        if text and (todos := self._world.state.transcript.todos):
+            listed = "\n".join(f"- [{todo.status}] {todo.content}" for todo in todos)
+            text = f"{text}\n\nThe list of things to do, as it stands:\n{listed}"
+        if text:
+            summary, blobs = shorten(text)
+        event = state_after(chosen, summary, started.trigger)
+        event = replace(
+            event,
+            before=started.used,
+            after=int((started.overhead + event.guess) * self._world.state.progress.fill.ratio),
+            window=started.window,
+            model=self._model.name if self._model is not None and self._usage is not None else "",
+            usage=self._usage,
+            cost=self._cost,
+        )
+        notes = tuple(Draft(event=ModelNoted(note=clean(note)), cause=self._id) for note in self._notes)
+        return Outcome((Draft(event=event, cause=self._id), *notes), blobs)
+
+    def _fail(self, message: str) -> Outcome:
+        failed = CompactionFailed(message=PLAIN.text(message), usage=self._usage, cost=self._cost)
+        return Outcome((Draft(event=failed, cause=self._id),))

@@ -1,0 +1,200 @@
+"""A program that a hook starts: fed, read within bounds, and ended with all of its descendants."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Final, Literal
+
+import anyio
+
+from backstay.tools.processes import CALL_VARIABLE, KILL_S, end_group, prepare_program, stop_call, wait_for
+
+KEPT: Final = 1_000_000
+"""Bytes that are kept of each stream."""
+FLOOD: Final = 32_000_000
+"""Bytes after which a program is stopped: nobody will read them."""
+LINGER_S: Final = 0.2
+"""How long to read on after the program ended: what it left in the background may hold its output open for ever."""
+
+_PIECE: Final = 65_536
+_ANNOUNCED: Final = 4_096
+"""Bytes within which a program says that it goes on in the background."""
+
+Ending = Literal["ended", "late", "flooded", "left"]
+"""Why nobody waits any longer: it ended, its time is over, it wrote too much, or it said that it goes on in the background."""
+
+Show = Callable[[str], None]
+
+
+class Program:
+    """A program while it runs. Whoever started it calls `end` or `close`, whatever happens."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        told: bytes,
+        cwd: str,
+        environment: Mapping[str, str],
+        mark: str,
+        leaves: Callable[[str], bool] = lambda _: False,
+        show: Show | None = None,
+    ) -> None:
+        """Start it, on the event loop's own thread: the kernel ends it together with the thread that forked.
+
+        `mark` stands in the environment of everything that it starts. `leaves` says of the first output whether the program announces
+        that it goes on in the background. Raise `OSError` or `ValueError` when it cannot be started.
+        """
+        self._process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env={**environment, CALL_VARIABLE: mark},
+            start_new_session=True,
+            preexec_fn=prepare_program(),  # noqa: PLW1509  # prepared before the fork; it only makes system calls
+        )
+        self._mark = mark
+        self._told = memoryview(told)
+        self._leaves = leaves
+        self._show = show
+        self._streams = (_Stream(self._process.stdout), _Stream(self._process.stderr))
+        if self._process.stdin is not None:
+            os.set_blocking(self._process.stdin.fileno(), False)
+        self._news = anyio.Event()
+        self._endings: list[Ending] = []
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended; None while it has not."""
+        return self._process.poll()
+
+    @property
+    def stdout(self) -> str:
+        """What it wrote, as far as it is kept."""
+        return self._streams[0].text
+
+    @property
+    def stderr(self) -> str:
+        """What it complained about, as far as it is kept."""
+        return self._streams[1].text
+
+    @property
+    def cut(self) -> bool:
+        """Whether it wrote more than is kept."""
+        return self._streams[0].total > KEPT
+
+    async def watch(self, seconds: float) -> Ending:
+        """Feed and read it until it has ended, its time is over, or it need not be waited for."""
+        self._news, self._endings = anyio.Event(), []
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._feed)
+            tasks.start_soon(self._await_exit)
+            for stream in self._streams:
+                tasks.start_soon(self._pump, stream)
+            with anyio.move_on_after(seconds):
+                await self._news.wait()
+            ending = self._endings[0] if self._endings else "late"
+            if ending == "ended":
+                with anyio.move_on_after(LINGER_S):
+                    for stream in self._streams:
+                        await stream.drained.wait()
+            tasks.cancel_scope.cancel()
+        if ending == "ended":
+            for stream in self._streams:  # a busy event loop may have let the time pass without reading
+                stream.read(KEPT)
+        return ending
+
+    async def end(self) -> None:
+        """Stop it with all of its descendants, those too that left its group, and let go of its streams."""
+        with anyio.CancelScope(shield=True):
+            await end_group(self._process.pid)
+            await stop_call(self._mark)
+            with anyio.move_on_after(KILL_S):
+                await self._await_exit()
+        for stream in self._streams:
+            stream.read(KEPT)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of its streams; what it left in the background may go on."""
+        self._close_input()
+        for stream in self._streams:
+            stream.close()
+
+    async def _feed(self) -> None:
+        """Write the input for as long as somebody reads it."""
+        pipe = self._process.stdin
+        if pipe is None or pipe.closed:
+            return
+        while self._told:
+            await anyio.wait_writable(pipe)
+            try:
+                self._told = self._told[os.write(pipe.fileno(), self._told[:_PIECE]) :]
+            except BlockingIOError:
+                continue
+            except BrokenPipeError:  # it does not want to know
+                break
+        self._close_input()
+
+    def _close_input(self) -> None:
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+
+    async def _pump(self, stream: "_Stream") -> None:
+        while not stream.drained.is_set():
+            await anyio.wait_readable(stream.pipe)
+            piece = stream.read(_PIECE)
+            if piece and self._show is not None:
+                self._show(piece.decode("utf-8", "replace"))
+            if stream.total > FLOOD:
+                self._tell("flooded")
+                return
+            announced = stream is self._streams[0] and piece and stream.total <= _ANNOUNCED
+            if announced and self._leaves(stream.text):
+                self._tell("left")
+
+    async def _await_exit(self) -> None:
+        await wait_for(self._process)
+        self._tell("ended")
+
+    def _tell(self, ending: Ending) -> None:
+        self._endings.append(ending)
+        self._news.set()
+
+
+class _Stream:
+    """A pipe that is read without waiting, of which the beginning is kept."""
+
+    def __init__(self, pipe: "IO[bytes] | None") -> None:
+        assert pipe is not None
+        self.pipe = pipe
+        self.total = 0
+        self.drained = anyio.Event()
+        self._kept = bytearray()
+        os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def text(self) -> str:
+        return self._kept.decode("utf-8", "replace")
+
+    def read(self, size: int) -> bytes:
+        """Take what is there, and return what of it is kept."""
+        before = len(self._kept)
+        while size > 0 and not self.drained.is_set() and not self.pipe.closed:
+            try:
+                piece = os.read(self.pipe.fileno(), min(size, _PIECE))
+            except BlockingIOError:
+                break
+            size -= len(piece)
+            self.total += len(piece)
+            self._kept += piece[: KEPT - len(self._kept)]
+            if not piece:
+                self.drained.set()
+        return bytes(self._kept[before:])
+
+    def close(self) -> None:
+        self.pipe.close()

@@ -1,0 +1,104 @@
+"""The inbox: the one way in. Prompts, answers, interrupts and the results of performers wait here for the next step."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import anyio
+from msgspec import Struct, field
+
+from backstay.ports import Clock
+from backstay.vocab.errors import BackstayError
+from backstay.vocab.event import Draft
+
+NOTE_DELAY_S: Final = 0.2
+"""How long a note may wait for a commit that happens anyway."""
+
+
+class Post(Struct):
+    """Events that arrived together, the blobs they cite, and whoever waits for them to be durable."""
+
+    drafts: tuple[Draft, ...]
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    goes_on: bool = True
+    """Whether it sets a session going that was only looked at so far."""
+    committed: anyio.Event | None = None
+    error: BackstayError | None = None
+
+    async def wait(self) -> None:
+        """Return when the events are durable; raise what kept them from it."""
+        assert self.committed is not None
+        await self.committed.wait()
+        if self.error is not None:
+            raise self.error
+
+    def answer(self, error: BackstayError | None = None) -> None:
+        """Let go of whoever waits."""
+        self.error = error
+        if self.committed is not None:
+            self.committed.set()
+
+
+class Inbox:
+    """What arrived and was not written yet."""
+
+    def __init__(self) -> None:
+        self._posts: list[Post] = []
+        self._wake = anyio.Event()
+        self._noted = anyio.Event()
+        self._closed: BackstayError | None = None
+
+    def post(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None) -> None:
+        """Leave events for the next step."""
+        self._put(Post(drafts, blobs or {}))
+
+    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, goes_on: bool = True) -> None:
+        """Leave events for the next step and return when they are durable."""
+        post = Post(drafts, blobs or {}, goes_on=goes_on, committed=anyio.Event())
+        self._put(post)
+        await post.wait()
+
+    def note(self, draft: Draft) -> None:
+        """Leave an event that travels with the next commit; it causes one only when none comes for a while."""
+        self._posts.append(Post((draft,)))
+        self._noted.set()
+
+    async def flush_notes(self, clock: Clock) -> None:
+        """See to it that no note waits for long. Runs as long as the session is open."""
+        while True:
+            await self._noted.wait()
+            await clock.sleep(NOTE_DELAY_S)
+            self._noted = anyio.Event()
+            self.wake()
+
+    def drain(self) -> list[Post]:
+        """Take everything."""
+        posts, self._posts = self._posts, []
+        return posts
+
+    async def wait(self) -> None:
+        """Return when there is something to look at."""
+        await self._wake.wait()
+        self._wake = anyio.Event()
+
+    def wake(self) -> None:
+        """Make `wait` return."""
+        self._wake.set()
+
+    def close(self, error: BackstayError) -> None:
+        """Answer everything, now and later, with `error`."""
+        self._closed = error
+        self.fail(self.drain(), error)
+        self.wake()
+
+    @staticmethod
+    def fail(posts: Iterable[Post], error: BackstayError) -> None:
+        """Tell whoever waits for `posts` that they will not be written."""
+        for post in posts:
+            post.answer(error)
+
+    def _put(self, post: Post) -> None:
+        if self._closed is not None:
+            post.answer(self._closed)
+            return
+        self._posts.append(post)
+        self._wake.set()

@@ -1,0 +1,193 @@
+"""Performs `ToolStarted`: runs a tool, once, and brings its result home."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+import anyio
+import anyio.to_thread
+
+from backstay.logic.parts import clean, make_durable
+from backstay.ports import Confinement, Tool, ToolOutput
+from backstay.runtime.admission import written
+from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.offload import offloaded
+from backstay.runtime.world import Outcome, World
+from backstay.vocab.deltas import ToolOutputDelta
+from backstay.vocab.event import Draft, Event, Recorded, ToolOutcome
+from backstay.vocab.event_instructions import NotesShown
+from backstay.vocab.event_tools import FileSeen
+from backstay.vocab.events import FaultCaught, ToolFinished, ToolStarted
+from backstay.vocab.messages import InFlightPart, MediaRef, Text, TextRef
+
+NOTES_S = 2.0
+"""How long the result of a tool waits for the notes of the folders that it went to."""
+KEPT_OUTPUT = 64 * 1024
+"""Characters of streamed output that are kept for a call that is stopped."""
+
+
+class RunTool:
+    """One run of a tool. It is also the `ToolContext` that the tool sees."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, ToolStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = world
+        self._shown: list[str] = []
+        self._size = 0
+        self._checking = False
+        self._ended = False
+        """Whether the tool has let go."""
+        self._went: list[str] = []
+        """The files that the tool has read or written."""
+        self._walls: Confinement | None = None
+        self._open = next(call for call in world.state.progress.calls if call.id == record.event.call)
+
+    # --- what the tool sees
+
+    @property
+    def call(self) -> str:
+        """The id of the call."""
+        return self._started.call
+
+    @property
+    def key(self) -> str:
+        """The idempotency key of the call."""
+        return self._started.key
+
+    @property
+    def cwd(self) -> str:
+        """The working folder of the session."""
+        return self._world.cwd
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """Where the paths of the call led when it was judged."""
+        call = self._open
+        return call.facts.links if call.facts is not None else {}
+
+    @property
+    def confinement(self) -> Confinement | None:
+        """What programs are started behind."""
+        return self._walls
+
+    def seen(self, path: str) -> str:
+        """The version of a file when the session last read or wrote it."""
+        return self._world.state.seen.get(path, "")
+
+    def show(self, text: str) -> None:
+        """Stream a piece of output."""
+        if self._size < KEPT_OUTPUT:
+            self._shown.append(text)
+            self._size += len(text)
+        self._world.stream(ToolOutputDelta(call=self.call, text=clean(text)))
+
+    def note(self, event: Event) -> None:
+        """Write an event with the next commit."""
+        if isinstance(event, FileSeen):
+            self._went.append(event.path)
+        self._world.inbox.note(written(Draft(event=event, cause=self._id)))
+
+    async def emit(self, event: Event) -> None:
+        """Write an event and return when it is durable."""
+        await self._world.inbox.deliver(Draft(event=event, cause=self._id))
+
+    # --- what the runner sees
+
+    async def run(self) -> Outcome:
+        """Run the tool; a lost run of a reconcilable tool is looked for first."""
+        try:
+            return await self._run()
+        finally:
+            self._ended = True
+
+    async def _run(self) -> Outcome:
+        tool = self._world.tools.get(self._started.name)
+        if tool is None:
+            return self._finish(
+                "invalid", f"There is no tool called {self._started.name!r} any more.", code="unknown_tool"
+            )
+        inspect = partial(self._world.tools.inspect, self._open.name, self._open.args)
+        _, _, args = await offloaded(inspect, len(self._open.args))
+        if self._world.files is not None:
+            await self._world.files.before(tool.spec, self.call, await self._places(args), self._id)
+        if tool.spec.touches == "runs" and self._world.raise_walls is not None:
+            self._walls = await anyio.to_thread.run_sync(self._world.raise_walls)
+        patience = self._world.tool_timeout_s
+        with anyio.move_on_after(patience) as limit:
+            output = await self._output(tool, args)
+        if limit.cancelled_caught and self._checking:
+            return self._still_unknown(f"looking for it took more than {patience:g} seconds")
+        if limit.cancelled_caught:
+            return self._finish(
+                "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
+            )
+        parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=clean(output.text)), *output.media)
+        if output.failed:
+            return self._finish("failed", parts, code=output.code)
+        notes, shown = await self._notes()
+        finished = self._finish("ok", (*parts, *notes), code=output.code)
+        said = (Draft(event=each, cause=self._id) for each in shown)
+        return Outcome((*finished.drafts, *said), finished.blobs)  # in this order: a log cut between them tells again
+
+    def stopped(self) -> Outcome:
+        """What it had shown when it was told to stop; it may not have let go yet."""
+        why = "Stopped by the person." if self._ended else "Stopped by the person; it did not answer in time."
+        return self._finish("interrupted", self._partial(why), code="interrupted")
+
+    def failed(self, fault: Fault) -> Outcome:
+        """A tool that raises has failed; the session has not."""
+        if self._checking:
+            return self._still_unknown(f"looking for it failed with {fault.kind}: {fault.message}")
+        return self._finish("failed", f"{fault.kind}: {fault.message}", code="raised")
+
+    async def _places(self, args: dict[str, object]) -> Iterable[str]:
+        """Where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
+        if self._open.facts is not None:
+            return self._open.facts.links.values()
+        facts = await self._world.look(self._open.name, args)
+        return facts.links.values() if facts is not None else ()
+
+    async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
+        if self._started.again and self._started.effect == "reconcilable":
+            self._checking = True
+            found = await tool.check(args, self)
+            self._checking = False
+            if found is not None:
+                return found
+        return await tool.run(args, self)
+
+    async def _notes(self) -> tuple[tuple[InFlightPart, ...], tuple[NotesShown, ...]]:
+        """What the folders of the files tell whoever works there. Nothing that goes wrong here is the tool's fault, nor a stop its end."""
+        find, places = self._world.find_notes, tuple(dict.fromkeys(self._went))
+        if find is None or not places:
+            return (), ()
+        with anyio.move_on_after(NOTES_S, shield=True):
+            found = await guarded("notes", lambda: find(places, self.call))
+            if not isinstance(found, Fault):
+                return ((Text(text=found[0]),) if found[0] else ()), found[1]
+            self.note(FaultCaught(where="notes", kind=found.kind, message=found.trace[-2000:]))
+        return (), ()
+
+    def _changed(self) -> tuple[InFlightPart, ...]:
+        """What the model must know when it was not its own arguments that ran."""
+        if not self._open.changed or self._started.name == "AskUserQuestion":
+            return ()
+        who = "The person" if self._open.changed == "user" else "A hook"
+        return (Text(text=f"({who} changed the arguments. This ran: {clean(self._open.args)})\n"),)
+
+    def _still_unknown(self, why: str) -> Outcome:
+        text = f"Outcome unknown: {self._started.name} was started before the process died, and {why}. It was not run again."
+        return self._finish("unknown", text, code="restart")
+
+    def _partial(self, why: str) -> str:
+        doubt = "" if self._started.effect == "pure" else " It may have partly happened."
+        shown = "".join(self._shown)
+        return f"{why}{doubt}" + (f" Its output so far:\n{shown}" if shown else "")
+
+    def _finish(self, outcome: ToolOutcome, content: str | tuple[InFlightPart, ...], *, code: str = "") -> Outcome:
+        parts: tuple[InFlightPart, ...] = (Text(text=clean(content)),) if isinstance(content, str) else content
+        durable, blobs = make_durable(parts)
+        kept = tuple(part for part in durable if isinstance(part, Text | TextRef | MediaRef))
+        event = ToolFinished(call=self.call, outcome=outcome, content=kept, code=code)
+        return Outcome((Draft(event=event, cause=self._id),), blobs)

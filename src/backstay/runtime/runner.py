@@ -1,0 +1,396 @@
+"""The loop: drain the inbox, settle, write, publish, perform.
+
+One step is one commit. Nothing but deltas is visible before its commit, and no intent is performed before it. The loop lives as long as its
+session is open; it sleeps while there is nothing to do.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+from anyio.abc import TaskGroup
+from msgspec.structs import replace
+
+from backstay.logic.hooking import SESSION
+from backstay.logic.lifecycle import Lifecycle, move
+from backstay.logic.policy import Policy
+from backstay.logic.progress import Progress
+from backstay.logic.step import Step, settle
+from backstay.ports import Trace
+from backstay.runtime.admission import admit, written
+from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.bus import Bus, Item
+from backstay.runtime.hearing import all_heard, heard
+from backstay.runtime.inbox import Post
+from backstay.runtime.offload import offloaded
+from backstay.runtime.performers import PERFORMERS
+from backstay.runtime.world import Outcome, Performer, World
+from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
+from backstay.vocab.errors import BackstayError, StoreFull, StoreUnavailable, UserError
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event_instructions import InstructionsRead
+from backstay.vocab.event_limits import BudgetSet
+from backstay.vocab.event_tools import HookFinished, ScopeChanged
+from backstay.vocab.events import (
+    ChildFinished,
+    Closed,
+    FaultCaught,
+    Interrupted,
+    ModeChanged,
+    ModelAsked,
+    ModelChanged,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    Renamed,
+    ResultIgnored,
+    StopDeadlinePassed,
+    ToolFinished,
+    TurnCompleted,
+    calls_of,
+)
+from backstay.vocab.specs import Lease, ModelFacts
+
+_SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)
+"""What an opening may say, and people later."""
+STOP_DEADLINE_S: Final = 5.0
+"""How long a performer that was told to stop may take to answer."""
+
+
+class Runner:
+    """Drives one session."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        lease: Lease,
+        nonce: str,
+        policy: Policy,
+        policy_blobs: Mapping[str, bytes],
+        bus: Bus,
+        trace: Trace,
+        opening: tuple[Draft, ...] = (),
+        patience_s: float = 30.0,
+    ) -> None:
+        self.world = world
+        self.policy = policy
+        self.policy_blobs = policy_blobs
+        self.bus = bus
+        self.failure: BackstayError | None = None
+        """Why the loop ended, when it was not asked to."""
+        self.wrote = False
+        """Whether this opening has written anything."""
+        self.opening = world.mask.drafts(opening)
+        """Written with the first step of a session that was there before."""
+        self._riders: tuple[Draft, ...] = ()
+        self._lease = lease
+        self.nonce = nonce
+        self._trace = trace
+        self._patience_s = patience_s
+        self._running: dict[str, tuple[Performer, anyio.CancelScope]] = {}
+        self._ending = False
+        self._deltas = 0
+        self._streamed: list[str] = []
+        self._ended = anyio.Event()
+        self._said_goodbye = False
+        self._goodbye: tuple[Notice, ...] = ()
+        """What is announced when the session has let go of everything."""
+        self._taken: list[Post] = []
+        """What the step under way writes."""
+        world.stream = self.stream
+        world.policy = lambda: self.policy
+        world.opening = lambda: self.opening
+        world.tap = self._tap
+
+    async def drive(self) -> None:
+        """Step until told to end or until the session is lost."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self.world.inbox.flush_notes, self.world.clock)
+                while not self._ending:
+                    await self._step(tasks)
+                    if not self._ending:
+                        await self.world.inbox.wait()
+                tasks.cancel_scope.cancel()
+        except* BackstayError as group:
+            self.failure = _first(group)
+        finally:
+            error = self.failure or UserError(f"Session {self.world.session!r} is closed.")
+            self.world.inbox.fail(self._taken, error)
+            self.world.inbox.close(error)
+            self.bus.close()
+            self._ended.set()
+
+    @property
+    def begins(self) -> bool:
+        """Whether queued input will begin a turn."""
+        return self.policy.begins and not self.opening
+
+    def hold(self) -> None:
+        """Begin no turn any more; what is queued waits for the next opening."""
+        self.policy = replace(self.policy, begins=False)
+
+    def learn(self, model: str, facts: ModelFacts) -> None:
+        """Know a model from now on."""
+        self.policy = replace(self.policy, facts={**self.policy.facts, model: facts})
+
+    def tell(self, text: str, sha256: str, overhead: int) -> None:
+        """Give the model other instructions from the next request on."""
+        self.world.instructions = text = self.world.mask.instructions(text)
+        sha256 = self.world.mask.name(sha256)
+        self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
+        self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
+
+    @property
+    def riders(self) -> tuple[Draft, ...]:
+        """Written with the next step that writes anything; nobody waits for them."""
+        return self._riders
+
+    @riders.setter
+    def riders(self, drafts: Sequence[Draft]) -> None:
+        self._riders = self.world.mask.drafts(drafts)
+
+    def end(self) -> None:
+        """Stop the loop after the step that is under way; what is being performed is cut off."""
+        self._ending = True
+        self.world.inbox.wake()
+
+    @property
+    def life(self) -> Lifecycle:
+        """The lifecycle, the opening included that is only written with the first step."""
+        life = self.world.state.life
+        return move(life, "resume")[0] if self.opening else life
+
+    @property
+    def alive(self) -> bool:
+        """Whether the loop is still there to take anything in."""
+        return not self._ended.is_set()
+
+    @property
+    def streamed(self) -> str:
+        """What the model has said in the call that is going on."""
+        return "".join(self._streamed)
+
+    async def close(self, reason: str) -> None:
+        """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
+        if self.alive and self.wrote:
+            await all_heard(self.world)
+            if not self._said_goodbye:
+                self._said_goodbye = True
+                await heard(self.world, "SessionEnd", SESSION, word=self.world.ending)
+            with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
+                await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
+        elif self.alive:
+            self._goodbye = move(self.life, "close", after=self.world.state.progress.seq)[1]
+        with anyio.CancelScope(shield=True):  # what is begun here has its own limits, and is not begun twice
+            if self.world.let_go is not None:
+                await self.world.let_go()
+            self.bus.publish(self._goodbye)
+            self.end()
+            await self._ended.wait()
+
+    def stream(self, delta: Delta) -> None:
+        """Show a delta to whoever listens, and trace it."""
+        if isinstance(delta, TextDelta):
+            self._streamed.append(delta.text)
+        self._deltas += 1
+        placed = replace(self.world.mask.delta(delta), after=self.world.state.progress.seq, n=self._deltas)
+        self.bus.publish((placed,))
+        self._trace.write(self.world.session, type(delta).__name__, {"delta": placed})
+
+    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
+        self._trace.write(self.world.session, kind, content)
+
+    # --- one step ----------------------------------------------------------------------------------------------------------------
+
+    async def _step(self, tasks: TaskGroup) -> None:
+        state, mask = self.world.state, self.world.mask
+        posts = self._taken = admit(self.world.inbox.drain(), state, mask, opening=bool(self.opening))
+        step = await self._ended_well(posts, await self._settle(posts))
+        if step.records:
+            try:
+                await self._write(step, self._blobs(posts, step), patience_s=self._patience(posts))
+            except (StoreFull, StoreUnavailable) as exc:
+                if _in_hand(posts):
+                    raise
+                self.world.inbox.fail(posts, exc)
+                self._taken = []
+                return
+            self._publish(step)
+            self._ride_off(step)
+        for post in posts:
+            post.answer()
+        self._taken = []
+        self._perform_intents(step, tasks)
+
+    async def _ended_well(self, posts: list[Post], step: Step) -> Step:
+        """The step that ends a turn, with what extensions put away in it."""
+        put_away = self.world.put_away
+        if put_away is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
+            return step
+        return await self._settle(posts, tuple(map(written, await put_away())))
+
+    async def _settle(self, posts: list[Post], more: Sequence[Draft] = ()) -> Step:
+        drafts = [*(draft for post in posts for draft in post.drafts), *more]
+        goes_on = not self.opening or any(post.goes_on for post in posts)
+        if goes_on and (drafts or self.opening):
+            drafts = [*self.opening, *self.riders, *drafts]
+        policy = self.policy if goes_on else None
+        progress, now = self.world.state.progress, self.world.clock.now()
+        work = partial(settle, progress, drafts, policy, nonce=self.nonce, now=now)
+        return await offloaded(work, _arguments(progress, drafts))
+
+    async def _write(self, step: Step, blobs: Mapping[str, bytes], *, patience_s: float) -> None:
+        """Make a step durable. Only the store can say that it is: what can be read back may still be lost with the power."""
+        waited, pause = 0.0, 0.05
+        while True:
+            try:
+                with anyio.CancelScope(shield=True):
+                    await self.world.store.append(self._lease, self.world.state.progress.seq, step.records, blobs)
+                return
+            except (StoreFull, StoreUnavailable) as exc:
+                # space returns; a store that fails otherwise may have to be opened again, which nobody does while we wait
+                limit = patience_s if isinstance(exc, StoreFull) else min(patience_s, self._patience_s)
+                if waited >= limit or self._ending:
+                    raise
+                self.stream(StoreWaiting(problem=str(exc)))
+            await self.world.clock.sleep(pause)
+            waited, pause = waited + pause, min(pause * 2, 2.0)
+
+    def _patience(self, posts: list[Post]) -> float:
+        """How long to wait for space: for ever with the result of a tool in hand, not at all for what its sender can send again."""
+        drafts = _in_hand(posts)
+        if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
+            return math.inf
+        return self._patience_s if drafts else 0.0
+
+    def _blobs(self, posts: list[Post], step: Step) -> Mapping[str, bytes]:
+        blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
+        if self.policy_blobs and any(
+            isinstance(record.event, ModelAsked | InstructionsRead) for record in step.records
+        ):
+            blobs |= self.policy_blobs
+        return blobs
+
+    def _ride_off(self, step: Step) -> None:
+        """Forget what is in the store now."""
+        written = [record.event for record in step.records]
+        if any(isinstance(event, ModelAsked) for event in written):
+            self.policy_blobs = {}
+        self.riders = tuple(draft for draft in self.riders if draft.event not in written)
+
+    def _publish(self, step: Step) -> None:
+        state = self.world.state
+        heard = state.progress.hooks.open
+        state.progress = step.progress
+        state.outline(step.records)
+        items: list[Item] = []
+        for record in step.records:
+            items.append(record)
+            items.extend(self._announced(record, state.follow(record)))
+            if isinstance(record.event, ModeChanged):
+                self.policy = replace(self.policy, mode_after_turn=None)
+            if isinstance(record.event, Opened):
+                self.opening = ()
+            elif isinstance(
+                record.event, _SETTINGS
+            ):  # said since the session was opened: it goes before what the opening says
+                self.opening = tuple(draft for draft in self.opening if type(draft.event) is not type(record.event))
+            elif isinstance(record.event, HookFinished):
+                self._heard(record.event.event, record.event.subject, record.event)
+            elif isinstance(record.event, ResultIgnored):
+                for hook in [each for each in heard if each.intent == record.cause]:
+                    self._heard(hook.event, hook.subject, None)
+        self.wrote = True
+        self._deltas = 0
+        if any(
+            isinstance(record.event, ModelAsked | ModelReplied | ModelFailed | TurnCompleted) for record in step.records
+        ):
+            self._streamed.clear()
+        self._trace.position(self.world.session, step.progress.seq, self._lease.token)
+        self.bus.publish(items)
+
+    def _heard(self, event: str, subject: str, verdict: HookFinished | None) -> None:
+        waiting = self.world.hearing.get((event, subject))
+        if waiting is not None:
+            waiting.verdict = verdict
+            waiting.over.set()
+
+    def _announced(self, record: Recorded, notices: tuple[Notice, ...]) -> tuple[Notice, ...]:
+        """`SessionResumeStarted` went out when the session was opened, before there was anything to write; the end is told at the end."""
+        if isinstance(record.event, Closed):
+            self._goodbye = notices
+            return ()
+        if isinstance(record.event, Opened):
+            return tuple(notice for notice in notices if notice.notice != "SessionResumeStarted")
+        return notices
+
+    # --- performing --------------------------------------------------------------------------------------------------------------
+
+    def _perform_intents(self, step: Step, tasks: TaskGroup) -> None:
+        for record in step.records:
+            if isinstance(record.event, Interrupted):
+                for _, scope in self._running.values():
+                    scope.cancel()
+                tasks.start_soon(self._declare_stopped, record.id)
+        for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
+            performer: Performer = PERFORMERS[type(record.event)](record, self.world)  # it sees what was decided on
+            scope = anyio.CancelScope()
+            self._running[record.id] = performer, scope
+            where = f"{type(record.event).__name__} {record.id}"
+            tasks.start_soon(self._perform, where, performer, record, scope, name=where)
+
+    async def _perform(self, where: str, performer: Performer, record: Recorded, scope: anyio.CancelScope) -> None:
+        outcome = None
+        with scope:
+            outcome = await guarded(where, lambda: _brought(performer))
+        del self._running[record.id]
+        if outcome is None:
+            outcome = performer.stopped()
+        elif isinstance(outcome, Fault):
+            self.world.inbox.post(
+                Draft(event=FaultCaught(where=where, kind=outcome.kind, message=outcome.trace[-2000:]))
+            )
+            outcome = performer.failed(outcome)
+        self.world.inbox.post(*outcome.drafts, blobs=outcome.blobs)
+
+    async def _declare_stopped(self, interrupt: str) -> None:
+        """Wait no longer for what does not stop: what it has shown until now is all that is known of it."""
+        await self.world.clock.sleep(STOP_DEADLINE_S)
+        progress = self.world.state.progress
+        if progress.stopping == interrupt:
+            for intent in (progress.asking, *(call.intent for call in progress.calls if call.phase == "running")):
+                if intent in self._running:
+                    known = self._running[intent][0].stopped()
+                    self.world.inbox.post(*known.drafts, blobs=known.blobs)
+        self.world.inbox.post(Draft(event=StopDeadlinePassed(), cause=interrupt))
+
+
+async def _brought(performer: Performer) -> Outcome:
+    """What a performer brings home, when it can be written down; else that is its fault."""
+    outcome = await performer.run()
+    return replace(outcome, drafts=tuple(map(written, outcome.drafts)))
+
+
+def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
+    """The characters of the arguments of the calls that a step may judge."""
+    proposed = (
+        call.args for draft in drafts if isinstance(draft.event, ModelReplied) for call in calls_of(draft.event)
+    )
+    return sum(map(len, (*proposed, *(call.args for call in progress.calls))))
+
+
+def _in_hand(posts: list[Post]) -> list[Draft]:
+    """What would be lost for good: a performer brought it, and nobody waits to hear that it was not written."""
+    return [draft for post in posts if post.committed is None for draft in post.drafts]
+
+
+def _first(group: BaseExceptionGroup[BackstayError]) -> BackstayError:
+    leaf: BaseException = group
+    while isinstance(leaf, BaseExceptionGroup):
+        leaf = leaf.exceptions[0]
+    assert isinstance(leaf, BackstayError)
+    return leaf

@@ -1,0 +1,82 @@
+"""What a disk says, in words for the people who use a store on it."""
+
+import errno
+import os
+import stat
+from io import BufferedReader
+from pathlib import Path
+from typing import Final
+
+from backstay.vocab.errors import StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+"""What a system says to somebody who may not write."""
+_NOT_REGULAR: Final = "It is not a regular file"
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def explain_os(error: OSError, path: str | Path) -> StoreError:
+    """The error that a user of a store sees."""
+    if error.errno in _FULL:
+        return full(path)
+    if error.errno in FORBIDDEN and (error.errno == errno.EROFS or is_read_only(path)):
+        return read_only(path)
+    if error.errno in FORBIDDEN:
+        return StoreReadOnly(
+            f"{str(path)!r} may not be written by this user. Check its permissions and those of its folder."
+        )
+    if error.strerror == _NOT_REGULAR:
+        return StoreUnavailable(f"{str(path)!r} is not a regular file, so it is no part of a store. Move it away.")
+    return StoreUnavailable(f"Cannot use {str(path)!r}: {error.strerror or error}. Is its disk still there?")
+
+
+def open_regular(path: str | Path) -> BufferedReader:
+    """Open a regular file for reading. Raise `OSError` for anything else, and never wait for a pipe or a device."""
+    return open(path, "rb", opener=_opened)
+
+
+def read_regular(path: str | Path) -> bytes:
+    """Return the bytes of a regular file. Raise `OSError` for anything else."""
+    with open_regular(path) as file:
+        return file.read()
+
+
+def check_regular(handle: int, path: str | Path) -> None:
+    """Raise `OSError` unless `handle` is a regular file."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError(errno.EINVAL, _NOT_REGULAR, str(path))
+
+
+def _opened(path: str, flags: int) -> int:
+    handle = os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        check_regular(handle, path)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
+
+
+def full(path: str | Path) -> StoreFull:
+    """The error for a disk without space."""
+    return StoreFull(
+        f"No space is left on the disk of {str(path)!r}. Free some space outside of the store: deleting sessions needs a little "
+        "too. What was acknowledged is safe."
+    )
+
+
+def read_only(path: str | Path) -> StoreReadOnly:
+    """The error for a disk that nothing may be written to."""
+    return StoreReadOnly(
+        f"{str(path)!r} is on a read-only file system: it can be read but not written. Make that writable, or use another store."
+    )
+
+
+def is_read_only(path: str | Path) -> bool:
+    """Whether the file system of `path`, or of the nearest folder above it that exists, takes no writes."""
+    for each in (Path(path), *Path(path).parents):
+        try:
+            return bool(os.statvfs(each).f_flag & os.ST_RDONLY)
+        except OSError:
+            continue
+    return False

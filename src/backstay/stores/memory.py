@@ -1,0 +1,330 @@
+"""The memory store: sessions that live as long as the process.
+
+No threads, no waiting: a simulation stays deterministic.
+
+It keeps the encoded lines, so that what is read was really decoded. It also holds what every store that scans needs:
+how a list is filtered and how a text is searched for.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from backstay.logic.outline import project
+from backstay.logic.parts import cited_blobs, digest, spoken
+from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery, Trouble
+from backstay.stores import owners
+from backstay.vocab.errors import (
+    BlobMissing,
+    Bug,
+    LeaseLost,
+    LogDamaged,
+    NeedsUpgrade,
+    NoSession,
+    SeqConflict,
+    SessionBusy,
+    StoreReadOnly,
+    StoreUnavailable,
+    UserError,
+)
+from backstay.vocab.event import Recorded
+from backstay.vocab.ids import check_session_id
+from backstay.vocab.specs import Lease, Owner, SessionMeta
+from backstay.wire.codec import decode, encode
+
+AROUND: Final = 80
+"""Characters of a snippet on either side of the hit."""
+NO_BLOBS: Final[Mapping[str, bytes]] = MappingProxyType({})
+_WORD: Final = re.compile(r"[^\W_]+")
+
+
+class MemoryStore:
+    """Sessions in memory. An empty name opens a store of one's own, any other the one of that name in this process."""
+
+    def __init__(self, shelf: "_Shelf", clock: Clock, is_dead: Callable[[Owner], bool], *, read_only: bool) -> None:
+        self._shelf = shelf
+        self._clock = clock
+        self._is_dead = is_dead
+        self._read_only = read_only
+
+    @classmethod
+    async def open(
+        cls,
+        name: str = "",
+        *,
+        clock: Clock,
+        is_dead: Callable[[Owner], bool] = owners.is_dead,
+        read_only: bool = False,
+        create: bool = True,
+    ) -> "MemoryStore":
+        """Open the store called `name`, making it when it is missing and `create` says so."""
+        shelf = _SHARED.get(name) if name else None
+        if shelf is None:
+            if name and (read_only or not create):
+                raise StoreUnavailable(f"There is no memory store {name!r} in this process. Open it for writing first.")
+            shelf = _Shelf(identity=f"memory-{clock.nonce()}{clock.nonce()}", name=name)
+            if name:
+                _SHARED[name] = shelf
+        return cls(shelf, clock, is_dead, read_only=read_only)
+
+    @property
+    def identity(self) -> str:
+        """A name that stays with this store for ever."""
+        return self._shelf.identity
+
+    @property
+    def url(self) -> str:
+        """How to open this store again, in this process."""
+        return f"memory:{self._shelf.name}"
+
+    async def append(
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
+    ) -> None:
+        """Keep `records` and `blobs`, or raise and change nothing."""
+        self._check_writable()
+        log = self._shelf.logs.get(check_session_id(lease.session))
+        if log is None or log.token != lease.token:
+            raise LeaseLost(f"Session {lease.session!r} was taken over or deleted. Open it again to go on.")
+        if log.meta.seq != expected_seq:
+            raise SeqConflict(
+                f"The log of session {lease.session!r} ends at {log.meta.seq}, not at {expected_seq}. "
+                "Read what was added, then append."
+            )
+        for sha256, content in blobs.items():
+            if digest(content) != sha256:
+                raise UserError(f"{sha256!r} is not the SHA-256 of the blob given under that name.")
+        log.lines += _encoded(lease.session, expected_seq, records)
+        log.meta = project(log.meta, records)
+        log.cited.update(blobs, *(cited_blobs(record.event) for record in records))
+        self._shelf.blobs.update(blobs)
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        """The events after seq `after`. Raise `NoSession` when there is no such session."""
+        end = None if limit is None else after + limit
+        return _decoded(self._log(session).lines[after:end], after)
+
+    async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
+        """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
+        self._check_writable()
+        session, _ = check_session_id(session), owners.check_terms(owner, ttl_s)
+        living = await self.holder(session)
+        if living is not None:
+            raise SessionBusy(busy(living))
+        await self.heartbeat(owner, ttl_s)
+        log = self._shelf.logs.setdefault(session, _Log(meta=SessionMeta(id=session), token=self._shelf.floor))
+        log.token += 1
+        log.holder = Lease(session=session, token=log.token, owner=owner, since=self._clock.now())
+        return log.holder
+
+    async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
+        """Say that `owner` lives."""
+        self._check_writable()
+        self._shelf.until[owner.id] = self._clock.now() + owners.check_terms(owner, ttl_s)
+
+    async def release(self, lease: Lease) -> None:
+        """Give the right back; nothing happens when it is lost already."""
+        log = self._shelf.logs.get(check_session_id(lease.session))
+        if log is not None and log.token == lease.token:
+            log.holder = None
+
+    async def holder(self, session: str) -> Lease | None:
+        """Who may write the session now, if a living owner does."""
+        log = self._shelf.logs.get(check_session_id(session))
+        if log is None or log.holder is None:
+            return None
+        owner = log.holder.owner
+        return None if self._is_dead(owner) or self._shelf.until[owner.id] <= self._clock.now() else log.holder
+
+    async def meta(self, session: str) -> SessionMeta:
+        """The metadata of one session; `NoSession` when there is none."""
+        return self._log(session).meta
+
+    async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008  # frozen
+        """Sessions, newest first."""
+        return select((log.meta for log in self._shelf.logs.values() if log.lines), query)
+
+    async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
+        """Where every word of `text` was said or shown, newest first."""
+        words, logs = words_of(text), self._shelf.logs.values()
+        return newest((hit for log in logs for hit in find(log.meta, _decoded(log.lines, 0).records, words)), limit)
+
+    async def delete(self, session: str) -> None:
+        """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
+        self._check_writable()
+        log = self._shelf.logs.pop(check_session_id(session), None)
+        if log is not None:
+            # new sessions begin above the tokens of deleted ones, so that their last holders can write nowhere
+            self._shelf.floor = max(self._shelf.floor, log.token)
+            for sha256 in log.cited.difference(*(other.cited for other in self._shelf.logs.values())):
+                self._shelf.blobs.pop(sha256, None)
+
+    async def blob(self, sha256: str) -> bytes:
+        """The bytes of a blob. Raise `BlobMissing`."""
+        try:
+            return self._shelf.blobs[sha256]
+        except KeyError as exc:
+            raise BlobMissing(f"The blob {sha256!r} is not in this store.") from exc
+
+    async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
+        """The newest cached fold state made by the code `digest`."""
+        log = self._shelf.logs.get(check_session_id(session))
+        kept = log.snapshot if log is not None else None
+        return kept if kept is not None and kept.digest == digest else None
+
+    async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
+        """Cache a fold state, replacing the one before."""
+        log = self._shelf.logs.get(check_session_id(session))
+        if log is not None and not self._read_only:
+            log.snapshot = snapshot
+
+    async def verify(self, session: str) -> tuple[str, ...]:
+        """Read everything of a session back and name what is wrong; empty when nothing is."""
+        log = self._log(session)
+        found = _decoded(log.lines, 0)
+        wrong = [found.trouble.detail] if found.trouble else []
+        cited = {sha for record in found.records for sha in cited_blobs(record.event)}
+        return (
+            *wrong,
+            *(f"The blob {sha!r} is not in this store." for sha in sorted(cited - self._shelf.blobs.keys())),
+        )
+
+    async def repair(self, session: str) -> str:
+        """Say that memory needs no repair."""
+        self._log(session)
+        return f"Session {session!r} needs no repair: it is in memory."
+
+    async def close(self) -> None:
+        """Let go; a store with a name stays."""
+
+    def _log(self, session: str) -> "_Log":
+        log = self._shelf.logs.get(check_session_id(session))
+        if log is None or not log.lines:
+            raise no_session(session)
+        return log
+
+    def _check_writable(self) -> None:
+        if self._read_only:
+            raise StoreReadOnly(f"The store {self.url!r} was opened for reading only.")
+
+
+def select(metas: Iterable[SessionMeta], query: SessionQuery) -> tuple[SessionMeta, ...]:
+    """The sessions that `query` asks for, newest first."""
+    chosen = (
+        meta
+        for meta in metas
+        if (query.project is None or meta.project == query.project)
+        and (query.name is None or meta.name == query.name)
+        and (query.include_empty or not meta.empty)
+        and (query.include_children or not meta.parent)
+    )
+    return tuple(sorted(chosen, key=lambda meta: (meta.updated, meta.created, meta.id), reverse=True)[: query.limit])
+
+
+def words_of(text: str) -> tuple[str, ...]:
+    """The words that a search for `text` looks for."""
+    return tuple(_WORD.findall(_folded(text)))
+
+
+def find(meta: SessionMeta, records: Iterable[Recorded], words: Sequence[str]) -> Iterator[tuple[int, SearchHit]]:
+    """The events of a session in which some word begins with each of `words`, with their times.
+
+    No words find nothing.
+    """
+    patterns = [re.compile(rf"(?<![^\W_]){word}") for word in words]
+    for record in records if patterns else ():
+        text = spoken(record.event)
+        folded = _folded(text)
+        places = [found.start() for pattern in patterns if (found := pattern.search(folded))]
+        if len(places) == len(patterns):
+            snippet = _snippet(text, places[0] * len(text) // len(folded))
+            yield record.at, SearchHit(session=meta.id, seq=record.seq, snippet=snippet, meta=meta)
+
+
+def newest(hits: Iterable[tuple[int, SearchHit]], limit: int) -> tuple[SearchHit, ...]:
+    """The `limit` newest of some hits."""
+    ordered = sorted(hits, key=lambda hit: (hit[0], hit[1].seq), reverse=True)
+    return tuple(hit for _, hit in ordered[: max(0, limit)])
+
+
+def no_session(session: str) -> NoSession:
+    """The error for a session that is not there."""
+    return NoSession(f"There is no session {session!r} in this store. `backstay sessions list` shows what there is.")
+
+
+def busy(lease: Lease) -> str:
+    """Say who holds a session and since when."""
+    owner = lease.owner
+    since = datetime.fromtimestamp(lease.since / 1_000_000, UTC).isoformat(timespec="seconds")
+    return (
+        f"Session {lease.session!r} is held by {owner.label or 'a process'!r} (pid {owner.pid} on {owner.host!r}) "
+        f"since {since}. Close it there, or follow it with `backstay log tail {lease.session}`."
+    )
+
+
+class _Log(Struct, eq=False):
+    meta: SessionMeta
+    token: int
+    lines: list[bytes] = field(default_factory=list)
+    holder: Lease | None = None
+    cited: set[str] = field(default_factory=set)
+    snapshot: FoldSnapshot | None = None
+
+
+class _Shelf(Struct, eq=False):
+    identity: str
+    name: str
+    logs: dict[str, _Log] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    until: dict[str, int] = field(default_factory=dict)
+    """When the leases of each owner run out."""
+    floor: int = 0
+    """The highest token of any deleted session."""
+
+
+_SHARED: Final[dict[str, _Shelf]] = {}
+
+
+def _encoded(session: str, expected: int, records: Sequence[Recorded]) -> list[bytes]:
+    if [record.seq for record in records] != list(range(expected + 1, expected + 1 + len(records))):
+        raise SeqConflict(f"Events for session {session!r} must be numbered from {expected + 1} without a gap.")
+    try:
+        return [encode(record) for record in records]
+    except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError) as exc:
+        raise Bug(f"An event of session {session!r} cannot be written down: {exc}. Please report it.") from exc
+
+
+def _decoded(lines: Iterable[bytes], after: int) -> LogSlice:
+    records: list[Recorded] = []
+    try:
+        records.extend(map(decode, lines))
+    except (LogDamaged, NeedsUpgrade) as exc:
+        trouble = Trouble(
+            kind="newer" if isinstance(exc, NeedsUpgrade) else "damaged", detail=str(exc), seq=after + len(records)
+        )
+        return LogSlice(records=tuple(records), trouble=trouble)
+    return LogSlice(records=tuple(records))
+
+
+def _folded(text: str) -> str:
+    """`text` in small letters, without accents."""
+    if text.isascii():
+        return text.lower()
+    return "".join(char for char in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(char) != "Mn")
+
+
+def _snippet(text: str, place: int) -> str:
+    start, end = max(0, place - AROUND), place + AROUND
+    flat = " ".join(text[start:end].split())
+    return f"{'…' if start else ''}{flat}{'…' if end < len(text) else ''}"
+
+
+if TYPE_CHECKING:
+
+    def _conforms(store: MemoryStore) -> EventStore:
+        return store

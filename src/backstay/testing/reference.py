@@ -1,0 +1,202 @@
+"""The reference documents that are read off the code.
+
+`python -m backstay.testing.reference docs/` writes them; with `--check` it only says which are stale. A new document is
+one more entry in `REFERENCES`: a file name and a function that returns its whole text.
+"""
+
+import argparse
+import ast
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from backstay.testing.command_reference import commands_document
+from backstay.testing.hook_reference import hooks_document
+from backstay.testing.instructions_reference import instructions_document
+from backstay.testing.settings_reference import schema_document, settings_document
+from backstay.testing.tool_reference import tools_document
+from backstay.vocab import deltas, errors, event, events, messages, specs
+from backstay.wire import schema
+from backstay.wire.names import NAME_OF
+from backstay.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
+
+WORDS: Final[tuple[ModuleType, ...]] = (event, events, messages, specs, errors, deltas)
+"""Where the structures and the closed sets of values stand that events are made of."""
+
+
+class Reference(Struct, frozen=True, kw_only=True):
+    """One generated document."""
+
+    file: str
+    render: Callable[[], str]
+
+
+def events_document() -> str:
+    """Write `events.md`: every event, fragment and notice, and what they are made of."""
+    lines = [*_EVENTS_HEAD]
+    lines += ["", "## Events", "", "| event | type | v | meaning |", "|---|---|---|---|"]
+    lines += [_event_row(cls) for cls in events.EVENTS]
+    for cls in events.EVENTS:
+        lines += _section(cls, f"`{PREFIX}{NAME_OF[cls]}`, version {events.VERSIONS[cls]}{_intent(cls)}")
+    lines += ["", "## Fragments", "", *_DELTAS_HEAD]
+    for delta in deltas.DELTAS:
+        lines += _section(delta, f"`{PREFIX}{NAME_OF[delta]}`")
+    lines += ["", "## Notices", "", "Derived from the log, never stored. `after` stands beside the content."]
+    lines += _section(deltas.Notice, f"`{LIFECYCLE}`", without=_PLACE)
+    lines += _section(deltas.Lagged, f"`{LAGGED}`", without=_PLACE)
+    lines += _section(deltas.CommandResult, f"`{COMMAND_RESULT}`", without=_PLACE)
+    lines += ["", "## Structures", "", "What the fields above are made of. A part of a message names itself in `type`."]
+    for part in _structures():
+        lines += _section(part, _tag(part))
+    lines += ["", "## Words", "", "Closed sets of values.", "", "| name | values |", "|---|---|", *_words()]
+    return "\n".join(lines) + "\n"
+
+
+REFERENCES: Final[tuple[Reference, ...]] = (
+    Reference(file="events.md", render=events_document),
+    Reference(file="tools.md", render=tools_document),
+    Reference(file="settings.md", render=settings_document),
+    Reference(file="settings.schema.json", render=schema_document),
+    Reference(file="instructions.md", render=instructions_document),
+    Reference(file="commands.md", render=commands_document),
+    Reference(file="hooks.md", render=hooks_document),
+)
+
+
+def stale(folder: Path, references: Sequence[Reference] = REFERENCES) -> tuple[str, ...]:
+    """The documents in `folder` that are missing or not what the code says."""
+    return tuple(each.file for each in references if _text(folder / each.file) != each.render())
+
+
+def write(folder: Path, references: Sequence[Reference] = REFERENCES) -> tuple[str, ...]:
+    """Write the documents into `folder`; return those that changed."""
+    changed = stale(folder, references)
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in references:
+        if each.file in changed:
+            (folder / each.file).write_text(each.render(), encoding="utf-8", newline="\n")
+    return changed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; 1 means that `--check` found a stale document."""
+    parser = argparse.ArgumentParser(
+        prog="python -m backstay.testing.reference",
+        description="Write the reference documents that are read off the code.",
+    )
+    parser.add_argument("folder", type=Path, help="where the documents are, usually docs/")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a document is stale")
+    options = parser.parse_args(arguments)
+    if not options.check:
+        for file in write(options.folder):
+            print(f"wrote {options.folder / file}")
+        return 0
+    found = stale(options.folder)
+    for file in found:
+        path = options.folder / file
+        print(f"{path} is stale. Run: python -m backstay.testing.reference {options.folder}", file=sys.stderr)
+    return 1 if found else 0
+
+
+_PLACE: Final = ("after", "n")
+_EVENTS_HEAD: Final = (
+    "# Events",
+    "",
+    "Everything that the log of a session can hold and that a subscriber can see.",
+    "Generated by `make docs`; do not edit.",
+    "",
+    "A store keeps an event as `{seq, id, at, by, cause?, type, v, data}`: `type` is the name without `session:`, `v`",
+    "the version of the body's shape, `at` microseconds since 1970. The native stream sends",
+    "`{seq, id, type, session, at, by, cause, data}`, with `at` as ISO 8601 text. The JSON Schema of both is",
+    "`backstay/wire/events.schema.json`. Fields of `data` that have their default are left out. An *intent* is written",
+    "before it is performed; its result names it in `cause`, which the stream sends when it is empty too.",
+)
+_DELTAS_HEAD: Final = (
+    "Pieces of a stream: shown and traced, never folded, without a `seq` of their own. On the wire `after` (the last",
+    "`seq` before the fragment) and `n` (its number since then) stand beside `data`.",
+)
+
+
+def _event_row(cls: type[event.Event]) -> str:
+    summary = (inspect.getdoc(cls) or "").partition("\n")[0]
+    name = f"[{cls.__name__}](#{cls.__name__.lower()})"
+    return _row(name, f"`{NAME_OF[cls]}`", str(events.VERSIONS[cls]), summary)
+
+
+def _intent(cls: type[event.Event]) -> str:
+    return ", an intent" if cls in events.INTENTS else ""
+
+
+def _section(cls: type, subtitle: str, *, without: Sequence[str] = ()) -> Iterator[str]:
+    yield from ("", f"### {cls.__name__}", "")
+    if subtitle:
+        yield from (subtitle, "")
+    yield from (inspect.getdoc(cls) or "").splitlines()
+    fields = [field for field in _fields(cls) if field.name not in without]
+    if fields:
+        yield from ("", "| field | type | default | meaning |", "|---|---|---|---|")
+        yield from (
+            _row(f"`{each.name}`", _code(each.type), _code(each.default), " ".join(each.note.split()))
+            for each in fields
+        )
+
+
+def _fields(cls: type) -> tuple[schema.FieldText, ...]:
+    module = inspect.getmodule(cls)
+    return schema.fields_written_in(module).get(cls.__name__, ()) if module else ()
+
+
+def _structures() -> tuple[type[msgspec.Struct], ...]:
+    inside = schema.kinds_inside(events.EVENTS) - set(events.EVENTS)
+    return tuple(sorted(inside, key=lambda cls: cls.__name__))
+
+
+def _tag(cls: type[msgspec.Struct]) -> str:
+    tag = cls.__struct_config__.tag
+    return f'`"type": "{tag}"`' if tag else ""
+
+
+def _words() -> Iterator[str]:
+    """The names that stand for a set of literal values, with the values."""
+    for module in WORDS:
+        for name, value in _aliases(module):
+            if value.startswith("Literal["):
+                values = ast.literal_eval(f"[{value.removeprefix('Literal[')}")
+                yield _row(f"`{name}`", ", ".join(f"`{each}`" for each in values))
+
+
+@functools.cache
+def _aliases(module: ModuleType) -> tuple[tuple[str, str], ...]:
+    assignments = [node for node in ast.parse(inspect.getsource(module)).body if isinstance(node, ast.Assign)]
+    return tuple(
+        (target.id, ast.unparse(node.value))
+        for node in assignments
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    )
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+def _row(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

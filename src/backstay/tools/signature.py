@@ -1,0 +1,262 @@
+"""What a function's signature and docstring say about its arguments, as a schema and as a check."""
+
+import inspect
+import re
+import typing
+from collections.abc import Callable, Mapping
+from typing import Annotated, Final, Union
+
+import msgspec
+from msgspec import Struct
+
+from backstay.ports import ToolContext
+from backstay.vocab.errors import UserError
+
+_SECTION: Final = re.compile(r"(Args|Arguments|Parameters):\s*$")
+_ENTRY: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)$")
+_PLACE: Final = re.compile(r"(?P<what>.*) - at `\$\.?(?P<where>.*)`$", re.DOTALL)
+
+_REMEMBERED: Final = 256
+"""Signatures that are kept. A session makes some of its tools anew, each by the same `def` as every other session."""
+
+_Look = tuple[object, ...]
+"""What decides how a signature is read."""
+_Field = tuple[str, object] | tuple[str, object, object]
+"""As `defstruct` takes it: name and type, and a default for what may be left out."""
+
+
+class Parameters(Struct, frozen=True):
+    """The arguments that a function takes from a model."""
+
+    signature: inspect.Signature
+    arguments: type[msgspec.Struct]
+    schema: dict[str, object]
+    context: str
+    """The parameter that gets the `ToolContext`; empty when there is none."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The arguments in the order of the signature."""
+        return self.arguments.__struct_fields__
+
+    def problem(self, args: Mapping[str, object]) -> str:
+        """Say why `args` do not fit, naming the argument and what was expected; empty when they do."""
+        if unknown := [name for name in args if name not in self.names]:
+            return (
+                f"Unknown {_listed(unknown)}. The tool takes {_listed(self.names) if self.names else 'no arguments'}."
+            )
+        if missing := [name for name in self._required if name not in args]:
+            wanted = ", ".join(f"{name!r} ({self._expected(name) or 'any value'})" for name in missing)
+            return f"Missing {'argument' if len(missing) == 1 else 'arguments'} {wanted}."
+        try:
+            msgspec.convert(args, self.arguments, str_keys=True)
+        except msgspec.ValidationError as exc:
+            return self._explain(str(exc))
+        return ""
+
+    def bind(self, args: Mapping[str, object], context: ToolContext) -> inspect.BoundArguments:
+        """Make the arguments of a call. `args` have no problem; what they leave out takes the function's default."""
+        values = msgspec.convert(args, self.arguments, str_keys=True)
+        given = {name: getattr(values, name) for name in self.names if name in args}
+        if self.context:
+            given[self.context] = context
+        bound = inspect.BoundArguments(self.signature, given)
+        bound.apply_defaults()
+        return bound
+
+    @property
+    def _required(self) -> list[str]:
+        return typing.cast("list[str]", self.schema["required"])
+
+    def _explain(self, message: str) -> str:
+        place = _PLACE.match(message)
+        if place is None:
+            return f"{message}."
+        name = re.split(r"[.\[]", place["where"])[0]
+        expected = self._expected(name) if place["where"] == name and "enum" in message else ""
+        return f"Argument {place['where']!r}: {place['what']}{f', expected {expected}' if expected else ''}."
+
+    def _expected(self, name: str) -> str:
+        properties = typing.cast("dict[str, dict[str, object]]", self.schema["properties"])
+        kinds = typing.cast("dict[str, dict[str, object]]", self.schema.get("$defs", {}))
+        found = properties[name]
+        found = kinds[str(found["$ref"]).rpartition("/")[2]] if "$ref" in found else found
+        if "enum" in found:
+            return "one of " + ", ".join(map(repr, typing.cast("list[object]", found["enum"])))
+        return str(found.get("type", ""))
+
+
+_known: Final[dict[_Look, Parameters]] = {}
+
+
+def parameters_of(function: Callable[..., object]) -> Parameters:
+    """Read the signature of `function`. Raise `UserError` when a model could not call it.
+
+    Functions that come of one `def` and look alike share what was read; nothing of it belongs to one of them.
+    """
+    look = _look_of(function)
+    found = None if look is None else _known.get(look)
+    if found is None:
+        found = _read(function)
+        if look is not None:
+            _known[look] = found
+            if len(_known) > _REMEMBERED:
+                del _known[next(iter(_known))]
+    return found
+
+
+def _look_of(function: Callable[..., object]) -> _Look | None:
+    """What decides how `function` is read; None where that cannot be compared."""
+    code = getattr(function, "__code__", None)
+    if code is None or vars(function):
+        return None  # all that one decorator wraps has its code in common
+    hints = tuple(function.__annotations__.items())
+    named = getattr(function, "__kwdefaults__", None) or {}
+    defaults = (*(getattr(function, "__defaults__", None) or ()), *named.values())
+    kinds = tuple(map(type, defaults))
+    look = (
+        code,
+        function.__module__,
+        inspect.ismethod(function),
+        function.__doc__,
+        hints,
+        tuple(named),
+        defaults,
+        kinds,
+    )
+    try:
+        hash(look)
+    except TypeError:
+        return None
+    return None if any(isinstance(hint, str) for _, hint in hints) else look
+
+
+def _read(function: Callable[..., object]) -> Parameters:
+    called = f"The tool {function.__name__!r}"
+    signature = inspect.signature(function)
+    hints = _hints_of(function, called)
+    context = ""
+    fields: list[inspect.Parameter] = []
+    for parameter in signature.parameters.values():
+        _refuse_unusable(parameter, called)
+        if hints[parameter.name] is ToolContext:
+            context = parameter.name
+        else:
+            fields.append(parameter)
+    _, described = describe(function.__doc__ or "")
+    arguments = msgspec.defstruct(
+        "Arguments",
+        [_field(parameter, hints[parameter.name], described.get(parameter.name, "")) for parameter in fields],
+        kw_only=True,
+        forbid_unknown_fields=True,
+    )
+    return Parameters(signature, arguments, _schema_of(arguments, fields, called), context)
+
+
+def describe(docstring: str) -> tuple[str, dict[str, str]]:
+    """The first paragraph of a docstring on one line, and what its `Args:` section says of each parameter."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    first: list[str] = []
+    for line in lines:
+        if not line.strip() or _SECTION.match(line):
+            break
+        first.append(line.strip())
+    section = next((number for number, line in enumerate(lines) if _SECTION.match(line)), len(lines))
+    return " ".join(first), _entries(lines[section + 1 :])
+
+
+def _entries(lines: list[str]) -> dict[str, str]:
+    described: dict[str, str] = {}
+    name, margin = "", 0
+    for line in lines:
+        if not line.strip():
+            continue
+        indent = len(line) - len(line.lstrip())
+        if indent == 0:
+            break
+        margin = margin or indent
+        entry = _ENTRY.match(line.strip())
+        if indent <= margin and entry is not None:
+            name = entry["name"]
+            described[name] = entry["text"]
+        elif name:
+            described[name] = f"{described[name]} {line.strip()}".strip()
+    return described
+
+
+def _hints_of(function: Callable[..., object], called: str) -> dict[str, object]:
+    try:
+        return typing.get_type_hints(function, include_extras=True) | _missing(function)
+    except NameError as exc:
+        raise UserError(
+            f"{called} has an annotation that cannot be resolved: {exc}. Define the type at module level."
+        ) from exc
+
+
+def _missing(function: Callable[..., object]) -> dict[str, object]:
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name: each.empty for each in parameters if each.annotation is each.empty}
+
+
+def _refuse_unusable(parameter: inspect.Parameter, called: str) -> None:
+    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+        raise UserError(
+            f"{called} takes {str(parameter).split(':')[0]!r}. A model needs named parameters: list them one by one."
+        )
+    if parameter.annotation is parameter.empty:
+        name = parameter.name
+        raise UserError(f"{called} has a parameter {name!r} without annotation. Say its type, as in `{name}: str`.")
+
+
+def _field(parameter: inspect.Parameter, hint: object, described: str) -> _Field:
+    optional = parameter.default is not parameter.empty
+    if typing.get_origin(hint) is Annotated:
+        described = next((extra for extra in typing.get_args(hint)[1:] if isinstance(extra, str)), described)
+    if parameter.default is None:
+        hint = _either(hint, type(None))
+    if optional:
+        hint = _either(hint, msgspec.UnsetType)
+    if described:
+        hint = Annotated[hint, msgspec.Meta(description=described)]
+    return (parameter.name, hint, msgspec.UNSET) if optional else (parameter.name, hint)
+
+
+def _either(hint: object, other: type) -> object:
+    union: typing.Any = Union  # a special form: the checker has no type for building one from values
+    return union[hint, other]
+
+
+def _schema_of(arguments: type[msgspec.Struct], fields: list[inspect.Parameter], called: str) -> dict[str, object]:
+    try:
+        msgspec.json.Decoder(arguments)  # finds unions that cannot be told apart, which the schema alone would accept
+        (root,), kinds = msgspec.json.schema_components(
+            (arguments,), ref_template="#/$defs/{name}", schema_hook=_any_value
+        )
+    except TypeError as exc:
+        raise UserError(f"{called} has a parameter that no JSON value can fill: {str(exc).splitlines()[-1]}.") from exc
+    schema: dict[str, object] = kinds.pop(root["$ref"].rpartition("/")[2])
+    del schema["title"]
+    properties = typing.cast("dict[str, dict[str, object]]", schema["properties"])
+    for parameter in fields:
+        properties[parameter.name] |= _default_of(parameter)
+    return schema | {"$defs": kinds} if kinds else schema
+
+
+def _any_value(kind: type) -> dict[str, object]:
+    if kind is object:
+        return {"description": "any JSON value"}  # an empty schema would count as none
+    raise NotImplementedError
+
+
+def _default_of(parameter: inspect.Parameter) -> dict[str, object]:
+    if parameter.default is parameter.empty or parameter.default is None:
+        return {}
+    try:
+        return {"default": msgspec.to_builtins(parameter.default, str_keys=True)}
+    except TypeError:
+        return {}  # a default that JSON cannot say stays the function's own affair
+
+
+def _listed(names: typing.Iterable[str]) -> str:
+    quoted = [repr(name) for name in names]
+    return f"{'argument' if len(quoted) == 1 else 'arguments'} {', '.join(quoted)}"

@@ -1,0 +1,63 @@
+"""What the tools of the web need from outside. Layers keep them from knowing who plays these roles."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from backstay.vocab.messages import InlineMedia
+
+if TYPE_CHECKING:
+    import httpx  # it takes a while to load: only who asks for a page does
+
+Clients = Callable[[], "httpx.AsyncClient"]
+"""Makes a client for one call. Its requests are judged: where they may not go it raises `EgressRefused`."""
+
+Summarise = Callable[[str, str], Awaitable[str]]
+"""Answers a question about a page: takes the page, framed, and the question. Whoever answers has no tools: the page may try to use them."""
+
+
+class Page(Struct, frozen=True):
+    """A page as it can be shown."""
+
+    url: str
+    kind: str
+    """What it was, in a word for people: HTML, JSON, PDF, text, image/png."""
+    title: str = ""
+    text: str = ""
+    media: tuple[InlineMedia, ...] = ()
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One result of a search."""
+
+    title: str
+    url: str
+    snippet: str = ""
+
+
+class SearchEngine(Protocol):
+    """Somebody who knows where things stand in the web."""
+
+    @property
+    def name(self) -> str:
+        """As people know it."""
+
+    async def search(
+        self, query: str, *, limit: int, allowed: Sequence[str] = (), blocked: Sequence[str] = ()
+    ) -> Sequence[Found]:
+        """Find at most `limit` pages, best first, of the domains that are allowed. Raise `Unfetched` when that cannot be done.
+
+        An engine that cannot narrow by domain ignores the lists: its results are looked through afterwards.
+        """
+
+
+class Unfetched(Exception):
+    """Something of the web could not be had; `code` says why in one word, the message in words for the model."""
+
+    def __init__(self, code: str, message: str, *, said: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.said = said
+        """What the server had to say about it."""

@@ -1,0 +1,78 @@
+"""Events in their envelopes to JSON and back.
+
+The line is `{"seq","id","at","by","cause"?,"type","v","data"}`. `v` stands outside the body, so that an old body is recognised before it
+is decoded; the current version decodes directly.
+"""
+
+from typing import Final
+
+import msgspec
+
+from backstay.vocab.errors import LogDamaged, NeedsUpgrade
+from backstay.vocab.event import By, Event, Recorded
+from backstay.vocab.events import VERSIONS
+from backstay.wire.names import EVENT_NAMED, NAME_OF
+from backstay.wire.upcast import Raw, upcast
+
+
+class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    seq: int
+    id: str
+    at: int
+    by: By
+    type: str
+    v: int
+    data: msgspec.Raw
+    cause: str = ""
+
+
+_encoder: Final = msgspec.json.Encoder()
+_line_decoder: Final = msgspec.json.Decoder(_Line)
+_current: Final = {name: (VERSIONS[cls], msgspec.json.Decoder(cls)) for name, cls in EVENT_NAMED.items()}
+
+
+def encode(record: Recorded) -> bytes:
+    """One event as a line of JSON, without the line end."""
+    event = record.event
+    body = msgspec.Raw(_encoder.encode(event))
+    kind = type(event)
+    return _encoder.encode(
+        _Line(record.seq, record.id, record.at, record.by, NAME_OF[kind], VERSIONS[kind], body, record.cause)
+    )
+
+
+def decode(line: bytes | memoryview | str) -> Recorded:
+    """The event of a line. Raise `NeedsUpgrade` when a newer Backstay wrote it, `LogDamaged` when nobody did."""
+    try:
+        head = _line_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+        raise LogDamaged(f"Not an event: {line[:80] if isinstance(line, str) else bytes(line[:80])!r}: {exc}") from exc
+    return Recorded(
+        seq=head.seq,
+        id=head.id,
+        at=head.at,
+        by=head.by,
+        cause=head.cause,
+        event=decode_body(head.type, head.v, head.data),
+    )
+
+
+def decode_body(name: str, version: int, body: bytes | memoryview | msgspec.Raw) -> Event:
+    """The event called `name`, from the JSON of its body as `version` wrote it."""
+    known = _current.get(name)
+    if known is None:
+        raise NeedsUpgrade(
+            f"The event type {name!r} is unknown here. A newer Backstay wrote it: upgrade to open this session."
+        )
+    current, decoder = known
+    if version > current:
+        raise NeedsUpgrade(
+            f"{name!r} is version {version}, this Backstay knows {current}. Upgrade to open this session."
+        )
+    try:
+        if version == current:
+            return decoder.decode(body)
+        raw: Raw = msgspec.json.decode(body, type=dict[str, object])
+        return msgspec.convert(upcast(name, version, current, raw), EVENT_NAMED[name])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, KeyError) as exc:
+        raise LogDamaged(f"The body of a {name!r} event cannot be read: {exc}") from exc

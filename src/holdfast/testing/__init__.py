@@ -1,1 +1,0 @@
-"""The public test kit: what you need to test code that runs on Holdfast, and adapters that you write for it."""
