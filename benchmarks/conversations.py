@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from backstay.logic.outgoing import Outgoing
-from backstay.logic.state import state_of
+from backstay.logic.state.request_messages import Outgoing
+from backstay.logic.state.session_state import state_of
 from backstay.ports import ModelRequest
 from backstay.providers.format import Encoder, HttpRequest
 from backstay.providers.registry import load_format
-from backstay.tools.edit import edit_file
-from backstay.tools.read import read_file
-from backstay.tools.shell import run_command
-from backstay.tools.write import write_file
+from backstay.tools.files.edit import edit_file
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
+from backstay.tools.shell.bash import run_command
 from backstay.vocab.specs import ModelFacts
 from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, past
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import anyio
 
-from backstay import replay
-from backstay.assemble import open_session
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
+from backstay.catalog import load as replay
+from backstay.session.assemble import open_session
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.store import SqliteStore
 from benchmarks.frame import Aim, Bench, Figure, Row, clocked, figures
 from benchmarks.histories import EVENTS_A_TURN, fill, look, script
 

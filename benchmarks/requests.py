@@ -13,7 +13,7 @@ from typing import Final
 import httpx
 
 from backstay.providers.format import HttpRequest
-from backstay.providers.http_tap import Trail
+from backstay.providers.http.tap import Trail
 from backstay.providers.registry import load_format
 from benchmarks.conversations import CLIENTS, FORMATS, KEY, Growing, leave, length
 from benchmarks.frame import Aim, Bench, Figure, Row, short

@@ -8,9 +8,9 @@ from pathlib import Path
 import anyio
 
 from backstay.ports import Confinement, Tool
-from backstay.tools.glob import make_glob
-from backstay.tools.ripgrep import find_ripgrep
-from backstay.tools.search import make_grep
+from backstay.tools.search.glob import make_glob
+from backstay.tools.search.grep import make_grep
+from backstay.tools.search.ripgrep import find_ripgrep
 from backstay.vocab.event import Event
 from benchmarks.frame import Aim, Bench, Figure, Row
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 
-from backstay.assemble import open_session
 from backstay.ports import ModelReply, ModelRequest
+from backstay.session.assemble import open_session
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import ModelFacts, Usage

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import anyio
 
-from backstay.assemble import open_session
-from backstay.logic.outgoing import Outgoing
-from backstay.logic.state import State, state_of
+from backstay.logic.state.request_messages import Outgoing
+from backstay.logic.state.session_state import State, state_of
 from backstay.ports import ModelRequest
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.sqlite_db import Access, Db, connect_stdlib
+from backstay.session.assemble import open_session
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.connection import Access, Db, connect_stdlib
+from backstay.stores.sqlite.store import SqliteStore
 from benchmarks.frame import Aim, Bench, Figure, Row, figures
 from benchmarks.histories import EVENTS_A_TURN, MESSAGES_A_TURN, NO_LIMIT, REPLIES_A_TURN, fill, look, past, script
 

@@ -15,23 +15,24 @@ from typing import Final, get_args
 import anyio
 from msgspec.structs import replace
 
-from backstay import Rule, shelf
-from backstay.assemble import open_with
-from backstay.logic.shapes import check_shape
-from backstay.logic.trying import Retries
-from backstay.options import Options
+from backstay import Rule
+from backstay.catalog import sessions
+from backstay.logic.state.request_rules import check_shape
+from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, SessionQuery, Tool, ToolOutput
-from backstay.providers.http_model import HttpModel
+from backstay.providers.http.model import HttpModel
 from backstay.providers.registry import load_format
 from backstay.runtime.barrier import Fault, guarded
-from backstay.session import Session
+from backstay.session.assemble import open_with
+from backstay.session.options import Options
+from backstay.session.session import Session
+from backstay.session.subagents.tool import child_tool
 from backstay.stores.memory import MemoryStore
-from backstay.stores.trace import NoTrace
-from backstay.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
-from backstay.testing.sim_loop import Stuck, run_virtually
-from backstay.testing.sim_universe import Universe
+from backstay.stores.trace.trace import NoTrace
+from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
+from backstay.testing.simulation.event_loop import Stuck, run_virtually
+from backstay.testing.simulation.stores import Universe
 from backstay.tools.define import tool
-from backstay.tools.spawn import child_tool
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import BackstayError, Bug, ErrorKind, ProviderError
 from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text
@@ -187,7 +188,7 @@ class World:
             self.wrong.append(f"{fault.kind}: {fault.message}\n{fault.trace}")
 
     async def _open(self, store: MortalStore, process: Process, work: Callable[[Session], Awaitable[None]]) -> None:
-        known = await shelf.exists(store, self.session_id)
+        known = await sessions.exists(store, self.session_id)
         chain = self.dice.sample(sorted(MODELS), 2)
         on_crash: OnCrash = "abandon" if self.dice.random() < 0.3 else "continue"
         options = Options(

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from backstay import open_session, tool
-from backstay.logic.shapes import check_shape
+from backstay.logic.state.request_rules import check_shape
 from backstay.ports import EventStore, ModelReply, ModelRequest
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
-from backstay.testing.crash_store import WrappedStore
+from backstay.testing.crash.process import WrappedStore
 from backstay.vocab.deltas import Delta, TextDelta
-from backstay.vocab.event_limits import Compacted, CompactionFailed
+from backstay.vocab.events.limits import Compacted, CompactionFailed
 from backstay.vocab.messages import Message, Text, ToolCall, ToolResult
 from backstay.vocab.specs import ModelFacts, Usage
 

@@ -15,18 +15,19 @@ import msgspec
 import pytest
 
 from backstay import Session, TurnFailed, open_session, tool
-from backstay.logic.pricing import DOLLAR, cost
-from backstay.logic.progress import Progress, fold
-from backstay.logic.trying import Retries
+from backstay.logic.budget import DOLLAR, cost
+from backstay.logic.state.progress import Progress, fold
+from backstay.logic.state.retries import Retries
 from backstay.ports import ModelReply, ModelRequest, SessionQuery
+from backstay.session.subagents.tool import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
-from backstay.testing.crash_process import Blow, Ledger, MortalModel, MortalStore, Process
-from backstay.tools.spawn import child_tool
+from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalStore, Process
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import ProviderError, TurnPaused
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_limits import (
+from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, ResultIgnored
+from backstay.vocab.events.limits import (
     BudgetAnswered,
     BudgetSet,
     ChildPaused,
@@ -35,7 +36,6 @@ from backstay.vocab.event_limits import (
     CompactionFailed,
     CompactionStarted,
 )
-from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, ResultIgnored
 from backstay.vocab.messages import Text, ToolCall
 from backstay.vocab.specs import ModelFacts, Prices, Usage
 

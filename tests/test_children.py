@@ -8,8 +8,8 @@ import pytest
 
 from backstay import UserError, open_session, open_store
 from backstay.ports import ModelRequest, SessionQuery
-from backstay.runtime.clock import SystemClock
-from backstay.tools.spawn import child_tool
+from backstay.session.subagents.tool import child_tool
+from backstay.stores.clock import SystemClock
 from backstay.vocab.events import ChildFinished, ChildStarted, Started, ToolFinished
 from backstay.vocab.messages import ToolResult, text_of
 from backstay.vocab.specs import ModelFacts

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from backstay.export.files import write_pieces
-from backstay.files import has_changed, replace_file, stamp_at
-from backstay.handles import walk_to
-from backstay.tools.page import OutputFolder
+from backstay.system.files import has_changed, replace_file, stamp_at
+from backstay.system.handles import walk_to
+from backstay.tools.paging import OutputFolder
 
 LONGEST = "n" * 250 + ".html"
 

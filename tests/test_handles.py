@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.handles import NotRegular, enter, make_folder, open_regular, walk_to
+from backstay.system.handles import NotRegular, enter, make_folder, open_regular, walk_to
 
 
 def test_a_folder_is_reached_step_by_step(tmp_path: Path) -> None:

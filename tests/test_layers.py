@@ -86,13 +86,17 @@ def test_every_import_points_to_the_same_layer_or_above() -> None:
 @pytest.mark.parametrize(
     ("path", "source", "complaint"),
     [
-        ("vocab/ids.py", "import backstay.logic.turns", "vocab (1) imports logic (2)"),
+        ("vocab/ids.py", "import backstay.logic.state.turns", "vocab (1) imports logic (2)"),
         ("logic/turns.py", "from backstay.ports import Model", "logic (2) imports ports (3)"),
         ("logic/turns.py", "from ..ports import Model", "logic (2) imports ports (3)"),
         ("logic/turns.py", "from backstay import ports", "logic (2) imports ports (3)"),
         ("logic/turns.py", "from .. import ports", "logic (2) imports ports (3)"),
         ("logic/deep/turns.py", "from ...runtime import bus", "logic (2) imports runtime (5)"),
-        ("runtime/bus.py", "def late():\n    from backstay.session import Session", "runtime (5) imports session (6)"),
+        (
+            "runtime/bus.py",
+            "def late():\n    from backstay.session.session import Session",
+            "runtime (5) imports session (6)",
+        ),
         ("runtime/bus.py", "if TYPE_CHECKING:\n    from backstay.cli import main", "runtime (5) imports cli (7)"),
         ("stores/sqlite.py", "from backstay.providers import catalog", "stores and providers are both adapters"),
         ("tools/shell.py", "from backstay.workspaces.paths import resolve", "tools and workspaces are both adapters"),
@@ -118,11 +122,11 @@ def test_a_wrong_import_is_found(path: str, source: str, complaint: str) -> None
 
 def test_right_imports_pass() -> None:
     sources = {
-        "__init__.py": "from backstay.session import Session\nfrom backstay.testing import crash",
+        "__init__.py": "from backstay.session.session import Session\nfrom backstay.testing import crash",
         "vocab/ids.py": "import os\nimport msgspec",
         "logic/turns.py": "from backstay.vocab.ids import SessionId\nfrom . import tokens\nimport osmosis",
         "stores/sqlite.py": "import pathlib\nfrom backstay.ports import EventStore\nfrom .memory import MemoryStore",
-        "session.py": "from backstay.config import load\nfrom backstay.stores.sqlite import SqliteStore",
+        "session.py": "from backstay.config import load\nfrom backstay.stores.sqlite.store import SqliteStore",
         "cli/main.py": "from backstay import open_session\nfrom backstay.tui import app\nfrom ..session import Session",
         "testing/crash.py": "from backstay import query\nfrom backstay.cli import main",
     }

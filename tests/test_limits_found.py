@@ -3,13 +3,13 @@
 import anyio
 
 from backstay import open_session, open_store
-from backstay.logic.compaction import apply, framed, plan, state_after
+from backstay.logic.context.compaction import apply, framed, plan, state_after
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
-from backstay.runtime.clock import SystemClock
-from backstay.tools.spawn import child_tool
+from backstay.session.subagents.tool import child_tool
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import TurnPaused
-from backstay.vocab.event_limits import Compacted
 from backstay.vocab.events import ChildFinished
+from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import DurablePart, MediaRef, Role, SessionMessage, Text, ToolCall, ToolResult
 from backstay.vocab.specs import ModelFacts, Prices, Usage
 from tests.contracts.limits_kit import Fake, log_of

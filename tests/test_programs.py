@@ -6,9 +6,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.programs import Ran, run_program
+from backstay.sandbox.git import run_git
+from backstay.system.programs import Ran, run_program
 from backstay.vocab.errors import UserError
-from backstay.workspaces.git import run_git
 from tests.tools.test_web_pages import pdf
 
 MOST = 1000
@@ -125,7 +125,7 @@ async def test_outer_9_what_git_started_ends_with_git_at_the_deadline(tmp_path: 
 FETCHING = """
 import sys
 import anyio, httpx
-from backstay.tools.web.fetching import fetch
+from backstay.tools.web.download import fetch
 
 def clients():
     body = open(sys.argv[1], "rb").read()

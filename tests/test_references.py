@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from backstay.config.key_table import KEYS
+from backstay.hooks.events import EVENTS
+from backstay.hooks.payload import FIELDS
 from backstay.instructions import KINDS
-from backstay.kit.sources import BUILT_IN
-from backstay.kit.tools import tool_name
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.inputs import FIELDS
+from backstay.session.project.commands import BUILT_IN
+from backstay.session.project.tools import tool_name
 from backstay.testing.command_reference import DATA, commands_document
 from backstay.testing.hook_reference import WHEN, hooks_document
 from backstay.testing.reference import REFERENCES, stale

@@ -7,16 +7,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.config.json_text import JsonText
-from backstay.config.key import Key
-from backstay.config.key_table import KEYS
-from backstay.config.keys import KNOWN_ELSEWHERE, find_key, names_below
+from backstay.config.json_document import JsonText
+from backstay.config.json_schema import kind_schema, settings_schema
+from backstay.config.key_table import KEYS, KNOWN_ELSEWHERE, Key, find_key, names_below
 from backstay.config.layers import read_layers
-from backstay.config.schema import kind_schema, settings_schema
 from backstay.config.settings import ChatSettings, MemorySettings, TaskContext
 from backstay.config.settings_reader import SettingsReader
-from backstay.extensions.mcp_files import ServersPlace, read_servers
-from backstay.hooks import configured
+from backstay.hooks.decorator import configured
+from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.providers.catalog import ModelOverride
 from backstay.testing.settings_reference import EXAMPLE, schema_document, settings_document
 from backstay.vocab.errors import UserError

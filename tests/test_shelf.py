@@ -8,17 +8,18 @@ from typing import cast
 import anyio
 import pytest
 
-from backstay import SessionBusy, UserError, open_session, open_store, shelf, tool
+from backstay import SessionBusy, UserError, open_session, open_store, tool
+from backstay.catalog import sessions
+from backstay.catalog.load import replay
 from backstay.ports import EventStore, LogSlice, ToolContext
-from backstay.replay import replay
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
-from backstay.testing.store_examples import opening, say
+from backstay.testing.store_contract import opening, say
 from backstay.vocab.errors import BadId, NoSession
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_memory import MemoryNoted
 from backstay.vocab.events import Rewound, Started, StoreChanged, TurnCompleted, TurnStarted
+from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.messages import text_of
 from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import Till, call, calls, look, scripted, stream, talk
@@ -35,11 +36,11 @@ async def talked(store: EventStore, name: str, *replies: str, cwd: Path | str = 
 async def test_a_session_is_found_by_id_or_name_and_a_missing_one_says_what_to_do() -> None:
     store = await open_store("memory:", clock=CLOCK)
     await talked(store, "one", "x")
-    await shelf.rename(store, "one", "my talk", clock=CLOCK)
-    assert (await shelf.find(store, "one")).id == "one"
-    assert (await shelf.find(store, "my talk")).id == "one"
+    await sessions.rename(store, "one", "my talk", clock=CLOCK)
+    assert (await sessions.find(store, "one")).id == "one"
+    assert (await sessions.find(store, "my talk")).id == "one"
     with pytest.raises(NoSession, match="sessions list"):
-        await shelf.find(store, "two")
+        await sessions.find(store, "two")
     with pytest.raises(BadId, match="not a session id"):
         async with open_session(model=scripted("x"), store=store, resume="../etc"):
             pytest.fail("must not open")
@@ -52,9 +53,9 @@ async def test_the_newest_session_of_a_project_is_one_in_which_something_was_sai
     await talked(store, "first", "x", cwd=tmp_path / "a")
     await talked(store, "other", "x", cwd=tmp_path / "b")
     await talked(store, "empty", cwd=tmp_path / "a")
-    assert (await shelf.newest(store, str(tmp_path / "a"))).id == "first"
+    assert (await sessions.newest(store, str(tmp_path / "a"))).id == "first"
     with pytest.raises(NoSession):
-        await shelf.newest(store, str(tmp_path))
+        await sessions.newest(store, str(tmp_path))
 
 
 async def test_renaming_a_crashed_session_does_not_set_it_going(tmp_path: Path) -> None:
@@ -62,8 +63,8 @@ async def test_renaming_a_crashed_session_does_not_set_it_going(tmp_path: Path) 
     async with open_session(model=scripted("x"), store=store, session_id="s") as session:
         await session.run("a")
         with pytest.raises(SessionBusy, match=r"this process|pid"):
-            await shelf.rename(store, "s", "busy", clock=CLOCK)
-    await shelf.rename(store, "s", "later", clock=CLOCK)
+            await sessions.rename(store, "s", "busy", clock=CLOCK)
+    await sessions.rename(store, "s", "later", clock=CLOCK)
     assert (await store.meta("s")).name == "later"
     assert (await store.meta("s")).turns == 1
 
@@ -99,9 +100,9 @@ async def test_a_fork_copies_the_path_and_leaves_what_was_rewound() -> None:
         assert again.turns[-1].number == 2
     async with open_session(model=scripted(*replies), store=store, resume=early) as again:
         assert [m.role for m in again.history] == ["user", "assistant", "tool", "assistant"]
-    assert await shelf.verify(store, fork) == ()
-    await shelf.delete(store, "s")
-    assert await shelf.verify(store, fork) == ()  # it stands on its own
+    assert await sessions.verify(store, fork) == ()
+    await sessions.delete(store, "s")
+    assert await sessions.verify(store, fork) == ()  # it stands on its own
 
 
 async def test_a_fork_of_a_running_turn_ends_it_at_the_last_point_without_an_open_call() -> None:
@@ -188,7 +189,7 @@ async def test_a_fork_knows_the_memories_up_to_where_it_was_made() -> None:
     async with open_session(model=scripted(*script), store=store, resume=late) as copy:
         assert copy.used_memory == ("one", "two", "three")
         assert copy.memory_events == session.memory_events
-    assert await shelf.verify(store, late) == ()
+    assert await sessions.verify(store, late) == ()
 
 
 class Cited(MemoryStore):
@@ -217,10 +218,10 @@ async def test_a_fork_cites_what_is_in_the_store_and_keeps_it_when_the_original_
     async with open_session(model=scripted("one"), store=store, session_id="s") as session:
         await session.run("a long text " * 10_000)
     store.moved = 0
-    fork = await shelf.fork(store, "s", clock=CLOCK)
+    fork = await sessions.fork(store, "s", clock=CLOCK)
     assert store.moved == 0
-    await shelf.delete(store, "s")
-    assert await shelf.verify(store, fork) == ()
+    await sessions.delete(store, "s")
+    assert await sessions.verify(store, fork) == ()
 
 
 async def test_a_fork_whose_original_is_deleted_meanwhile_is_not_made() -> None:
@@ -229,7 +230,7 @@ async def test_a_fork_whose_original_is_deleted_meanwhile_is_not_made() -> None:
     await talked(store, "s", "one")
     store.loses = "s"
     with pytest.raises(NoSession, match="while it was being copied"):
-        await shelf.fork(store, "s", clock=CLOCK, new_id="copy")
+        await sessions.fork(store, "s", clock=CLOCK, new_id="copy")
     assert await store.list() == ()
 
 
@@ -272,10 +273,10 @@ async def test_work_that_is_cancelled_holds_no_session(what: str) -> None:
         assert isinstance(store, Cancelling)
         await talked(store, "s", "one")
         work: dict[str, Callable[[], Awaitable[object]]] = {
-            "rename": partial(shelf.rename, store, "s", "other", clock=CLOCK),
-            "fork": partial(shelf.fork, store, "s", clock=CLOCK, new_id="copy"),
-            "delete": partial(shelf.delete, store, "s"),
-            "prune": partial(shelf.prune, store, clock=CLOCK, older_than_days=-1),
+            "rename": partial(sessions.rename, store, "s", "other", clock=CLOCK),
+            "fork": partial(sessions.fork, store, "s", clock=CLOCK, new_id="copy"),
+            "delete": partial(sessions.delete, store, "s"),
+            "prune": partial(sessions.prune, store, clock=CLOCK, older_than_days=-1),
         }
         with anyio.CancelScope() as scope:
             store.scope, store.left = scope, moment
@@ -290,12 +291,12 @@ async def test_pruning_takes_old_and_empty_sessions_and_leaves_open_ones() -> No
     await talked(store, "said", "x")
     await talked(store, "empty")
     async with open_session(model=scripted("x"), store=store, session_id="open"):
-        assert [meta.id for meta in await shelf.prune(store, clock=CLOCK, empty=True, dry_run=True)] == ["empty"]
-        assert [meta.id for meta in await shelf.prune(store, clock=CLOCK, empty=True)] == ["empty"]
-        gone = await shelf.prune(store, clock=CLOCK, older_than_days=-1)
+        assert [meta.id for meta in await sessions.prune(store, clock=CLOCK, empty=True, dry_run=True)] == ["empty"]
+        assert [meta.id for meta in await sessions.prune(store, clock=CLOCK, empty=True)] == ["empty"]
+        gone = await sessions.prune(store, clock=CLOCK, older_than_days=-1)
         assert [meta.id for meta in gone] == ["said"]
     with pytest.raises(UserError, match="what to prune"):
-        await shelf.prune(store, clock=CLOCK)
+        await sessions.prune(store, clock=CLOCK)
 
 
 async def test_a_session_moves_to_another_store_whole_and_goes_on_there(tmp_path: Path) -> None:
@@ -305,18 +306,18 @@ async def test_a_session_moves_to_another_store_whole_and_goes_on_there(tmp_path
     async with open_session(model=scripted("one", "two"), store=source, session_id="s") as session:
         await session.run(long)
     before = (await source.read("s")).records
-    await shelf.move(source, target, "s", clock=CLOCK)
+    await sessions.move(source, target, "s", clock=CLOCK)
     with pytest.raises(NoSession):
         await source.meta("s")
     after = (await target.read("s")).records
     assert after[: len(before)] == before
     assert isinstance(after[-1].event, StoreChanged)
-    assert await shelf.verify(target, "s") == ()
+    assert await sessions.verify(target, "s") == ()
     async with open_session(model=scripted("one", "two"), store=target, resume="s") as again:
         assert await again.run("still there?") == "two"
     await talked(source, "s", "x")
     with pytest.raises(UserError, match="already"):
-        await shelf.move(source, target, "s", clock=CLOCK)
+        await sessions.move(source, target, "s", clock=CLOCK)
     await source.close()
     await target.close()
 
@@ -363,5 +364,5 @@ async def test_a_session_that_is_written_meanwhile_verifies_clean(tmp_path: Path
     lease = await store.lease("s", this_process())
     await store.append(lease, 0, opening("s", "one", store=store.identity))
     for _ in range(3):
-        assert await shelf.verify(cast(EventStore, Busy(store, lease)), "s") == ()
+        assert await sessions.verify(cast(EventStore, Busy(store, lease)), "s") == ()
     await store.close()

@@ -7,11 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay import UserError, open_session, open_store, shelf, tool
+from backstay import UserError, open_session, open_store, tool
+from backstay.catalog import sessions
 from backstay.ports import EventStore, ModelRequest, SessionQuery
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
-from backstay.tools.spawn import child_tool
+from backstay.session.subagents.tool import child_tool
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.vocab.errors import NoSession
 from backstay.vocab.events import ToolFinished
 from backstay.vocab.messages import text_of
@@ -93,7 +94,7 @@ async def test_a_move_takes_the_children_along(tmp_path: Path) -> None:
     async with crashed(tmp_path) as scene:
         target = await open_store("memory:", clock=CLOCK)
         child = await scene.child()
-        await shelf.move(scene.store, target, "parent", clock=CLOCK)
+        await sessions.move(scene.store, target, "parent", clock=CLOCK)
         assert await scene.store.list(SessionQuery(include_children=True)) == ()
         assert (await target.meta(child)).parent == "parent"
         assert await scene.finish(target) == []
@@ -113,26 +114,26 @@ async def test_a_child_that_an_open_turn_needs_is_neither_deleted_nor_pruned_nor
     async with crashed(tmp_path) as scene:
         child, target, told = await scene.child(), await open_store("memory:", clock=CLOCK), list[str]()
         with pytest.raises(UserError, match="backstay -r parent --finish"):
-            await shelf.delete(scene.store, child)
+            await sessions.delete(scene.store, child)
         with pytest.raises(UserError, match="backstay -r parent --finish"):
-            await shelf.move(scene.store, target, child, clock=CLOCK)
+            await sessions.move(scene.store, target, child, clock=CLOCK)
         between = (await scene.store.meta(child)).updated + 1
-        await shelf.rename(scene.store, "parent", "important", clock=CLOCK)
+        await sessions.rename(scene.store, "parent", "important", clock=CLOCK)
         days = (CLOCK.now() - between) / (24 * 3600 * 1_000_000)
         for dry in (True, False):
-            gone = await shelf.prune(scene.store, clock=CLOCK, older_than_days=days, dry_run=dry, tell=told.append)
+            gone = await sessions.prune(scene.store, clock=CLOCK, older_than_days=days, dry_run=dry, tell=told.append)
             assert gone == ()
         assert [words.partition(":")[0] for words in told] == [f"{child} stays"] * 2
         await scene.finish(scene.store)
         assert scene.till.charged == [1]
-        await shelf.delete(scene.store, child)
+        await sessions.delete(scene.store, child)
 
 
 async def test_pruning_takes_a_child_with_its_parent(tmp_path: Path) -> None:
     async with crashed(tmp_path) as scene:
         child = await scene.child()
         for dry in (True, False):
-            gone = await shelf.prune(scene.store, clock=CLOCK, older_than_days=-1, dry_run=dry)
+            gone = await sessions.prune(scene.store, clock=CLOCK, older_than_days=-1, dry_run=dry)
             assert [meta.id for meta in gone] == ["parent", child]
         with pytest.raises(NoSession):
             await scene.store.meta(child)

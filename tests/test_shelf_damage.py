@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from backstay import open_session, open_store, shelf
+from backstay import open_session, open_store
+from backstay.catalog import sessions
 from backstay.ports import EventStore, SessionQuery
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from tests.contracts.kit import scripted
 
@@ -34,14 +35,14 @@ async def changed(folder: Path, change: str) -> EventStore:
 async def test_a_log_that_can_be_read_in_part_is_not_forked_renamed_or_moved(tmp_path: Path, seq: int) -> None:
     store = await changed(tmp_path, DAMAGE.format(seq))
     with pytest.raises(LogDamaged, match=r"Session 's' can only be read: .*`backstay log repair s`"):
-        await shelf.fork(store, "s", clock=CLOCK)
+        await sessions.fork(store, "s", clock=CLOCK)
     with pytest.raises(LogDamaged, match="backstay log repair s"):
         async with open_session(model=scripted("x"), store=store, resume="s", fork=True):
             pytest.fail("must not open")
     with pytest.raises(LogDamaged, match="backstay log repair s"):
-        await shelf.rename(store, "s", "other", clock=CLOCK)
+        await sessions.rename(store, "s", "other", clock=CLOCK)
     with pytest.raises(LogDamaged, match="backstay log repair s"):
-        await shelf.move(store, await open_store("memory:", clock=CLOCK), "s", clock=CLOCK)
+        await sessions.move(store, await open_store("memory:", clock=CLOCK), "s", clock=CLOCK)
     assert [meta.id for meta in await store.list(SessionQuery(include_children=True))] == ["s"]
     await store.close()
 
@@ -49,5 +50,5 @@ async def test_a_log_that_can_be_read_in_part_is_not_forked_renamed_or_moved(tmp
 async def test_a_log_of_a_newer_version_is_not_forked_either(tmp_path: Path) -> None:
     store = await changed(tmp_path, NEWER)
     with pytest.raises(NeedsUpgrade, match=r"can only be read.*upgrade"):
-        await shelf.fork(store, "s", clock=CLOCK)
+        await sessions.fork(store, "s", clock=CLOCK)
     await store.close()

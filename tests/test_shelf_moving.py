@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 import anyio
 import pytest
 
-from backstay import SessionBusy, UserError, open_session, open_store, shelf
-from backstay.logic.parts import digest
+from backstay import SessionBusy, UserError, open_session, open_store
+from backstay.catalog import sessions
+from backstay.logic.state.content import digest
 from backstay.ports import EventStore, LogSlice
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
 from backstay.vocab.errors import BlobMissing, NoSession, StoreFull, StoreMismatch, StoreUnavailable
@@ -69,11 +70,11 @@ async def test_a_move_that_fails_leaves_the_session_at_home_and_can_be_tried_aga
     await talked(source)
     target.full, target.stuck = True, stuck
     with pytest.raises(StoreFull):
-        await shelf.move(source, target, "s", clock=CLOCK)
+        await sessions.move(source, target, "s", clock=CLOCK)
     assert await goes_on(source) == "two"
     target.full = target.stuck = False
-    await shelf.move(source, target, "s", clock=CLOCK)
-    assert await shelf.verify(target, "s") == ()
+    await sessions.move(source, target, "s", clock=CLOCK)
+    assert await sessions.verify(target, "s") == ()
     assert await goes_on(target) == "three"
 
 
@@ -83,7 +84,7 @@ async def test_a_session_that_is_held_in_the_target_is_not_touched_here() -> Non
     before = (await source.read("s")).records
     await target.lease("s", this_process("somebody"))
     with pytest.raises(SessionBusy):
-        await shelf.move(source, target, "s", clock=CLOCK)
+        await sessions.move(source, target, "s", clock=CLOCK)
     assert (await source.read("s")).records == before
 
 
@@ -91,8 +92,8 @@ async def test_a_blob_that_is_gone_is_reported_and_holds_nothing_up() -> None:
     source, target = await faulty(), await faulty()
     await talked(source, LONG)
     source.gone = frozenset((digest(LONG.encode()),))
-    assert await shelf.move(source, target, "s", clock=CLOCK) == (digest(LONG.encode()),)
-    assert any("is not in this store" in words for words in await shelf.verify(target, "s"))
+    assert await sessions.move(source, target, "s", clock=CLOCK) == (digest(LONG.encode()),)
+    assert any("is not in this store" in words for words in await sessions.verify(target, "s"))
     assert (await target.meta("s")).turns == 1
 
 
@@ -101,15 +102,15 @@ async def test_a_session_that_left_for_one_store_does_not_go_to_another() -> Non
     await talked(source)
     source.stuck = True  # the move is cut off just before the session is deleted here
     with pytest.raises(StoreUnavailable):
-        await shelf.move(source, first, "s", clock=CLOCK)
+        await sessions.move(source, first, "s", clock=CLOCK)
     source.stuck = False
     with pytest.raises(StoreMismatch, match=first.identity):
-        await shelf.move(source, second, "s", clock=CLOCK)
-    assert not await shelf.exists(second, "s")
+        await sessions.move(source, second, "s", clock=CLOCK)
+    assert not await sessions.exists(second, "s")
     with pytest.raises(StoreMismatch):
         await goes_on(source)
     with pytest.raises(StoreMismatch):  # nothing is added to what is left here, so that the move can be finished
-        await shelf.rename(source, "s", "other", clock=CLOCK)
+        await sessions.rename(source, "s", "other", clock=CLOCK)
     assert await goes_on(first) == "two"
 
 
@@ -118,11 +119,11 @@ async def test_a_move_that_was_cut_off_is_finished_by_moving_again_even_after_th
     await talked(source)
     source.stuck = True
     with pytest.raises(StoreUnavailable):
-        await shelf.move(source, target, "s", clock=CLOCK)
+        await sessions.move(source, target, "s", clock=CLOCK)
     assert await goes_on(target) == "two"
     source.stuck = False
-    await shelf.move(source, target, "s", clock=CLOCK)
-    assert not await shelf.exists(source, "s")
+    await sessions.move(source, target, "s", clock=CLOCK)
+    assert not await sessions.exists(source, "s")
     assert await goes_on(target) == "three"
 
 
@@ -132,11 +133,11 @@ async def test_a_move_that_is_cancelled_leaves_the_session_in_one_place() -> Non
         await talked(source)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(lambda: shelf.move(source, target, "s", clock=CLOCK))  # noqa: B023  # it ends in this round
+                tasks.start_soon(lambda: sessions.move(source, target, "s", clock=CLOCK))  # noqa: B023  # it ends in this round
                 for _ in range(steps):
                     await anyio.lowlevel.checkpoint()
                 scope.cancel()
-        homes = [store for store in (source, target) if await shelf.exists(store, "s")]
+        homes = [store for store in (source, target) if await sessions.exists(store, "s")]
         assert len(homes) == 1
         assert await goes_on(homes[0]) == "two"
 
@@ -182,21 +183,21 @@ async def test_whenever_a_move_dies_the_session_has_one_home_at_most_and_moving_
         await talked(source)
         Mortal.life, done = moment, True
         try:
-            await shelf.move(source, target, "s", clock=CLOCK)
+            await sessions.move(source, target, "s", clock=CLOCK)
         except StoreUnavailable:
             done = False
         Mortal.life, moment = 10_000, moment + 1
         assert len([store for store in (source, target) if await at_home(store)]) <= 1
-        if await shelf.exists(source, "s"):
-            await shelf.move(source, target, "s", clock=CLOCK)
-        assert not await shelf.exists(source, "s")
+        if await sessions.exists(source, "s"):
+            await sessions.move(source, target, "s", clock=CLOCK)
+        assert not await sessions.exists(source, "s")
         assert await goes_on(target) == "two"
     assert moment > 8
 
 
 async def at_home(store: EventStore) -> bool:
     try:
-        await shelf.check_store(store, "s")
+        await sessions.check_store(store, "s")
     except (StoreMismatch, NoSession):
         return False
     return True
@@ -206,4 +207,4 @@ async def test_a_session_is_not_moved_to_where_it_is() -> None:
     store = await faulty()
     await talked(store)
     with pytest.raises(UserError, match="already"):
-        await shelf.move(store, store, "s", clock=CLOCK)
+        await sessions.move(store, store, "s", clock=CLOCK)

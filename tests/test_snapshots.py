@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import open_session, open_store
-from backstay import replay as replaying
+from backstay.catalog import load as replaying
+from backstay.catalog.load import code_digest, digest_of, load, replay
 from backstay.ports import EventStore, FoldSnapshot, LogSlice
-from backstay.replay import code_digest, digest_of, load, replay
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.vocab.errors import StoreFull
 from backstay.vocab.event import Recorded

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from backstay.catalog.open_store import open_store, opened
 from backstay.ports import SessionQuery
-from backstay.storing import open_store, opened
 from backstay.vocab.errors import StoreError
 
 

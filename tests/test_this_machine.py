@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from backstay.this_machine import boot_id
+from backstay.system.machine import boot_id
 
 PROGRAM = """
 import resource
-from backstay.tools.processes import boot_id
+from backstay.tools.shell.processes import boot_id
 limits = resource.getrlimit(resource.RLIMIT_NOFILE)
 resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
 first = boot_id()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.yaml12 import BrokenYaml, read_yaml
+from backstay.system.yaml import BrokenYaml, read_yaml
 
 
 @pytest.mark.parametrize(

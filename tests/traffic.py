@@ -20,7 +20,7 @@ import msgspec
 from backstay.ports import ModelRequest
 from backstay.providers import anthropic, google, openai_chat, openai_responses
 from backstay.providers.format import Format
-from backstay.providers.http_answer import Answer
+from backstay.providers.http.response import Answer
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.specs import ModelFacts
 from tests.providers.anthropic import reading as read_anthropic

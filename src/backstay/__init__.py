@@ -7,26 +7,26 @@
 
 `read_file`, `write_file` and `edit_file` are tools; `make_glob`, `make_grep` and `make_bash` make one. Those of the web need a client
 that reaches public addresses only, and are imported where they live: `backstay.tools.web.fetch`, `backstay.tools.web.search`.
-Transports are in `backstay.transports`.
+Transports are in `backstay.headless.lines_transport`.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from backstay.assemble import open_session, query
-    from backstay.hooks import hook
+    from backstay.catalog.open_store import open_store
+    from backstay.cli.terminal_prompt import terminal_prompt
+    from backstay.hooks.decorator import hook
     from backstay.ports import Answer, EventStore, Model, Question, Tool, ToolContext, ToolOutput
-    from backstay.session import Session
-    from backstay.storing import open_store
-    from backstay.terminal_prompt import terminal_prompt
+    from backstay.session.assemble import open_session, query
+    from backstay.session.session import Session
     from backstay.tools.define import tool
-    from backstay.tools.edit import edit_file
-    from backstay.tools.glob import make_glob
-    from backstay.tools.read import read_file
-    from backstay.tools.search import make_grep
-    from backstay.tools.shell import make_bash
-    from backstay.tools.write import write_file
+    from backstay.tools.files.edit import edit_file
+    from backstay.tools.files.read import read_file
+    from backstay.tools.files.write import write_file
+    from backstay.tools.search.glob import make_glob
+    from backstay.tools.search.grep import make_grep
+    from backstay.tools.shell.bash import make_bash
     from backstay.version import VERSION as __version__
     from backstay.vocab.errors import (
         BackstayError,

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from backstay.assemble import open_session
-from backstay.checkpoints.keeping import Keeping
+from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.walk_tree import OWN, Limits
 from backstay.providers.scripted import ScriptedModel
-from backstay.session import Session
-from backstay.workspaces.trees import OWN, Limits
+from backstay.session.assemble import open_session
+from backstay.session.session import Session
 
 Reply = Mapping[str, object]
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from backstay.checkpoints.keeping import Keeping
+from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.plan import changed_by_others
+from backstay.checkpoints.walk_tree import HELD, Limits
 from backstay.commands.spec import CommandResult
-from backstay.logic.checkpoint_plan import changed_by_others
-from backstay.logic.hooks.reading import read_hooks
-from backstay.session import Session
+from backstay.hooks.settings import read_hooks
+from backstay.sandbox.protected_files import _OWN
+from backstay.session.session import Session
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_limits import ChildSpent
-from backstay.vocab.event_tools import FileSeen
 from backstay.vocab.events import Rewound
-from backstay.workspaces.seals import _OWN
-from backstay.workspaces.trees import HELD, Limits
+from backstay.vocab.events.limits import ChildSpent
+from backstay.vocab.events.tools import FileSeen
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_trees import listed, take
 from tests.kit.repository import Listener, Repository, named

@@ -8,22 +8,22 @@ from typing import Annotated, Any
 import anyio
 import pytest
 
-from backstay.checkpoints.keeping import Keeping
+from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.walk_tree import Limits
 from backstay.ports import ModelReply, ModelRequest, ToolContext
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
-from backstay.session import Session
+from backstay.session.session import Session
+from backstay.session.subagents.tool import child_tool
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
-from backstay.testing.crash_store import WrappedStore
+from backstay.testing.crash.process import WrappedStore
 from backstay.tools.define import tool
-from backstay.tools.spawn import child_tool
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import StoreFull
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_files import ContentsKept, FileKept, TreeKept
 from backstay.vocab.events import ToolFinished, ToolStarted
+from backstay.vocab.events.files import ContentsKept, FileKept, TreeKept
 from backstay.vocab.specs import Lease, ModelFacts
-from backstay.workspaces.trees import Limits
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.twenty import NOTEBOOK
 

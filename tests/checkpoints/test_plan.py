@@ -7,12 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.checkpoint_plan import inside, unpack_plan, wanted
-from backstay.logic.checkpoint_tree import Coverage, Entry, Tree, entry_of, pack, parents, unpack_tree
+from backstay.checkpoints.plan import (
+    Coverage,
+    Entry,
+    Tree,
+    entry_of,
+    inside,
+    pack,
+    parents,
+    unpack_plan,
+    unpack_tree,
+    wanted,
+)
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import LogDamaged
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.event_files import FileKept, TreeKept
+from backstay.vocab.events.files import FileKept, TreeKept
 
 ROOT = b"/w"
 NAMES = ("a", "b", "c")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.logic.checkpoint_tree import Entry
-from backstay.vocab.event_files import EntryKind
-from backstay.workspaces.putting_back import NotPutBack, put_back, settle_mode
+from backstay.checkpoints.plan import Entry
+from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode
+from backstay.vocab.events.files import EntryKind
 from tests.checkpoints.kept import tree_of
 
 

@@ -10,18 +10,17 @@ import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from backstay import shelf
-from backstay.logic.checkpoint_plan import Change, Plan
-from backstay.logic.checkpoint_tree import Entry, Tree, pack
-from backstay.logic.parts import cited_blobs, digest
-from backstay.runtime.clock import SystemClock
-from backstay.session import Session
+from backstay.catalog import sessions
+from backstay.checkpoints.plan import Change, Entry, Plan, Tree, pack
+from backstay.logic.state.content import cited_blobs, digest
+from backstay.session.session import Session
+from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.vocab.errors import IllegalTransition, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.event_files import FileKept, FileProblem, RestoreFinished, RestoreStarted, TreeKept
 from backstay.vocab.events import EntryAdded, Rewound, Started, ToolFinished, TurnStarted
+from backstay.vocab.events.files import FileKept, FileProblem, RestoreFinished, RestoreStarted, TreeKept
 from backstay.vocab.messages import text_of
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 
@@ -417,7 +416,7 @@ async def test_a_moved_session_and_a_fork_can_still_put_files_back(tmp_path: Pat
             first, second = (each.turn for each in session.turns)
             fork = await session.fork(at=first)
             await session.restore_files(to=second)
-        await shelf.move(source, target, "moved", clock=CLOCK)
+        await sessions.move(source, target, "moved", clock=CLOCK)
         assert await target.verify("moved") == ()
         assert await source.verify(fork) == (), "the fork keeps what it cites"
         for store, name in ((target, "moved"), (source, str(fork))):

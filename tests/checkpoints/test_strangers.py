@@ -7,19 +7,18 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.checkpoints.keeping import Keeping
-from backstay.checkpoints.planning import GONE, HIDDEN
-from backstay.checkpoints.restoring import RestoreFiles, _seen
-from backstay.logic.checkpoint_plan import Change, Plan, SeenAs
-from backstay.logic.checkpoint_tree import Entry
-from backstay.logic.hooks.reading import read_hooks
+from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.plan import Change, Entry, Plan, SeenAs
+from backstay.checkpoints.plan_restore import GONE, HIDDEN
+from backstay.checkpoints.restore import RestoreFiles, _seen
+from backstay.checkpoints.walk_tree import look_at
+from backstay.checkpoints.write_back import CHANGED, NotPutBack, put_back
+from backstay.hooks.settings import read_hooks
 from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_files import FileProblem, RestoreFinished, RestoreStarted, TreeKept
+from backstay.vocab.events.files import FileProblem, RestoreFinished, RestoreStarted, TreeKept
 from backstay.vocab.messages import text_of
 from backstay.vocab.specs import ToolSpec
-from backstay.workspaces.putting_back import CHANGED, NotPutBack, put_back
-from backstay.workspaces.trees import look_at
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
 from tests.checkpoints.test_restoring import _begin_again, write
 

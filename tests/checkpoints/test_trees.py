@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.checkpoint_tree import Tree, pack, unpack_tree
-from backstay.workspaces.trees import PORTION, RACY_NS, Limits, TooMuch, Walk
+from backstay.checkpoints.plan import Tree, pack, unpack_tree
+from backstay.checkpoints.walk_tree import PORTION, RACY_NS, Limits, TooMuch, Walk
 
 
 def take(

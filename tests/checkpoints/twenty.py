@@ -8,7 +8,7 @@ from typing import Final
 
 import anyio
 
-from backstay.session import Session
+from backstay.session.session import Session
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
 
 SESSION: Final = "twenty"

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.granting import GrantBook
-from backstay.config.pinning import PinBook
-from backstay.config.trust import TrustBook
-from backstay.extensions.marketplace_known import KnownBook
-from backstay.extensions.plugin_names import PluginId
-from backstay.extensions.plugin_registry import InstalledBook
+from backstay.config.trust.grants import GrantBook
+from backstay.config.trust.trust_store import TrustBook
+from backstay.mcp.pin_store import PinBook
+from backstay.plugins.ids import PluginId
+from backstay.plugins.installed import InstalledBook
+from backstay.plugins.marketplace import KnownBook
 from backstay.vocab.errors import UserError
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -25,11 +25,11 @@ READERS: dict[str, Callable[[Path], object]] = {
     "plugins/installed_plugins.json": lambda data: InstalledBook(data).read(),
 }
 WRITERS: dict[str, str] = {
-    "grants.json": "from backstay.config.granting import GrantBook as B; B(data).add('/work', ['Bash(make)'])",
-    "plugins/known_marketplaces.json": "from backstay.extensions.marketplace_known import KnownBook as B; B(data).remove('x')",
+    "grants.json": "from backstay.config.trust.grants import GrantBook as B; B(data).add('/work', ['Bash(make)'])",
+    "plugins/known_marketplaces.json": "from backstay.plugins.marketplace import KnownBook as B; B(data).remove('x')",
     "plugins/installed_plugins.json": (
-        "from backstay.extensions.plugin_registry import InstalledBook as B; "
-        "from backstay.extensions.plugin_names import PluginId as P; B(data).remove(P('a', 'b'), 'person', '')"
+        "from backstay.plugins.installed import InstalledBook as B; "
+        "from backstay.plugins.ids import PluginId as P; B(data).remove(P('a', 'b'), 'person', '')"
     ),
 }
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.config.json_text import LARGEST
+from backstay.config.json_document import LARGEST
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules, run_as_root
 

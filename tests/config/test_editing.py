@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.config.editing import change_setting, edited, remove_setting, removed
-from backstay.config.json_text import LARGEST, JsonText
+from backstay.config.edit import change_setting, edited, remove_setting, removed
+from backstay.config.json_document import LARGEST, JsonText
 from backstay.vocab.errors import UserError
 
 LIVED_IN = """\

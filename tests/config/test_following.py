@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.followed_table import NotFollowed
-from backstay.config.following import followed
-from backstay.config.survey import drifted
+from backstay.config.trust.followed import NotFollowed
+from backstay.config.trust.inventory import drifted
+from backstay.config.trust.run_files import followed
 from tests.config.world import World
 
 PYTHON = ("hookmod.py", "hookmod/__init__.py", "hookmod/__main__.py")

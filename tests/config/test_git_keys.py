@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.git_keys import Unclear, git_keys, program_keys
+from backstay.config.trust.git_config import Unclear, git_keys, program_keys
 
 RUNS = (
     *(

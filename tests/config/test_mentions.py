@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.mentions import mentioned
+from backstay.config.trust.run_files import mentioned
 
 
 @pytest.mark.parametrize(

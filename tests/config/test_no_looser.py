@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 from msgspec.structs import replace
 
-from backstay.config.apply import with_files
 from backstay.config.layers import Layered, read_layers
 from backstay.config.reload import no_looser
-from backstay.config.survey import drifted
-from backstay.config.trust import TrustBook
-from backstay.options import Options
+from backstay.config.trust.inventory import drifted
+from backstay.config.trust.trust_store import TrustBook
+from backstay.session.apply_settings import with_files
+from backstay.session.options import Options
 from backstay.vocab.specs import SessionMeta
 from tests.config.world import World, rules
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backstay.config.granting import EVERYWHERE, GrantBook
-from backstay.config.pinning import PinBook
+from backstay.config.trust.grants import EVERYWHERE, GrantBook
+from backstay.mcp.pin_store import PinBook
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ToolSpec
 

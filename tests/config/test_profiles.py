@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from backstay import open_store
-from backstay.config.apply import settled
-from backstay.config.profiles import IDLE_TIMEOUT_S, Profile
+from backstay.config.provider_profiles import IDLE_TIMEOUT_S, Profile
 from backstay.config.secret import Secret
 from backstay.config.settings import Settings, load_settings
-from backstay.options import Options
-from backstay.runtime.clock import SystemClock
+from backstay.session.apply_settings import settled
+from backstay.session.options import Options
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import UserError
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from backstay.config.layers import Layered
 from backstay.config.provenance import ELSEWHERE, UNKNOWN, Entry
-from backstay.extensions.plugin_settings import read_enabling
-from backstay.logic.permissions.book import DEFAULT_RULES, open_book
+from backstay.permissions.rule_index import DEFAULT_RULES, open_book
+from backstay.plugins.settings import read_enabling
 from backstay.vocab.errors import UserError
 from tests.config.world import World
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.reload import changed, no_looser
-from backstay.config.trust import TrustBook
+from backstay.config.trust.trust_store import TrustBook
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 

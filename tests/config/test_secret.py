@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from backstay.config.finding import Finder
-from backstay.config.masking import HIDDEN, masked
-from backstay.config.profiles import Profile
+from backstay.config.mask import HIDDEN, masked
+from backstay.config.model_finder import Finder
+from backstay.config.provider_profiles import Profile
 from backstay.config.secret import Secret
 from backstay.config.settings import Settings
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import UserError
 
 keyring = pytest.importorskip("keyring")

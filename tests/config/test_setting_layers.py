@@ -7,11 +7,11 @@ from typing import get_args
 import pytest
 
 from backstay.config import layers
-from backstay.config.apply import with_layers
 from backstay.config.layers import Layered, load_layers
 from backstay.config.permissions_section import looser
 from backstay.config.settings import Settings
-from backstay.options import Options
+from backstay.session.apply_settings import with_layers
+from backstay.session.options import Options
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import MODES, Mode

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.json_reader import MOST_TOLD, MOST_WARNINGS
+from backstay.config.json_document import MOST_TOLD, MOST_WARNINGS
 from backstay.config.layers import Layered
-from backstay.config.server_layers import ProjectServers
+from backstay.config.mcp_section import ProjectServers
 from backstay.config.settings import Settings
-from backstay.extensions.install_sources import Source
-from backstay.extensions.mcp_files import ServersPlace, read_servers
-from backstay.extensions.plugin_place import PluginPlace
-from backstay.extensions.plugin_settings import read_enabling
+from backstay.mcp.config.files import ServersPlace, read_servers
 from backstay.mcp.spec import ServerSpec
+from backstay.plugins.install.sources import Source
+from backstay.plugins.load import PluginPlace
+from backstay.plugins.settings import read_enabling
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Mode
 from tests.config.world import World, rules

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from backstay.config.settings import Settings
-from backstay.config.survey import Claim, drifted, survey
-from backstay.config.trust import TrustBook, TrustState
-from backstay.config.wariness import changed_names, odd_root
+from backstay.config.trust.inventory import Claim, drifted, survey
+from backstay.config.trust.trust_store import TrustBook, TrustState
+from backstay.config.trust.warnings import changed_names, odd_root
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 

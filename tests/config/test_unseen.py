@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.config.unseen import Seen, seen
+from backstay.logic.text.invisible import Seen, seen
 
 
 @pytest.mark.parametrize(

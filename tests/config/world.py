@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.layers import Layered, read_layers
-from backstay.config.trust import TrustBook
+from backstay.config.trust.trust_store import TrustBook
 
 
 class World:

@@ -9,7 +9,7 @@ from backstay.providers.scripted import ScriptedModel
 from backstay.runtime.bus import Item
 from backstay.vocab.deltas import Notice
 from backstay.vocab.event import Recorded
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 
 Reply = Mapping[str, object]
 

@@ -8,11 +8,11 @@ import anyio
 import msgspec
 
 from backstay import Session, open_session
-from backstay.logic.shapes import check_shape
+from backstay.logic.state.request_rules import check_shape
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
-from backstay.testing.crash_process import Ledger, MortalModel, MortalStore, Process
+from backstay.testing.crash.process import Ledger, MortalModel, MortalStore, Process
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import ErrorKind, ProviderError
 from backstay.vocab.event import Event, Recorded

@@ -8,14 +8,14 @@ import anyio
 import pytest
 
 from backstay import Session, TurnFailed, TurnInterrupted, UserError, open_session, open_store
-from backstay.logic.pricing import cost
+from backstay.logic.budget import cost
 from backstay.ports import Answer, ModelReply, ModelRequest, Question
+from backstay.session.subagents.tool import child_tool
 from backstay.testing.clock import ObedientClock
-from backstay.tools.spawn import child_tool
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import TurnPaused
-from backstay.vocab.event_limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
 from backstay.vocab.events import ChildFinished, Interrupted, ModelAsked, ModelFailed, ModelReplied, TurnCompleted
+from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import ModelFacts, Prices, Usage
 from tests.contracts.kit import look, stream

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from backstay import TurnFailed, UserError, open_session
-from backstay.logic.policy import SESSION_TURNS
+from backstay.logic.decide.policy import SESSION_TURNS
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_limits import Compacted, CompactionStarted
 from backstay.vocab.events import ModelAsked, TurnCompleted
+from backstay.vocab.events.limits import Compacted, CompactionStarted
 from backstay.vocab.messages import SessionMessage
 from backstay.wire.stream import line
 from tests.contracts.kit import look

@@ -7,10 +7,10 @@ import pytest
 
 from backstay import Rule, UserError
 from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
-from backstay.kit.sources import BUILT_IN
+from backstay.session.project.commands import BUILT_IN
 from backstay.testing.command_reference import DATA
-from backstay.vocab.event_limits import Compacted, CompactionUndone
 from backstay.vocab.events import HistoryCleared
+from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, scripted
 from tests.kit.repository import Repository, named

@@ -7,14 +7,14 @@ import anyio
 import pytest
 
 from backstay import Session, TurnFailed, UserError, open_session, open_store, tool
-from backstay.logic.compaction import HEAD
-from backstay.logic.state import restore, state_of
+from backstay.logic.context.compaction import HEAD
+from backstay.logic.state.session_state import restore, state_of
 from backstay.ports import ModelRequest
 from backstay.testing.clock import ObedientClock
-from backstay.testing.sim_loop import run_virtually
+from backstay.testing.simulation.event_loop import run_virtually
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.events import FaultCaught, ModelNoted, ModelReplied, Opened, ResultIgnored, TurnCompleted
+from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import SessionMessage, TextRef, text_of
 from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import look

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 
 from backstay import Session, TurnFailed, UserError, open_session
-from backstay.logic.context import ContextState, estimate
+from backstay.logic.context.tokens import ContextState, estimate
 from backstay.ports import ModelReply
 from backstay.testing.clock import ObedientClock
-from backstay.vocab.event_limits import Compacted, CompactionStarted
 from backstay.vocab.events import ModelAsked, ModelReplied, TurnCompleted, TurnStarted
+from backstay.vocab.events.limits import Compacted, CompactionStarted
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import ModelFacts, Usage
 from tests.contracts.kit import look

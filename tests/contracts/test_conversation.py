@@ -11,23 +11,23 @@ import pytest
 
 from backstay import UserError, open_session, open_store, tool
 from backstay.export.files import write_pieces
-from backstay.export.texts import export, note_export
-from backstay.export.yaml_text import to_yaml
-from backstay.logic.state import state_of
-from backstay.logic.transcript import transcript_of
-from backstay.logic.turns import segment
+from backstay.export.formats import export, note_export
+from backstay.export.workflow import to_yaml
+from backstay.logic.state.session_state import state_of
+from backstay.logic.state.transcript import transcript_of
+from backstay.logic.state.turns import segment
 from backstay.ports import ModelRequest, SessionQuery
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
+from backstay.system.yaml import read_yaml
 from backstay.testing.builders import example_events
 from backstay.vocab.deltas import Lagged
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import EVENTS, ModelReplied, ToolFinished, ToolStarted
 from backstay.vocab.messages import Reasoning, SessionMessage, Text, ToolCall, ToolResult, text_of
 from backstay.vocab.specs import ModelFacts, Selection, SessionContext
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 from backstay.wire.stream import line
-from backstay.yaml12 import read_yaml
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
 from tests.kit.repository import Listener
 from tests.runtime.test_moments import Slow

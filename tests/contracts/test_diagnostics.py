@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay import Session, TurnFailed, open_session, tool
-from backstay.export.diagnostic import export_diagnostic, json_lines, material_of
-from backstay.export.diagnostic_check import Report, check
-from backstay.export.diagnostic_lines import Material
-from backstay.export.diagnostic_payloads import Resolver
-from backstay.export.diagnostic_reader import parse_diagnostic, read_diagnostic, replay
-from backstay.pages import with_log
+from backstay.catalog.load import with_log
+from backstay.export.diagnostic.check import Report, check
+from backstay.export.diagnostic.export import export_diagnostic, json_lines, material_of
+from backstay.export.diagnostic.lines import Material
+from backstay.export.diagnostic.payloads import Resolver
+from backstay.export.diagnostic.trace import parse_diagnostic, read_diagnostic, replay
 from backstay.ports import EventStore, Model, ModelReply, ModelRequest
-from backstay.runtime.clock import SystemClock
-from backstay.stores.trace import TraceSlice
-from backstay.stores.trace_files import trace_folder, trace_path
-from backstay.stores.urls import open_store
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
+from backstay.stores.trace.files import trace_folder, trace_path
+from backstay.stores.trace.trace import TraceSlice
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import NoSession
 from backstay.vocab.messages import ServerBlock, Text

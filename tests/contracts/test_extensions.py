@@ -7,10 +7,10 @@ import anyio
 import pytest
 
 from backstay import UserError, open_session
-from backstay.extensions.lifecycle import ExtensionContext, SlotRefused
+from backstay.catalog.load import replay
 from backstay.ports import Slot
-from backstay.replay import replay
-from backstay.runtime.clock import SystemClock
+from backstay.session.extensions import ExtensionContext, SlotRefused
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.vocab.deltas import Notice
 from backstay.vocab.errors import LeaseLost

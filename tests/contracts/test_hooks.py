@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from backstay import Session, TurnFailed, UserError, open_session
-from backstay.hooks import Hook, hook
-from backstay.vocab.event_tools import HookFinished, HookStarted
+from backstay.hooks.decorator import Hook, hook
 from backstay.vocab.events import CallJudged, MessageInjected, ToolFinished, ToolStarted
+from backstay.vocab.events.tools import HookFinished, HookStarted
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls, look, scripted, stream, talk
 
@@ -273,7 +273,7 @@ async def test_a_session_without_hooks_writes_nothing_about_them() -> None:
 
 def settings_with(hooks: Mapping[str, object]) -> Callable[[Any], Any]:
     """Settings of the person with these hooks, as the command line would read them."""
-    from backstay.logic.hooks.reading import read_hooks
+    from backstay.hooks.settings import read_hooks
 
     return lambda cwd: read_hooks(hooks, source="person", root=str(cwd)).specs
 
@@ -332,7 +332,7 @@ async def test_a_prompt_hook_asks_the_model_once_and_an_agent_hook_lets_a_child_
 
 @pytest.mark.contract("RB-110")
 async def test_the_start_and_stop_of_a_child_are_heard_and_its_own_calls_too() -> None:
-    from backstay.tools.spawn import child_tool
+    from backstay.session.subagents.tool import child_tool
 
     heard: list[Told] = []
     hooks = [says(event, heard=heard) for event in ("SubagentStart", "SubagentStop", "PreToolUse")]

@@ -10,9 +10,9 @@ import anyio.lowlevel
 import pytest
 
 from backstay import Session, open_session, tool
-from backstay.hooks import Hook, hook
-from backstay.testing.crash_checks import wrong_with
-from backstay.testing.sim_loop import run_virtually
+from backstay.hooks.decorator import Hook, hook
+from backstay.testing.crash.invariants import wrong_with
+from backstay.testing.simulation.event_loop import run_virtually
 from backstay.vocab.errors import TurnError
 from backstay.vocab.events import CallJudged, ToolFinished, ToolStarted
 from backstay.vocab.messages import text_of

@@ -6,20 +6,20 @@ import anyio
 import pytest
 
 from backstay import Session, UserError
-from backstay.config.survey import Survey
-from backstay.hooks import Hook, hook
-from backstay.listening import Listening
-from backstay.logic.hooking import SESSION, Hooking, fold_hooking
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.spec import CommandHook, make_spec
+from backstay.config.trust.inventory import Survey
+from backstay.hooks.decorator import Hook, hook
+from backstay.hooks.dispatch import Listening
+from backstay.hooks.events import EVENTS
+from backstay.hooks.gates import SESSION, Hooking, fold_hooking
+from backstay.hooks.performer import RunHook
+from backstay.hooks.spec import CommandHook, make_spec
 from backstay.ports import Model
 from backstay.runtime.barrier import Fault
-from backstay.runtime.run_hook import RunHook
-from backstay.runtime.world import Outcome, World
-from backstay.testing.sim_loop import run_virtually
+from backstay.runtime.services import Outcome, World
+from backstay.testing.simulation.event_loop import run_virtually
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.event_tools import HookFinished, HookStarted
 from backstay.vocab.events import Opened
+from backstay.vocab.events.tools import HookFinished, HookStarted
 from tests.contracts.kit import scripted, talk
 
 FAULT = Fault(where="here", kind="OSError", message="no space left", trace="")

@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from backstay import Session, TurnFailed, TurnInterrupted, UserError, open_session, query, tool
-from backstay.hooks import Hook, hook
-from backstay.logic.results import TurnResult
+from backstay.hooks.decorator import Hook, hook
+from backstay.logic.state.results import TurnResult
 from backstay.ports import Answer, Question
 from backstay.runtime.callbacks import NAMES, ToolEnd, ToolStart
-from backstay.vocab.event_tools import HookStarted
 from backstay.vocab.events import InputReceived, InputTaken, ModelAsked, Started, ToolStarted, TurnCompleted
+from backstay.vocab.events.tools import HookStarted
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls, look, scripted, talk
 

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from backstay import Session, UserError
-from backstay.hooks import hook
-from backstay.logic.diff_lines import DiffLine
-from backstay.logic.results import ToolSummary
-from backstay.logic.usage_snapshot import UsageSnapshot
+from backstay.hooks.decorator import hook
+from backstay.logic.history.tool_entries import DiffLine
+from backstay.logic.state.results import ToolSummary, UsageSnapshot
 from backstay.runtime.callbacks import ToolEnd
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls, look, talk

@@ -28,7 +28,7 @@ LIBRARY = (
 SEAM = ("registry", "resolve", "catalog", "address", "around", "format", "recorded", "scripted", "http_model", "local")
 """What the library may know of providers: how one is found and wrapped, and what is in the box. No provider's own format."""
 ALLOWED = {
-    ("cli/doctor.py", "backstay.tools.ripgrep"),  # it says whether the search program is there
+    ("cli/doctor.py", "backstay.tools.search.ripgrep"),  # it says whether the search program is there
 }
 PUBLIC = ("session", "ports", "vocab", "wire")
 """What a transport may know."""
@@ -65,14 +65,14 @@ def test_nobody_goes_round_the_public_ways() -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("cli/root.py", "from backstay.session import Session"),
-        ("cli/root.py", "def f():\n    import backstay.tools.read"),
-        ("cli/root.py", "from backstay.tools.ripgrep import find_ripgrep"),
+        ("cli/root.py", "from backstay.session.session import Session"),
+        ("cli/root.py", "def f():\n    import backstay.tools.files.read"),
+        ("cli/root.py", "from backstay.tools.search.ripgrep import find_ripgrep"),
         ("assemble.py", "from backstay.providers.anthropic import encode"),
         ("config/finding.py", "from backstay.providers import google"),
         ("runtime/runner.py", "from backstay.providers.registry import PROVIDERS"),
         ("transports.py", "from backstay.runtime.runner import Runner"),
-        ("transports.py", "from backstay.stores.urls import open_store"),
+        ("transports.py", "from backstay.stores.open import open_store"),
     ],
 )
 def test_a_way_round_is_found(path: str, source: str) -> None:

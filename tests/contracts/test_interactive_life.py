@@ -9,14 +9,14 @@ import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from backstay import Session, TurnInterrupted, UserError, open_session, tool
-from backstay.hooks import hook
-from backstay.logic.parts import shorten
+from backstay.headless.lines_transport import AlreadyStarted, LinesTransport, NotAttached, Transport
+from backstay.hooks.decorator import hook
+from backstay.logic.state.content import shorten
 from backstay.ports import ToolContext, ToolOutput
-from backstay.transports import AlreadyStarted, LinesTransport, NotAttached, Transport
 from backstay.vocab.errors import IllegalTransition
-from backstay.vocab.event_files import FileKept
-from backstay.vocab.event_memory import MemoryNoted
 from backstay.vocab.events import Closed, FaultCaught, Interrupted
+from backstay.vocab.events.files import FileKept
+from backstay.vocab.events.memory import MemoryNoted
 from tests.contracts.kit import call, kinds, scripted, talk
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from backstay import Rule, Session
-from backstay.instructions import base
-from backstay.vocab.event_instructions import InstructionsRead
-from backstay.vocab.event_limits import Compacted, CompactionStarted
+from backstay.instructions import base_prompt
+from backstay.vocab.events.instructions import InstructionsRead
+from backstay.vocab.events.limits import Compacted, CompactionStarted
 from tests.kit.repository import Listener, Repository, named
 
 LONG = "word " * 2_000
@@ -168,8 +168,8 @@ async def test_rb_w51_a_mode_or_a_model_that_the_program_sets_is_in_the_instruct
         await session.run("c")
         assert await whys(session) == ["start", "changed", "changed"]
     first, second, third = (request.instructions for request in model.heard)
-    assert base.MODES["plan"] in second
-    assert base.MODES["plan"] not in first
+    assert base_prompt.MODES["plan"] in second
+    assert base_prompt.MODES["plan"] not in first
     assert "Model: scripted:other" in third
     assert "Model: scripted:listener" in second
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from backstay import Answer, Question, Session
-from backstay.vocab.event_memory import MemoryNoted
 from backstay.vocab.events import CallJudged, ToolFinished
+from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls
 from tests.kit.repository import Listener, Repository, named

@@ -8,9 +8,9 @@ import pytest
 from backstay import Rule, Session, UserError
 from backstay.commands.spec import CommandResult, Submission
 from backstay.ports import SessionQuery
-from backstay.vocab.event_limits import ChildSpent
-from backstay.vocab.event_tools import HookFinished
 from backstay.vocab.events import ChildFinished, ChildStarted, ModelAsked, Started, ToolFinished
+from backstay.vocab.events.limits import ChildSpent
+from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls
 from tests.kit.repository import Listener, Repository, named

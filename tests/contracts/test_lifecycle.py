@@ -11,12 +11,12 @@ import anyio
 import pytest
 
 from backstay import TurnFailed, open_session, open_store, tool
-from backstay.logic.lifecycle import TABLE, Lifecycle, advance, move
+from backstay.catalog.load import replay
+from backstay.catalog.sessions import check_store
+from backstay.logic.state.lifecycle import TABLE, Lifecycle, advance, move
 from backstay.ports import MachineMismatch, Slot
-from backstay.replay import replay
-from backstay.runtime.clock import SystemClock
-from backstay.shelf import check_store
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.vocab.deltas import Notice
 from backstay.vocab.errors import IllegalTransition, LogDamaged, NoSession, StoreMismatch
 from backstay.vocab.event import Recorded

@@ -9,13 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import Session, open_session, open_store
-from backstay.extensions.lifecycle import ExtensionContext
-from backstay.logic.parts import cited_blobs
+from backstay.logic.state.content import cited_blobs
 from backstay.ports import EventStore, Model, Slot
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
-from backstay.testing.crash_store import WrappedStore
-from backstay.testing.store_examples import owner
+from backstay.session.extensions import ExtensionContext
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.store import SqliteStore
+from backstay.testing.crash.process import WrappedStore
+from backstay.testing.store_contract import owner
 from backstay.vocab.errors import NoSession, StoreError, StoreMismatch, StoreUnavailable
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import Closed, Started, ToolStarted

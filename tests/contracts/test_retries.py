@@ -7,14 +7,14 @@ import anyio
 import pytest
 
 from backstay import Session, TurnFailed, open_session
-from backstay.logic.trying import SECOND, Retries
+from backstay.logic.state.retries import SECOND, Retries
 from backstay.ports import ModelReply, ModelRequest
 from backstay.testing.clock import ObedientClock
-from backstay.testing.sim_loop import run_virtually
+from backstay.testing.simulation.event_loop import run_virtually
 from backstay.vocab.deltas import Delta, ToolArgsDelta
 from backstay.vocab.errors import ErrorKind, ProviderError, UserError
-from backstay.vocab.event_limits import FallbackTaken, WaitEnded, WaitStarted
 from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, TurnCompleted
+from backstay.vocab.events.limits import FallbackTaken, WaitEnded, WaitStarted
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import look

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from backstay import Answer, Question, Rule, Session, tool
-from backstay.hooks import hook
+from backstay.hooks.decorator import hook
 from backstay.vocab.events import ToolFinished
 from backstay.vocab.messages import ToolCall, text_of
 from tests.contracts.kit import Till, call, calls, look, talk
@@ -20,10 +20,10 @@ FOREIGN = (
 
 EXCEPTIONS = {
     # Programs of hooks are ended as those of tools are, by what the log says of their process group: one way to kill, not two.
-    "runtime/hooks/command.py": "backstay.tools.processes",
-    "runtime/hooks/program.py": "backstay.tools.processes",
+    "runtime/hooks/command.py": "backstay.tools.shell.processes",
+    "runtime/hooks/program.py": "backstay.tools.shell.processes",
     # A hook that goes to the web may go only where tools may.
-    "runtime/hooks/clients.py": "backstay.workspaces.egress",
+    "runtime/hooks/clients.py": "backstay.sandbox.egress",
 }
 """The one foreign module that a file may import, with its reason."""
 

@@ -17,13 +17,12 @@ from backstay import (
     query,
     tool,
 )
-from backstay.logic.entries import entry_of, is_chat, message_of, messages_for_api
-from backstay.logic.record import backfilled, record_of
-from backstay.logic.state import state_of
-from backstay.logic.trying import Retries
-from backstay.runtime.clock import SystemClock
-from backstay.shelf import record
-from backstay.testing.sim_loop import run_virtually
+from backstay.catalog.sessions import record
+from backstay.logic.history.entries import entry_of, is_chat, message_of, messages_for_api
+from backstay.logic.state.retries import Retries
+from backstay.logic.state.session_state import backfilled, record_of, state_of
+from backstay.stores.clock import SystemClock
+from backstay.testing.simulation.event_loop import run_virtually
 from backstay.vocab.deltas import Notice, TextDelta
 from backstay.vocab.errors import IllegalTransition
 from backstay.vocab.event import Recorded

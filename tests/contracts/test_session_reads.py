@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from backstay import Answer, Question, TurnInterrupted, open_session, open_store, tool
-from backstay.hooks import hook
+from backstay.catalog.sessions import record
+from backstay.hooks.decorator import hook
 from backstay.ports import SessionQuery
-from backstay.runtime.clock import SystemClock
-from backstay.shelf import record
+from backstay.stores.clock import SystemClock
 from backstay.vocab.events import Closed, ToolFinished
 from backstay.vocab.messages import Text, text_of
 from tests.contracts.kit import call, calls, kinds, look, scripted, talk

@@ -11,11 +11,11 @@ from backstay.config.secret import Secret
 from backstay.config.settings import Settings, load_settings
 from backstay.ports import ModelRequest
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import TurnFailed
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.event_limits import BudgetSet, Compacted
 from backstay.vocab.events import InputReceived, ModelAsked, ModelFailed, Started, TurnCompleted
+from backstay.vocab.events.limits import BudgetSet, Compacted
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, look, scripted, talk
 

@@ -9,12 +9,12 @@ import anyio
 import pytest
 
 from backstay import Rule, Session
-from backstay.instructions.place import find_place
+from backstay.instructions.inputs import find_place
 from backstay.instructions.subfolders import SubfolderNotes
-from backstay.logic.state import State
+from backstay.logic.state.session_state import State
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_instructions import NotesShown
 from backstay.vocab.events import FaultCaught, ToolFinished
+from backstay.vocab.events.instructions import NotesShown
 from backstay.vocab.messages import Text
 from tests.kit.repository import Repository, named
 

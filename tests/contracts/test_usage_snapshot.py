@@ -4,11 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import open_session, open_store, tool
-from backstay.logic.results import ToolSummary
-from backstay.logic.usage_snapshot import UsageSnapshot
+from backstay.logic.state.results import ToolSummary, UsageSnapshot
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
-from backstay.tools.spawn import child_tool
+from backstay.session.subagents.tool import child_tool
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import TurnFailed
 from backstay.vocab.messages import text_of
 from backstay.vocab.specs import ModelFacts, Prices

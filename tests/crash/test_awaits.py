@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.testing.crash_awaits import Action, interfere_everywhere
-from backstay.testing.crash_scenarios import SCENARIOS
-from backstay.testing.crash_stage import Scenario
+from backstay.testing.crash.actors import Action, interfere_everywhere
+from backstay.testing.crash.scenarios import SCENARIOS
+from backstay.testing.crash.stage import Scenario
 
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 

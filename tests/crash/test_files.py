@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from backstay.testing.crash import CrashReport, crash_everywhere
-from backstay.testing.crash_files import FILES, REWINDING
-from backstay.testing.crash_stage import memory_store
-from backstay.testing.sim_loop import run_virtually
+from backstay.testing.crash.harness import CrashReport, crash_everywhere
+from backstay.testing.crash.scenario_files import FILES, REWINDING
+from backstay.testing.crash.stage import memory_store
+from backstay.testing.simulation.event_loop import run_virtually
 
 
 @pytest.mark.contract("RB-57")

@@ -8,14 +8,14 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
-from backstay.options import Options
 from backstay.ports import Clock, EventStore, ToolContext
 from backstay.providers.scripted import ScriptedModel
-from backstay.testing.crash import CrashReport, Kind, Scenario, Stage, crash_everywhere
-from backstay.testing.crash_scenarios import SERIAL
-from backstay.testing.crash_stage import IsDead, OpenStore, memory_store
-from backstay.testing.crash_store import NO_BLOBS, WrappedStore
-from backstay.testing.sim_loop import Stuck, run_virtually
+from backstay.session.options import Options
+from backstay.testing.crash.harness import CrashReport, Kind, Scenario, Stage, crash_everywhere
+from backstay.testing.crash.process import NO_BLOBS, WrappedStore
+from backstay.testing.crash.scenarios import SERIAL
+from backstay.testing.crash.stage import IsDead, OpenStore, memory_store
+from backstay.testing.simulation.event_loop import Stuck, run_virtually
 from backstay.tools.define import tool
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease

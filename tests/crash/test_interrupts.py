@@ -6,15 +6,15 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.assemble import open_with
-from backstay.options import Options
 from backstay.ports import Tool
 from backstay.providers.scripted import ScriptedModel
-from backstay.session import Session
-from backstay.stores.trace import NoTrace
+from backstay.session.assemble import open_with
+from backstay.session.options import Options
+from backstay.session.session import Session
+from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
-from backstay.testing.sim_loop import run_virtually
-from backstay.testing.sim_universe import Universe
+from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.simulation.stores import Universe
 from backstay.tools.define import tool
 from backstay.vocab.errors import TurnInterrupted
 from backstay.vocab.event import Recorded

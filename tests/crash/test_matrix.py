@@ -8,10 +8,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.testing.crash import CrashReport, Kind, Scenario, crash_everywhere
-from backstay.testing.crash_scenarios import SCENARIOS
-from backstay.testing.crash_stage import inline_sqlite_store, memory_store, sqlite_store
-from backstay.testing.sim_loop import run_virtually
+from backstay.testing.crash.harness import CrashReport, Kind, Scenario, crash_everywhere
+from backstay.testing.crash.scenarios import SCENARIOS
+from backstay.testing.crash.stage import inline_sqlite_store, memory_store, sqlite_store
+from backstay.testing.simulation.event_loop import run_virtually
 
 every_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from backstay.testing.crash_stage import inline_sqlite_store
-from backstay.testing.simulation import main, simulate
+from backstay.testing.crash.stage import inline_sqlite_store
+from backstay.testing.simulation.simulate import main, simulate
 
 WORLDS = 2_000
 TURNS = (1, 1, 2, 3)

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from backstay.assemble import open_session
-from backstay.logic.progress import fold_all
-from backstay.logic.step import settle
+from backstay.logic.decide.step import settle
+from backstay.logic.state.progress import fold_all
 from backstay.ports import EventStore
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
+from backstay.session.assemble import open_session
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
 from backstay.testing.builders import log, started

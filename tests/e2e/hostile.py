@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from backstay.logic.hooks.events import EVENTS
+from backstay.hooks.events import EVENTS
 from tests.e2e.door import SOURCE, Door, Ran
 
 KEY: Final = "sk-ant-api03-" + "Zq7" * 12

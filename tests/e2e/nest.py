@@ -15,7 +15,7 @@ from contextlib import suppress
 
 from backstay.cli import main
 
-LOADED = ("backstay.cli.prompt", "backstay.providers.scripted", "backstay.stores.sqlite")
+LOADED = ("backstay.cli.prompt", "backstay.providers.scripted", "backstay.stores.sqlite.store")
 """What most commands of the tests load, with all that they load in turn."""
 STREAMS = 3
 """Standard input, output and error; the pipe on which the end is told comes after them."""

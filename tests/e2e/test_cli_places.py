@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.workspaces.probe import probe
+from backstay.sandbox.probe import probe
 from tests.e2e.door import Door, Line, Ran
 
 DONE = {"text": "Done."}

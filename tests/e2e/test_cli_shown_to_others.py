@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.logic.redact import Redactor
+from backstay.headless.scrubbed_stream import Pieces
+from backstay.logic.secrets.redact import Redactor
 from backstay.testing.builders import recorded
-from backstay.view.scrubbed import Pieces
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.events import TurnCompleted
 from backstay.wire.stream import Item

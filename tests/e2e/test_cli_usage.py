@@ -9,7 +9,7 @@ import pytest
 from backstay.cli import flags
 from backstay.cli.prompt import split_rules
 from backstay.cli.root import run
-from backstay.view.job import OutputFormat
+from backstay.headless.job import OutputFormat
 from backstay.vocab import specs
 from tests.e2e.door import Door
 

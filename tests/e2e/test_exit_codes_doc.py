@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.view import account
+from backstay.headless import result
 from tests.e2e.door import Door, write
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "exit-codes.md"
@@ -16,7 +16,7 @@ ONE, TWO = {"text": "one"}, {"text": "two"}
 def test_every_code_has_its_row() -> None:
     rows = re.findall(r"^\| (\d+) \|", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
 
-    codes = (account.DONE, account.COULD_NOT_START, account.USAGE, account.HALTED, account.FAILED, account.INTERRUPTED)
+    codes = (result.DONE, result.COULD_NOT_START, result.USAGE, result.HALTED, result.FAILED, result.INTERRUPTED)
     assert [int(row) for row in rows] == list(codes)
 
 
@@ -41,7 +41,7 @@ def test_finishing_what_is_not_open_is_done(door: Door) -> None:
     ("typed", "code"),
     [
         *(
-            (typed, account.COULD_NOT_START)
+            (typed, result.COULD_NOT_START)
             for typed in (
                 *(
                     "-r nope -p x",
@@ -54,7 +54,7 @@ def test_finishing_what_is_not_open_is_done(door: Door) -> None:
             )
         ),
         *(
-            (typed, account.USAGE)
+            (typed, result.USAGE)
             for typed in (
                 *("-p x --agent nope", "-p /nope", "usage --since nope", "log show a/b", "sessions show a/b"),
                 *("-p x --no-such-flag", "no-such-command", "permissions check Bash"),
@@ -80,7 +80,7 @@ def test_a_prompt_that_a_hook_refuses_fails_its_turn(door: Door) -> None:
 
     ran = door.spawn("-p", "hi", "--model", door.script(ONE))
 
-    assert (ran.code, "Not today." in ran.err) == (account.FAILED, True)
+    assert (ran.code, "Not today." in ran.err) == (result.FAILED, True)
     assert "a hook refused the prompt" in DOCUMENT.read_text(encoding="utf-8")
 
 

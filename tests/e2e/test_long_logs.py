@@ -13,10 +13,9 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import open_store
-from backstay.logic.redact import redact
-from backstay.logic.seen_ids import SeenIds
-from backstay.pages import with_log
-from backstay.replay import replay, replay_pieces
+from backstay.catalog.load import replay, replay_pieces, with_log
+from backstay.logic.history.conversation import SeenIds
+from backstay.logic.secrets.redact import redact
 from backstay.stores.owners import this_process
 from backstay.testing.builders import conversation, recorded, started
 from backstay.vocab.event import Recorded

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backstay import open_session
-from backstay.vocab.event_tools import ScopeChanged
 from backstay.vocab.events import Started
+from backstay.vocab.events.tools import ScopeChanged
 from tests.contracts.kit import scripted
 from tests.e2e.door import WAIT, Door, Line, finish, read_until, write
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.extensions.mcp_files import ServersPlace, read_servers
-from backstay.extensions.mcp_servers import session_servers
+from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.start import session_servers
 from tests.config.world import World
 from tests.mcp.kit import by_name
 from tests.tools.context import RecordingContext

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.key import Key
-from backstay.config.key_table import KEYS
+from backstay.config.key_table import KEYS, Key
 from backstay.config.settings import load_settings
 from backstay.providers.registry import PROVIDERS, key_variable
 from tests.e2e.door import Door

@@ -11,13 +11,13 @@ import pytest
 from rich.cells import cell_len
 
 from backstay.cli.usage import starting
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
 from backstay.stores.owners import this_process
-from backstay.stores.urls import open_store
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event
-from backstay.vocab.event_limits import Compacted
 from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied
+from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import Usage
 from tests.e2e.door import Door

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 from backstay import open_store
-from backstay.export.transcripts import PageKind, page
-from backstay.logic.redact import PLAIN, Redactor
-from backstay.pages import with_log
+from backstay.catalog.load import with_log
+from backstay.export.page.transcripts import PageKind, page
+from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.ports import EventStore
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event, Recorded

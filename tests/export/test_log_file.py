@@ -16,21 +16,21 @@ import pytest
 from msgspec.structs import replace
 
 from backstay import open_session
+from backstay.catalog.load import with_log
 from backstay.export.log_file import Imported, import_log, log_lines
-from backstay.logic.arrivals import is_quiet
-from backstay.logic.parts import cited_blobs, digest
-from backstay.logic.progress import fold_all
-from backstay.logic.state import state_of
-from backstay.pages import with_log
+from backstay.logic.state.content import cited_blobs, digest
+from backstay.logic.state.imported_log import is_quiet
+from backstay.logic.state.progress import fold_all
+from backstay.logic.state.session_state import state_of
 from backstay.ports import Answer, EventStore, Question, SessionQuery
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.stores.owners import this_process
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import golden_logs, recorded, started
-from backstay.testing.crash import Site
-from backstay.testing.crash_scenarios import SCENARIOS
-from backstay.testing.crash_stage import Scenario, memory_store
+from backstay.testing.crash.harness import Site
+from backstay.testing.crash.scenarios import SCENARIOS
+from backstay.testing.crash.stage import Scenario, memory_store
 from backstay.vocab.errors import BackstayError, LogDamaged, NeedsUpgrade, NoSession
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ChildStarted, ModelChanged, ModelReplied, PermissionAnswered, Started, StoreChanged
@@ -303,8 +303,8 @@ KILLED = """
 import io, os, pathlib, signal, sys
 import anyio
 from backstay.export.log_file import import_log
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.store import SqliteStore
 from tests.stores.sqlite_kit import Taps
 
 async def main():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from backstay.export.markdown_text import fenced, in_code, in_html, in_words, quoted, segments
+from backstay.export.page.markdown import fenced, in_code, in_html, in_words, quoted, segments
 
 PIECES = st.sampled_from(
     [

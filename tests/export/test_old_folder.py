@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from backstay.export.log_file import import_log
 from backstay.export.old_folder import folder_lines
-from backstay.logic.parts import digest
-from backstay.runtime.clock import SystemClock
+from backstay.logic.state.content import digest
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.testing.builders import golden_logs
 from backstay.vocab.errors import LogDamaged

@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.export.dialogue_calls import ENDINGS
-from backstay.export.html_page import POLICY, in_block, in_line
-from backstay.export.transcripts import PageKind
-from backstay.logic.redact import Redactor
+from backstay.export.page.fold import ENDINGS
+from backstay.export.page.html import POLICY, in_block, in_line
+from backstay.export.page.transcripts import PageKind
+from backstay.logic.secrets.redact import Redactor
 from backstay.testing.builders import cut_conversation
 from backstay.vocab.event import ToolOutcome, TurnOutcome
-from backstay.vocab.event_limits import Compacted, CompactionUndone
-from backstay.vocab.event_tools import HookFinished
 from backstay.vocab.events import (
     ChildFinished,
     ChildStarted,
@@ -28,6 +26,8 @@ from backstay.vocab.events import (
     Rewound,
     ToolFinished,
 )
+from backstay.vocab.events.limits import Compacted, CompactionUndone
+from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.ids import event_id
 from backstay.vocab.messages import MediaLink, MediaRef, Reasoning, ServerBlock, Text, TextRef, ToolCall
 from backstay.vocab.specs import Usage

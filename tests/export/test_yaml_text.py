@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.export.yaml_text import to_yaml
-from backstay.yaml12 import read_yaml
+from backstay.export.workflow import to_yaml
+from backstay.system.yaml import read_yaml
 
 ODD = [
     "2026-11-16",

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.own_runs import own_runs
-from backstay.extensions.mcp_files import ServersPlace, read_servers
-from backstay.extensions.mcp_starting import JudgedPrograms, may_start
+from backstay.config.trust.own_runs import own_runs
+from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.mcp.config.start import JudgedPrograms, may_start
 from tests.config.world import World
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from backstay.instructions import KINDS, Listed, find_place, gather
-from backstay.instructions.base import BASE, MODES
+from backstay.instructions.base_prompt import BASE, MODES
 from backstay.instructions.parts import TOTAL_LIMIT
-from backstay.logic.parts import digest
+from backstay.logic.state.content import digest
 from backstay.vocab.specs import MODES as ALL_MODES
 from backstay.vocab.specs import Mode
 from tests.instructions.world import World, touch_later

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.instructions import Listed
-from backstay.instructions.fitting import clipped, fair_shares, fit_files, fit_text
-from backstay.instructions.listing import LONGEST, listing, listing_limit
-from backstay.instructions.reading import TextFile
+from backstay.instructions.fit import clipped, fair_shares, fit_files, fit_text
+from backstay.instructions.parts import LONGEST, listing, listing_limit
+from backstay.instructions.safe_reader import TextFile
 
 
 def test_what_fits_is_described_in_its_order() -> None:

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from backstay.instructions import update_task_file
-from backstay.instructions.task_file import updated
-from backstay.instructions.tasks import MOST_TASKS, Task, in_order, parse_task, state_of
+from backstay.instructions.tasks import MOST_TASKS, Task, in_order, parse_task, state_of, updated
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import UserError
 from tests.instructions.world import World
@@ -277,7 +276,7 @@ def test_two_processes_that_change_one_task_lose_nothing(tmp_path: Path) -> None
     program = """
 import sys
 from backstay.instructions import update_task_file
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 for number in range(20):
     update_task_file(sys.argv[1], "in-progress", f"{sys.argv[2]}-{number}", SystemClock())
 """

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from backstay import UserError
-from backstay.kit.mentions import mentioned
 from backstay.ports import SessionQuery
+from backstay.session.project.mentions import mentioned
 from backstay.vocab.events import Started
 from tests.kit.repository import Listener, Repository
 

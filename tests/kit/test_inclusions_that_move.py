@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backstay import UserError
-from backstay.extensions.inclusions import FileInclusion
+from backstay.skills.includes import FileInclusion
 from tests.kit.repository import Repository
 
 

@@ -11,13 +11,13 @@ import sys
 from backstay import open_session
 def loaded(*names):
     return sorted(each for each in sys.modules if each.startswith(names))
-print(loaded("backstay.memory", "backstay.kit.looking", "backstay.extensions.scanning", "backstay.extensions.plugin_l", "yaml"))
+print(loaded("backstay.memory", "backstay.session.project.discover", "backstay.skills.scan", "backstay.extensions.plugin_l", "yaml"))
 import anyio
 async def main():
     async with open_session(model=sys.argv[1], cwd=sys.argv[2], trust=True, store=None) as session:
         print([each.name for each in session.kit.found.skills])
 anyio.run(main)
-print(loaded("backstay.extensions.plugin_l", "backstay.extensions.install", "mcp.", "httpx", "jsonschema"))
+print(loaded("backstay.extensions.plugin_l", "backstay.plugins.install.install", "mcp.", "httpx", "jsonschema"))
 """
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from backstay.sandbox.project_root import git_ref
 from backstay.vocab.events import ToolFinished
-from backstay.workspaces.project import git_ref
 from tests.contracts.kit import calls
 from tests.kit.repository import Listener, Repository, named
 

@@ -5,16 +5,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from backstay.vocab.event import Event, Grant, Recorded
-from backstay.vocab.event_limits import (
-    BudgetAnswered,
-    BudgetAsked,
-    ChildPaused,
-    Compacted,
-    CompactionFailed,
-    CompactionStarted,
-    WaitEnded,
-)
-from backstay.vocab.event_tools import HookFinished, HookStarted
 from backstay.vocab.events import (
     CallInspected,
     CallProposed,
@@ -26,6 +16,16 @@ from backstay.vocab.events import (
     ToolFinished,
     ToolStarted,
 )
+from backstay.vocab.events.limits import (
+    BudgetAnswered,
+    BudgetAsked,
+    ChildPaused,
+    Compacted,
+    CompactionFailed,
+    CompactionStarted,
+    WaitEnded,
+)
+from backstay.vocab.events.tools import HookFinished, HookStarted
 from backstay.vocab.messages import Text, ToolCall
 
 if TYPE_CHECKING:

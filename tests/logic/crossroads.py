@@ -13,12 +13,10 @@ from typing import Final, Self
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.policy import Policy
-from backstay.logic.progress import Progress, fold_all
-from backstay.logic.step import settle
+from backstay.logic.decide.policy import Policy
+from backstay.logic.decide.step import settle
+from backstay.logic.state.progress import Progress, fold_all
 from backstay.vocab.event import Draft, Event, Recorded
-from backstay.vocab.event_limits import BudgetAsked, CompactionStarted, WaitStarted
-from backstay.vocab.event_tools import CallFacts, HookFinished, HookStarted
 from backstay.vocab.events import (
     INTENTS,
     CallProposed,
@@ -32,6 +30,8 @@ from backstay.vocab.events import (
     StopDeadlinePassed,
     ToolStarted,
 )
+from backstay.vocab.events.limits import BudgetAsked, CompactionStarted, WaitStarted
+from backstay.vocab.events.tools import CallFacts, HookFinished, HookStarted
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import SessionContext
 from tests.logic.crossing_results import HUSHED, answer_of, result_of

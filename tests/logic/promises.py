@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from backstay.logic.judging import judged
-from backstay.logic.open_calls import OpenCall, subject_of
-from backstay.logic.progress import Progress, fold
-from backstay.testing.crash_checks import calls_have_one_result, what_is_refused_never_starts
+from backstay.logic.decide.call_gates import judged
+from backstay.logic.state.calls import OpenCall, subject_of
+from backstay.logic.state.progress import Progress, fold
+from backstay.testing.crash.invariants import calls_have_one_result, what_is_refused_never_starts
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.event_limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed
-from backstay.vocab.event_tools import HookFinished, HookStarted
 from backstay.vocab.events import (
     CallInspected,
     CallJudged,
@@ -34,6 +32,8 @@ from backstay.vocab.events import (
     TurnStarted,
     calls_of,
 )
+from backstay.vocab.events.limits import BudgetAnswered, ChildPaused, Compacted, CompactionFailed
+from backstay.vocab.events.tools import HookFinished, HookStarted
 from tests.logic.crossing_results import HUSHED
 
 if TYPE_CHECKING:

@@ -1,13 +1,13 @@
 """A log that grows a step at a time, for tests of what is decided."""
 
-from backstay.logic.policy import Policy
-from backstay.logic.progress import Progress, fold_all
-from backstay.logic.step import settle
+from backstay.logic.decide.policy import Policy
+from backstay.logic.decide.step import settle
+from backstay.logic.state.progress import Progress, fold_all
 from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import CallInspected, InputReceived, ModelReplied, Opened, Started, ToolFinished
 from backstay.vocab.messages import Text, ToolCall
 from backstay.vocab.specs import SessionContext, ToolSpec
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 
 
 def spec(name: str, **fields: object) -> ToolSpec:

@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.asking import BREAKER, after_failure, ask
-from backstay.logic.fill import Fill
-from backstay.logic.policy import Policy
-from backstay.logic.progress import OpenTurn, Progress
-from backstay.logic.purse import Purse
-from backstay.logic.trying import Failure, Trying
+from backstay.logic.budget import Purse
+from backstay.logic.context.usage import Fill
+from backstay.logic.decide.model_call import BREAKER, after_failure, ask
+from backstay.logic.decide.policy import Policy
+from backstay.logic.state.progress import OpenTurn, Progress
+from backstay.logic.state.retries import Failure, Trying
 from backstay.vocab.event import Event
-from backstay.vocab.event_limits import BudgetAsked, BudgetWarned, CompactionStarted, FallbackTaken, WaitStarted
 from backstay.vocab.events import ModelAsked, TurnCompleted
+from backstay.vocab.events.limits import BudgetAsked, BudgetWarned, CompactionStarted, FallbackTaken, WaitStarted
 from backstay.vocab.specs import ModelFacts, Prices
 
 TURN = OpenTurn(id="t", number=1, owes="reply")

@@ -7,12 +7,11 @@ from typing import Self
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.hooks.spec import PythonHook, make_spec
-from backstay.logic.open_calls import OpenCall
-from backstay.logic.policy import Policy
-from backstay.testing.crash_checks import what_is_refused_never_starts
+from backstay.hooks.spec import PythonHook, make_spec
+from backstay.logic.decide.policy import Policy
+from backstay.logic.state.calls import OpenCall
+from backstay.testing.crash.invariants import what_is_refused_never_starts
 from backstay.vocab.event import Decision, Draft
-from backstay.vocab.event_tools import CallFacts, HookFinished
 from backstay.vocab.events import (
     CallInspected,
     InputReceived,
@@ -21,6 +20,7 @@ from backstay.vocab.events import (
     ToolFinished,
     ToolStarted,
 )
+from backstay.vocab.events.tools import CallFacts, HookFinished
 from backstay.vocab.messages import Text, ToolCall
 from backstay.vocab.rules import Rule
 from tests.logic.story import POLICY, Story, spec

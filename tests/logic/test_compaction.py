@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backstay.logic.compaction import (
+from backstay.logic.context.compaction import (
     HEAD,
     apply,
     chunks,
@@ -18,11 +18,10 @@ from backstay.logic.compaction import (
     trim_plan,
     without_marks,
 )
-from backstay.logic.context import estimate
-from backstay.logic.outgoing import to_messages
-from backstay.logic.shapes import check_shape
-from backstay.logic.tokens import estimate_text
-from backstay.vocab.event_limits import Compacted
+from backstay.logic.context.tokens import estimate, estimate_text
+from backstay.logic.state.request_messages import to_messages
+from backstay.logic.state.request_rules import check_shape
+from backstay.vocab.events.limits import Compacted
 from backstay.vocab.messages import DurablePart, Role, SessionMessage, Text, TextRef, ToolCall, ToolResult, text_of
 
 WORDS = "lorem ipsum dolor sit amet "

@@ -3,12 +3,10 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstay.logic.conversation import Conversation, ConversationFold, VisibleTranscript
-from backstay.logic.transcript import Transcript, transcript_of
+from backstay.logic.history.conversation import Conversation, ConversationFold, VisibleTranscript
+from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event, Recorded
-from backstay.vocab.event_limits import Compacted, CompactionUndone
-from backstay.vocab.event_tools import HookFinished
 from backstay.vocab.events import (
     HistoryCleared,
     InputReceived,
@@ -20,6 +18,8 @@ from backstay.vocab.events import (
     TurnCompleted,
     TurnStarted,
 )
+from backstay.vocab.events.limits import Compacted, CompactionUndone
+from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import Text, ToolCall
 
 LONG = "It was a dark and stormy night. " * 400

@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.hooks.spec import PythonHook, make_spec
-from backstay.logic.policy import Policy
-from backstay.logic.trying import Retries
+from backstay.hooks.spec import PythonHook, make_spec
+from backstay.logic.decide.policy import Policy
+from backstay.logic.state.retries import Retries
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.event_limits import BudgetSet, CompactionStarted
-from backstay.vocab.event_tools import HookFinished, ScopeChanged, TaintMet
 from backstay.vocab.events import GrantsCleared, InputDropped, Interrupted, ModeChanged, ModelChanged, Rewound
+from backstay.vocab.events.limits import BudgetSet, CompactionStarted
+from backstay.vocab.events.tools import HookFinished, ScopeChanged, TaintMet
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ModelFacts
 from tests.logic.crossroads import Extra, Road, Scene, every_end, said

@@ -1,7 +1,7 @@
 """What is written next: given events, expect events."""
 
-from backstay.logic.policy import Policy
-from backstay.logic.progress import fold_all
+from backstay.logic.decide.policy import Policy
+from backstay.logic.state.progress import fold_all
 from backstay.vocab.events import (
     Interrupted,
     ModelFailed,

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
-from backstay.logic.entries import (
+from backstay.logic.history.entries import (
     Entry,
     entry_added,
     entry_of,
@@ -16,13 +16,11 @@ from backstay.logic.entries import (
     read_entry,
     skill_entry,
 )
-from backstay.logic.entries_tools import RESULT_CHARS, file_diffs, first_argument, result_content
-from backstay.logic.transcript import Transcript, transcript_of
+from backstay.logic.history.tool_entries import RESULT_CHARS, file_diffs, first_argument, result_content
+from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Event, ToolOutcome
-from backstay.vocab.event_files import FileKept
-from backstay.vocab.event_memory import MemoryNoted
 from backstay.vocab.events import (
     EntryAdded,
     InputReceived,
@@ -35,6 +33,8 @@ from backstay.vocab.events import (
     TurnCompleted,
     TurnStarted,
 )
+from backstay.vocab.events.files import FileKept
+from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.messages import SessionMessage, Text, TextRef, ToolCall, text_of
 
 

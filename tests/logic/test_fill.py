@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.context import estimate, tokens_of
-from backstay.logic.fill import Fill, fold_fill
-from backstay.logic.transcript import transcript_of
+from backstay.logic.context.tokens import estimate, tokens_of
+from backstay.logic.context.usage import Fill, fold_fill
+from backstay.logic.state.transcript import transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.event import CompactionTrigger, Event
-from backstay.vocab.event_limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.events import (
     ChildFinished,
     HistoryCleared,
@@ -29,6 +28,7 @@ from backstay.vocab.events import (
     TurnCompleted,
     TurnStarted,
 )
+from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import MediaRef, Reasoning, Text, ToolCall
 from backstay.vocab.specs import Usage
 

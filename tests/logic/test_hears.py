@@ -3,7 +3,9 @@
 import msgspec
 import pytest
 
-from backstay.logic import consent, hooking, lifecycle, progress, results, transcript, usage
+from backstay.hooks import gates
+from backstay.logic.state import lifecycle, progress, results, transcript, usage
+from backstay.permissions import grants
 from backstay.testing.builders import conversation, example, recorded
 from backstay.vocab.event import Event
 from backstay.vocab.events import EVENTS
@@ -51,15 +53,15 @@ def _in_a_turn() -> progress.Progress:
     return progress.fold_all(conversation(("Hello", "Hi."), tool="Read")[:-1])
 
 
-@pytest.mark.parametrize("kind", not_in(consent.HEARS))
+@pytest.mark.parametrize("kind", not_in(grants.HEARS))
 def test_consent_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
-    before = consent.Consent(grants=frozenset(("a",)), rules=("Read",), taint=frozenset(("untrusted",)))
-    assert consent.fold_consent(before, recorded(example(kind), 99), _in_a_turn().calls) == before
+    before = grants.Consent(grants=frozenset(("a",)), rules=("Read",), taint=frozenset(("untrusted",)))
+    assert grants.fold_consent(before, recorded(example(kind), 99), _in_a_turn().calls) == before
 
 
-@pytest.mark.parametrize("kind", not_in(hooking.HEARS))
+@pytest.mark.parametrize("kind", not_in(gates.HEARS))
 def test_hooking_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
-    heard = hooking.OpenHook(intent="e1", event="Stop", subject="turn")
-    before = hooking.Hooking(open=(heard,), within=True)
+    heard = gates.OpenHook(intent="e1", event="Stop", subject="turn")
+    before = gates.Hooking(open=(heard,), within=True)
     here = _in_a_turn()
-    assert hooking.fold_hooking(before, recorded(example(kind), 99), here.calls, here.ended) == before
+    assert gates.fold_hooking(before, recorded(example(kind), 99), here.calls, here.ended) == before

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstay.logic.patch import patch_of, patch_paths, read_patch
-from backstay.logic.patch_hunks import apply_hunks
+from backstay.tools.patch.hunks import apply_hunks
+from backstay.tools.patch.parse import patch_of, patch_paths, read_patch
 from backstay.vocab.errors import UserError
 
 

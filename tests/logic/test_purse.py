@@ -6,26 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.purse import Purse, fold_purse
+from backstay.logic.budget import Purse, fold_purse
 from backstay.testing.builders import recorded
 from backstay.vocab.event import Event
-from backstay.vocab.event_limits import (
-    BudgetAnswered,
-    BudgetAsked,
-    BudgetSet,
-    BudgetWarned,
-    ChildPaused,
-    Compacted,
-)
-from backstay.vocab.events import (
-    ChildFinished,
-    ModelAsked,
-    ModelFailed,
-    ModelReplied,
-    Opened,
-    Rewound,
-    TurnStarted,
-)
+from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, Rewound, TurnStarted
+from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
 
 
 def after(*events: Event, start: Purse | None = None) -> Purse:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.logic.redact import REDACTED, Redactor, is_secret_key, looks_secret, redact
+from backstay.logic.secrets.redact import REDACTED, Redactor, is_secret_key, looks_secret, redact
 
 LETTERS = string.ascii_letters + string.digits
 HEX = "0123456789abcdef"

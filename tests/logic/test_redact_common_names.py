@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backstay.logic.redact import PLAIN, REDACTED, redact
+from backstay.logic.secrets.redact import PLAIN, REDACTED, redact
 
 RANDOM = "dZUsrY8Dk3Vt9QwLr7XyB2Nm"
 HEXADECIMAL = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822c"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from backstay.logic.redact import PLAIN, Redactor
-from backstay.logic.redact_stream import StreamRedactor
+from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.secrets.stream import StreamRedactor
 from benchmarks.scrubber import COUNTED, FAMILIES, MADE, text_of
 
 SMALL, LARGE = 32 * 1024, 256 * 1024

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.logic.redact import PLAIN
+from backstay.logic.secrets.redact import PLAIN
 
 SECRETS = [
     ("password=hunter2correcthorse", "password=[REDACTED]"),

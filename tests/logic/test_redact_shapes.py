@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from backstay.logic.redact import PLAIN, REDACTED
-from backstay.logic.redact_shapes import read_table
+from backstay.logic.secrets.redact import PLAIN, REDACTED
+from backstay.logic.secrets.shapes import read_table
 
 CAPITALS = string.ascii_uppercase + string.digits
 LETTERS: Mapping[str, str] = {

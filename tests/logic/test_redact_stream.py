@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.redact import PLAIN, REDACTED, Redactor
-from backstay.logic.redact_stream import LONGEST_HELD, StreamRedactor
+from backstay.logic.secrets.redact import PLAIN, REDACTED, Redactor
+from backstay.logic.secrets.stream import LONGEST_HELD, StreamRedactor
 from tests.logic.test_redact import VENDORS, corpus, some
 from tests.logic.test_redact_shapes import SHAPED
 

@@ -9,10 +9,19 @@ from typing import get_args
 import anyio
 import pytest
 
-from backstay.logic.selfhosting import TRANSITIONS, Package, Phase, PlanStep, advance, plan
-from backstay.selfhosting import CheckResult, in_processes, verify
-from backstay.tools.processes import look_at
+from backstay.tools.shell.processes import look_at
 from backstay.vocab.errors import IllegalTransition, UserError
+from backstay.workflows.self_edit import (
+    TRANSITIONS,
+    CheckResult,
+    Package,
+    Phase,
+    PlanStep,
+    advance,
+    in_processes,
+    plan,
+    verify,
+)
 
 PYTHON = sys.executable
 

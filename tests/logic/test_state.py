@@ -2,12 +2,12 @@
 
 import pytest
 
-from backstay.logic.state import State
+from backstay.logic.state.session_state import State
 from backstay.testing.builders import recorded, started
 from backstay.vocab.event import Event
-from backstay.vocab.event_instructions import NotesShown
-from backstay.vocab.event_limits import Compacted, CompactionUndone
 from backstay.vocab.events import HistoryCleared, Rewound, TurnCompleted, TurnStarted
+from backstay.vocab.events.instructions import NotesShown
+from backstay.vocab.events.limits import Compacted, CompactionUndone
 
 SHOWN = NotesShown(path="api/AGENTS.md", sha256="ab", call="c")
 

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.trying import PASSING, SECOND, Failure, Retries, Trying, fallback, fold_trying, wait
+from backstay.logic.state.retries import PASSING, SECOND, Failure, Retries, Trying, fallback, fold_trying, wait
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Event
-from backstay.vocab.event_limits import Compacted, FallbackTaken, WaitEnded, WaitStarted
 from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, Opened, TurnStarted
+from backstay.vocab.events.limits import Compacted, FallbackTaken, WaitEnded, WaitStarted
 from backstay.vocab.messages import Text
 
 KINDS: tuple[ErrorKind, ...] = (

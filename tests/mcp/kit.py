@@ -9,12 +9,12 @@ from typing import Any
 
 from msgspec import structs
 
-from backstay.extensions.mcp_servers import ServerPrograms, clean_environment
-from backstay.mcp.means import Means, Noise, Pins
+from backstay.mcp.config.start import ServerPrograms, clean_environment
+from backstay.mcp.dependencies import Means, Noise, Pins
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.mcp.tool import ServerTool
-from backstay.tools.images import image_type
+from backstay.tools.files.media_type import image_type
 
 HERE = Path(__file__).parent
 

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from backstay.config.pinning import PinBook
+from backstay.mcp.pin_store import PinBook
 from tests.mcp.kit import by_name, fake, said, servers, tool
 from tests.tools.context import RecordingContext, until
 

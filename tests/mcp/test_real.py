@@ -10,7 +10,7 @@ from subprocess import DEVNULL
 
 import anyio
 
-from backstay.extensions.mcp_servers import session_servers
+from backstay.mcp.config.start import session_servers
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.vocab.messages import InlineMedia

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from backstay.mcp.results import LARGEST_MEDIUM, call_output, prompt_output, resource_output
 from backstay.ports import ToolOutput
-from backstay.tools.images import image_type
+from backstay.tools.files.media_type import image_type
 from backstay.vocab.messages import InlineMedia
 from tests.mcp.kit import unchanged
 

@@ -13,7 +13,7 @@ import pytest
 from backstay.mcp.connection import BACKOFF_S
 from backstay.mcp.servers import Servers, ServerStatus
 from backstay.mcp.spec import ServerSpec
-from backstay.tools.processes import look_at
+from backstay.tools.shell.processes import look_at
 from tests.mcp.kit import by_name, fake, lines, means, said, servers, tool
 from tests.tools.context import RecordingContext, cut_short, until
 
@@ -71,8 +71,8 @@ async def test_what_a_server_was_given_comes_back_by_no_other_way(tmp_path: Path
 async def test_without_servers_nothing_is_loaded(tmp_path: Path) -> None:
     program = (
         "import sys, anyio\n"
-        "from backstay.extensions.mcp_servers import session_servers\n"
-        "from backstay.extensions.mcp_files import read_servers\n"
+        "from backstay.mcp.config.start import session_servers\n"
+        "from backstay.mcp.config.files import read_servers\n"
         "async def main():\n"
         "    async with session_servers([], cwd='.', data=None) as found:\n"
         "        assert (found.tools, found.status) == ((), {})\n"
@@ -90,7 +90,7 @@ async def test_without_the_package_servers_fail_with_the_command_that_installs_i
     program = (
         "import sys, anyio\n"
         "sys.modules['mcp'] = None\n"
-        "from backstay.extensions.mcp_servers import session_servers\n"
+        "from backstay.mcp.config.start import session_servers\n"
         "from backstay.mcp.spec import ServerSpec\n"
         "async def main():\n"
         "    spec = ServerSpec(name='a', kind='stdio', argv=('true',))\n"
@@ -479,7 +479,7 @@ async def test_a_server_ends_when_we_are_killed(tmp_path: Path) -> None:
     program = (
         "import anyio, sys\n"
         "from pathlib import Path\n"
-        "from backstay.extensions.mcp_servers import session_servers\n"
+        "from backstay.mcp.config.start import session_servers\n"
         "from backstay.mcp.spec import ServerSpec\n"
         "async def main():\n"
         f"    spec = ServerSpec(name='fake', kind='stdio', argv={spec.argv!r})\n"

@@ -7,11 +7,11 @@ from typing import Final
 
 import anyio
 
-from backstay.extensions.mcp_servers import ServerPrograms
+from backstay.mcp.config.start import ServerPrograms
 from backstay.mcp.connection import CLOSE_S
-from backstay.mcp.means import Noise
-from backstay.mcp.pipes import MOST_ASKED, piped
+from backstay.mcp.dependencies import Noise
 from backstay.mcp.spec import ServerSpec
+from backstay.mcp.stdio import MOST_ASKED, piped
 from tests.mcp.kit import fake, servers, tool
 
 ASKS: Final = """

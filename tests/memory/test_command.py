@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from backstay.memory.command import SUBCOMMANDS, memory_command, usage, writes
-from backstay.memory.used import fold_used, used_in
+from backstay.memory.memory import fold_used, used_in
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_memory import MemoryNoted
+from backstay.vocab.events.memory import MemoryNoted
 from tests.memory.place import memory_of, write_index
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from backstay.memory.entry import Entry, entry_of, line_of, memory_id
 from backstay.memory.memory import Memory
-from backstay.memory.pending import Candidate, Pending, written
+from backstay.memory.proposals import Candidate, Pending, written
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
-from backstay.vocab.event_memory import MemoryNoted
+from backstay.vocab.events.memory import MemoryNoted
 from tests.memory.place import index_of, memory_of, write_index
 
 
@@ -360,7 +360,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from backstay.memory.memory import Memory
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 root, name = sys.argv[1:]
 memory = Memory(Path(root), clock=SystemClock(), session=name)
 print("ready", flush=True)

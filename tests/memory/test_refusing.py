@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.memory.refusing import refusal
+from backstay.memory.private_data import refusal
 
 CARDS = ("4111 1111 1111 1111", "5555-5555-5555-4444", "378282246310005", "6011111111111117", "2223003122003222")
 IDS = (

@@ -19,11 +19,11 @@ def main() -> None:
     assert str(backstay.__file__).startswith(source), backstay.__file__
     from msgspec.structs import replace
 
-    from backstay.logic.acts import Ground
-    from backstay.logic.permissions import Call, paths_of, spec_of, weigh
-    from backstay.logic.shell import read_command
+    from backstay.permissions import Call, paths_of, spec_of, weigh
+    from backstay.permissions.call_site import Ground
+    from backstay.permissions.shell import read_command
+    from backstay.sandbox import resolve_paths
     from backstay.vocab.rules import Rule
-    from backstay.workspaces import looking
 
     parsed: dict[tuple[str, ...], tuple[Rule, ...]] = {}
 
@@ -48,7 +48,7 @@ def main() -> None:
             trusted=case["trusted"],
         )
         paths, globs = paths_of(call, ground, rules)
-        ground = replace(ground, links=looking.look(paths), globs=looking.match(globs))
+        ground = replace(ground, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
         verdict = weigh(call, ground, rules, mode=case["mode"])
         if verdict.decision != "allow":
             return {"decision": verdict.decision, "detail": verdict.detail if case.get("why") else ""}

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from backstay.ports import ModelReply
 from backstay.providers.format import Format
-from backstay.providers.sse import SseEvent
+from backstay.providers.http.sse import SseEvent
 
 Native = dict[str, Any]  # Any: JSON
 

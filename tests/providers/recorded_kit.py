@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 
 from backstay import Session, open_session, open_store, tool
-from backstay.logic.trying import Retries
+from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, Tool
 from backstay.providers.recorded import RecordedModel
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
-from backstay.tools.spawn import child_tool
+from backstay.session.subagents.tool import child_tool
+from backstay.stores.clock import SystemClock
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import TurnError
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.messages import Message, Text
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 
 QUICK = Retries(first_wait_s=0.001)
 LONG = "a long story " * 4_000

@@ -7,8 +7,8 @@ import pytest
 from backstay import tool
 from backstay.ports import ModelReply
 from backstay.providers.recorded import RecordedModel
+from backstay.session.subagents.tool import child_tool
 from backstay.testing import builders
-from backstay.tools.spawn import child_tool
 from backstay.vocab.events import ModelNoted, ModelReplied
 from tests.providers.recorded_kit import (
     SCRIPT,

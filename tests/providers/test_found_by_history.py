@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from backstay.logic.outgoing import to_messages
+from backstay.logic.state.request_messages import to_messages
 from backstay.ports import ModelRequest
 from backstay.providers.format import tool_name
 from backstay.providers.registry import FORMATS, load_format

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.providers.prefix import Prefix
+from backstay.providers.http.prefix_cache import Prefix
 from backstay.vocab.messages import Message, Role, Text
 
 

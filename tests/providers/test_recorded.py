@@ -5,20 +5,21 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from backstay import shelf, tool
-from backstay.logic.parts import cited_blobs
-from backstay.logic.trying import Retries
+from backstay import tool
+from backstay.catalog import sessions
+from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, ModelReply, ModelRequest, ToolContext
 from backstay.providers.recorded import RecordedModel, parse_recorded
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
 from backstay.testing import builders
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import NoSession, ProviderError, TurnFailed, TurnInterrupted, UserError
 from backstay.vocab.event import Recorded
-from backstay.vocab.event_limits import Compacted, FallbackTaken, WaitStarted
 from backstay.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelReplied, Opaque, Started, ToolStarted
+from backstay.vocab.events.limits import Compacted, FallbackTaken, WaitStarted
 from backstay.vocab.messages import InlineMedia, MediaRef, Reasoning, Text, ToolCall, text_of
 from backstay.vocab.specs import ModelFacts, Prices, Usage
 from tests.providers.recorded_kit import (
@@ -219,7 +220,7 @@ async def test_a_fork_of_an_older_prefix_goes_on_where_the_recording_did() -> No
 async def test_a_fork_can_be_the_recording() -> None:
     store = await memory()
     await recording(store, [{"text": "One."}, {"text": "Two."}], "1", "2")
-    fork = await shelf.fork(store, "then", clock=SystemClock())
+    fork = await sessions.fork(store, "then", clock=SystemClock())
 
     now = await rerun(store, "1", "2", model=f"recorded:{fork}")
 

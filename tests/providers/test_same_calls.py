@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from backstay.ports import ModelRequest
+from backstay.providers.http.sse import SseEvent
 from backstay.providers.registry import FORMATS, load_format
-from backstay.providers.sse import SseEvent
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Message, Text, ToolCall, ToolResult
 from backstay.vocab.specs import ModelFacts

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.providers.sse import MAX_LINE, SseEvent, SseParser
+from backstay.providers.http.sse import MAX_LINE, SseEvent, SseParser
 
 FIELDS = (
     b": a comment",

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from backstay.logic.hooks.events import OnFailure
-from backstay.logic.hooks.inputs import sample_input
-from backstay.logic.hooks.spec import CommandHook, Handler, HookSpec, make_spec
-from backstay.runtime.hooks.means import Means
-from backstay.runtime.hooks.run import HookRun, run_each
-from backstay.tools.processes import look_at
+from backstay.hooks.events import OnFailure
+from backstay.hooks.payload import sample_input
+from backstay.hooks.run import HookRun, run_each
+from backstay.hooks.run_context import Means
+from backstay.hooks.spec import CommandHook, Handler, HookSpec, make_spec
+from backstay.tools.shell.processes import look_at
 
 CALL = sample_input("PreToolUse", cwd="/")
 

@@ -8,7 +8,7 @@ import pytest
 from backstay import tool
 from backstay.ports import ModelReply, ModelRequest
 from backstay.runtime.bus import CAPACITY
-from backstay.session import Session
+from backstay.session.session import Session
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.event import Draft
 from backstay.vocab.events import FaultCaught

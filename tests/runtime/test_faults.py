@@ -8,8 +8,8 @@ import pytest
 from backstay import TurnFailed, open_session, tool
 from backstay.ports import ToolOutput
 from backstay.vocab.deltas import ToolOutputDelta
-from backstay.vocab.event_tools import OutputKept
 from backstay.vocab.events import FaultCaught, ToolFinished
+from backstay.vocab.events.tools import OutputKept
 from backstay.vocab.messages import ToolResult, text_of
 from backstay.vocab.specs import ModelFacts
 from tests.contracts.kit import call, scripted, stream, talk

@@ -8,11 +8,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.logic.hooks.spec import BrokenHook, HookSpec
-from backstay.logic.hooks.verdict import HookAnswer
-from backstay.runtime.hooks.means import marks
-from backstay.runtime.hooks.program import KEPT
-from backstay.runtime.hooks.run import run_each, run_hooks
+from backstay.hooks.handlers.command import KEPT
+from backstay.hooks.merge import HookAnswer
+from backstay.hooks.run import run_each, run_hooks
+from backstay.hooks.run_context import marks
+from backstay.hooks.spec import BrokenHook, HookSpec
 from tests.runtime.hook_kit import CALL, alive, hook_of, means, program, run
 from tests.tools.context import cut_short, until
 

@@ -11,12 +11,12 @@ import httpx
 import pytest
 from anyio.abc import SocketStream
 
-from backstay.hooks import Hook, hook, registered
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.spec import AgentHook, HookSource, HookSpec, HttpHook, PromptHook, PythonHook, make_spec
-from backstay.logic.hooks.verdict import HookVerdict
-from backstay.runtime.hooks.clients import guarded_client
-from backstay.runtime.hooks.run import HookRun, run_hooks
+from backstay.hooks.decorator import Hook, hook, registered
+from backstay.hooks.events import EVENTS
+from backstay.hooks.handlers.http import guarded_client
+from backstay.hooks.merge import HookVerdict
+from backstay.hooks.run import HookRun, run_hooks
+from backstay.hooks.spec import AgentHook, HookSource, HookSpec, HttpHook, PromptHook, PythonHook, make_spec
 from backstay.vocab.errors import EgressRefused, UserError
 from tests.runtime.hook_kit import CALL, hook_of, means, program, run
 

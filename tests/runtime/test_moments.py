@@ -8,11 +8,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay import Answer, Question, TurnInterrupted, UserError, open_session, open_store, shelf, tool
-from backstay.logic.results import TurnResult
-from backstay.runtime.clock import SystemClock
+from backstay import Answer, Question, TurnInterrupted, UserError, open_session, open_store, tool
+from backstay.catalog import sessions
+from backstay.headless.approvals import Desk
+from backstay.logic.state.results import TurnResult
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
-from backstay.view.desk import Desk
 from backstay.vocab.errors import IllegalTransition, InputConflict, LeaseLost, StoreFull, StoreMismatch
 from backstay.vocab.events import Closed, HistoryCleared, ToolFinished, ToolStarted, TurnCompleted
 from backstay.vocab.messages import text_of
@@ -242,14 +243,14 @@ async def test_a_move_that_was_cut_off_opens_nowhere_twice_and_can_be_finished(t
             raise StoreFull("the process dies here")
 
     with pytest.raises(StoreFull):
-        await shelf.move(CutOff(), target, "s", clock=clock)  # type: ignore[arg-type]  # it is the source in all else
+        await sessions.move(CutOff(), target, "s", clock=clock)  # type: ignore[arg-type]  # it is the source in all else
     with pytest.raises(StoreMismatch):
         async with open_session(model=scripted("one", "two"), store=source, resume="s"):
             pytest.fail("it must not open in two places")
     async with open_session(model=scripted("one", "two"), store=target, resume="s") as again:
         assert len(again.history) == 2
-    await shelf.move(source, target, "s", clock=clock)
-    assert not await shelf.exists(source, "s")
+    await sessions.move(source, target, "s", clock=clock)
+    assert not await sessions.exists(source, "s")
     async with open_session(model=scripted("one", "two"), store=target, resume="s") as again:
         assert await again.run("b") == "two"
     await source.close()
@@ -327,7 +328,7 @@ async def test_an_empty_id_names_nothing() -> None:
         await session.run("hi")
     for nothing in ("", " "):
         with pytest.raises(UserError):
-            await shelf.find(store, nothing)
+            await sessions.find(store, nothing)
         with pytest.raises(UserError):
             async with open_session(model=scripted("x"), store=store, resume=nothing):
                 pytest.fail("must not open")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from backstay import UserError, open_session, open_store, query
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.vocab.specs import Lease, Owner
 from tests.contracts.kit import scripted

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from backstay import TurnFailed, TurnInterrupted, UserError, open_session, open_store
-from backstay.runtime.clock import SystemClock
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import IllegalTransition, LeaseLost

@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Final
 
 from backstay import Session, open_session
-from backstay.holding import held, nonce_of
-from backstay.logic.parts import digest, shorten
-from backstay.logic.state import state_of
-from backstay.logic.step import stamp
+from backstay.catalog.hold import held, nonce_of
+from backstay.logic.decide.step import stamp
+from backstay.logic.state.content import digest, shorten
+from backstay.logic.state.session_state import state_of
 from backstay.ports import EventStore, FoldSnapshot
-from backstay.runtime.clock import SystemClock
-from backstay.stores.trace import FileTrace
-from backstay.stores.trace_files import trace_folder
+from backstay.stores.clock import SystemClock
+from backstay.stores.trace.files import trace_folder
+from backstay.stores.trace.trace import FileTrace
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.event import Draft, Event
-from backstay.vocab.event_files import ContentsKept, FileKept
-from backstay.vocab.event_limits import Compacted
-from backstay.vocab.event_tools import HookFinished
 from backstay.vocab.events import EntryAdded, MessageInjected, ModelFailed, ModelReplied, Opaque, Renamed
+from backstay.vocab.events.files import ContentsKept, FileKept
+from backstay.vocab.events.limits import Compacted
+from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import Text, TextRef
 from tests.contracts.kit import call, scripted
 

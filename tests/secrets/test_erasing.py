@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from backstay import open_session, open_store, shelf
-from backstay.logic.erasing import Eraser
+from backstay import open_session, open_store
+from backstay.catalog import sessions
+from backstay.catalog.load import load
+from backstay.cli.log_validate import problems
+from backstay.logic.secrets.erase import Eraser
 from backstay.ports import EventStore
-from backstay.replay import load
-from backstay.runtime.clock import SystemClock
-from backstay.secrets.erasing import erase, is_clean, scour
-from backstay.secrets.scanning import scan
-from backstay.view.validity import problems
+from backstay.secrets.erase import erase, is_clean, scour
+from backstay.secrets.scan import scan
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import SessionBusy, UserError
-from backstay.vocab.event_secrets import SecretsErased
+from backstay.vocab.events.secrets import SecretsErased
 from tests.secrets.planted import FOLDED, PLACES, SECRETS, SESSION, left_in, plant, talk_on, token
 
 KEY = b"k" * 32
@@ -51,7 +52,7 @@ async def test_what_was_planted_is_in_no_byte_of_any_file(tmp_path: Path, work: 
     assert left_in(folder) == []  # while the store is open, its write-ahead log beside it
     assert await is_clean(store)
     assert await store.snapshot(SESSION, "d") is None
-    assert await shelf.verify(store, SESSION) == ()
+    assert await sessions.verify(store, SESSION) == ()
     records = (await store.read(SESSION)).records
     assert problems(records) == before
     assert isinstance(records[-1].event, SecretsErased)
@@ -74,7 +75,7 @@ async def test_what_was_planted_is_in_no_page_of_an_encrypted_store(
     store = await open_store(f"sqlite:///{folder}/s.db?key=env:RAW")
     await plant(store, work)
     await _erased(store)
-    assert await shelf.verify(store, SESSION) == ()
+    assert await sessions.verify(store, SESSION) == ()
     answer, _ = await talk_on(store, work)
     assert answer == "Still here."
     await store.close()
@@ -139,9 +140,9 @@ async def test_a_snapshot_is_made_anew_and_says_the_same(tmp_path: Path, work: P
 async def test_another_session_keeps_its_blob_and_its_words(tmp_path: Path, work: Path) -> None:
     store = await open_store(f"sqlite:///{tmp_path}/s.db")
     await plant(store, work)
-    copy = await shelf.fork(store, SESSION, clock=SystemClock())
+    copy = await sessions.fork(store, SESSION, clock=SystemClock())
     await _erased(store)
-    assert await shelf.verify(store, copy) == ()
+    assert await sessions.verify(store, copy) == ()
     assert (await scan(store, await store.meta(copy), Eraser(KEY))).count
     await erase(store, await store.meta(copy), Eraser(KEY), reason="", clock=SystemClock())
     await scour(store)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import anyio
 
-from backstay import open_session, shelf
-from backstay.logic.erasing import Eraser
-from backstay.runtime.clock import SystemClock
-from backstay.secrets.erasing import erase, is_clean, scour
-from backstay.secrets.scanning import scan
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
-from backstay.vocab.event_secrets import SecretsErased
+from backstay import open_session
+from backstay.catalog import sessions
+from backstay.logic.secrets.erase import Eraser
+from backstay.secrets.erase import erase, is_clean, scour
+from backstay.secrets.scan import scan
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.connection import Access, Db, Row, Value, connect_stdlib
+from backstay.stores.sqlite.store import SqliteStore
+from backstay.vocab.events.secrets import SecretsErased
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import SESSION, left_in, token
 
@@ -143,14 +144,14 @@ def _run_cut(folder: Path, at: int) -> tuple[bool, int]:
 async def _look_after(folder: Path) -> bool:
     """Check the store after a cut, finish the erasing, and check again. Return whether the log was the new one."""
     store = await _open(folder)
-    assert await shelf.verify(store, SESSION) == ()
+    assert await sessions.verify(store, SESSION) == ()
     records = (await store.read(SESSION)).records
     new = isinstance(records[-1].event, SecretsErased)
     found = await scan(store, await store.meta(SESSION), Eraser(b"k" * 32))
     assert not (new and found.spots)
     if found.spots or not await is_clean(store):
         await _erase(store)
-    assert await shelf.verify(store, SESSION) == ()
+    assert await sessions.verify(store, SESSION) == ()
     assert isinstance((await store.read(SESSION)).records[-1].event, SecretsErased)
     assert await is_clean(store)
     assert left_in(folder) == []

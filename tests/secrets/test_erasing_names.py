@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from backstay import open_session, shelf
-from backstay.logic.erasing import Eraser
-from backstay.logic.rewriting import LISTING_LOST
-from backstay.runtime.clock import SystemClock
-from backstay.secrets.erasing import erase, scour
-from backstay.secrets.scanning import scan
-from backstay.stores.urls import open_store
+from backstay import open_session
+from backstay.catalog import sessions
+from backstay.logic.secrets.erase import Eraser
+from backstay.logic.secrets.rewrite import LISTING_LOST
+from backstay.secrets.erase import erase, scour
+from backstay.secrets.scan import scan
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
 from tests.contracts.kit import call, scripted
 from tests.secrets.planted import token
 
@@ -72,7 +73,7 @@ async def test_a_secret_in_a_name_of_a_kept_folder_is_erased(place: str, tmp_pat
     assert erased.contents == 1
     assert token(1).encode() not in unpacked(data)
     assert (await scan(store, await store.meta(SESSION), Eraser(KEY))).spots == ()
-    assert await shelf.verify(store, SESSION) == ()
+    assert await sessions.verify(store, SESSION) == ()
     async with open_session(resume=SESSION, model=model, store=store, cwd=work) as session:
         assert (await session.checkpoints())[0].why_not.endswith(LISTING_LOST)
         assert LISTING_LOST in (await session.restore_files(before=first)).warnings

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from backstay.logic.erasing import Eraser
+from backstay.logic.secrets.erase import Eraser
 
 TOLD: Mapping[str, str] = {
     "api_key: zebraStripe99": "zebraStripe99",

@@ -11,16 +11,16 @@ import anyio.abc
 import pytest
 
 from backstay import open_session, open_store
-from backstay.cli.known_values import known_values
-from backstay.cli.place import Place
+from backstay.cli.location import Place
+from backstay.cli.secret_actions import known_values
 from backstay.config.known_keys import known_keys
 from backstay.config.layers import read_layers
-from backstay.extensions.mcp_files import ServersPlace, read_servers
-from backstay.logic.redact import Redactor
+from backstay.logic.secrets.redact import Redactor
+from backstay.mcp.config.files import ServersPlace, read_servers
+from backstay.vocab.env_keys import Keys
 from backstay.vocab.errors import UserError
-from backstay.vocab.event_instructions import InstructionsRead
 from backstay.vocab.events import Renamed, Started
-from backstay.vocab.keys import Keys
+from backstay.vocab.events.instructions import InstructionsRead
 from tests.contracts.kit import call, scripted
 from tests.secrets.test_erasing_names import unpacked
 

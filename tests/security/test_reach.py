@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.acts import Ground
-from backstay.logic.permissions import Call, paths_of, spec_of, weigh
+from backstay.permissions import Call, paths_of, spec_of, weigh
+from backstay.permissions.call_site import Ground
+from backstay.sandbox.program_folders import program_folders
+from backstay.sandbox.resolve_paths import MATCHES, look, match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode
-from backstay.workspaces.looking import MATCHES, look, match
-from backstay.workspaces.program_folders import program_folders
 
 SECRET = "KEY=x\n"
 

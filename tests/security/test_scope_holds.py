@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backstay.workspaces.probe import probe
+from backstay.sandbox.probe import probe
 from tests.security.scope import SETTINGS, Figures, Setting, run_batch
 from tests.security.scope_calls import Call
 from tests.security.yard import Yard, yard

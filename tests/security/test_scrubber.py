@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from backstay import TurnFailed, open_session
-from backstay.export.diagnostic import export_diagnostic
-from backstay.runtime.clock import SystemClock
-from backstay.stores.trace_files import trace_folder, trace_path
-from backstay.stores.urls import open_store
+from backstay.export.diagnostic.export import export_diagnostic
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
+from backstay.stores.trace.files import trace_folder, trace_path
 from tests.contracts.kit import scripted
 
 TOKEN = "gh" + "p_" + "a1B2c3D4e5" * 4

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from backstay import open_session
-from backstay.logic.redact import redact
+from backstay.logic.secrets.redact import redact
 from tests.contracts.kit import call, scripted, talk
 
 SECRET = "q7Zk3Vt9QwLr7XyB2NmHc8PdSfGaJe5U1oKiT4"

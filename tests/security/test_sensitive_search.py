@@ -11,9 +11,9 @@ import anyio
 import pytest
 
 from backstay import Answer, Question, Rule
+from backstay.sandbox.resolve_paths import private_names
 from backstay.vocab.events import CallJudged, ToolFinished
 from backstay.vocab.messages import text_of
-from backstay.workspaces.looking import private_names
 from tests.contracts.kit import Reply, call, talk
 
 KEY = "SECRETDATA"

@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
-from backstay.logic.parts import cited_blobs
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.sqlite_db import Access, Db, DbError, Row, Value, connect_stdlib
+from backstay.logic.state.content import cited_blobs
+from backstay.stores.sqlite.connection import Access, Db, DbError, Row, Value, connect_stdlib
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import START, recorded, started
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import InputReceived

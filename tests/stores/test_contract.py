@@ -8,8 +8,7 @@ import pytest
 from backstay.ports import EventStore
 from backstay.stores.memory import MemoryStore
 from backstay.testing.builders import START
-from backstay.testing.store_contract import Options, StepClock, StoreContract
-from backstay.testing.store_examples import opening, owner, say
+from backstay.testing.store_contract import Options, StepClock, StoreContract, opening, owner, say
 from backstay.vocab.errors import NoSession, SeqConflict
 
 
@@ -20,7 +19,7 @@ class TestMemory(StoreContract):
 
 class TestSqlite(StoreContract):
     async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
-        sqlite = pytest.importorskip("backstay.stores.sqlite")
+        sqlite = pytest.importorskip("backstay.stores.sqlite.store")
         store: EventStore = await sqlite.SqliteStore.open(where / "store.db", **options)
         return store
 

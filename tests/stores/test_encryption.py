@@ -14,15 +14,15 @@ import anyio
 import pytest
 
 from backstay import open_session, open_store
-from backstay.logic.parts import digest
-from backstay.logic.state import state_of
-from backstay.options import default_store_url
+from backstay.logic.state.content import digest
+from backstay.logic.state.session_state import state_of
 from backstay.ports import EventStore
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.sqlite_db import DbError, connect_stdlib
-from backstay.stores.sqlite_files import BLOB_IN_TABLE
-from backstay.stores.trace_files import trace_folder
+from backstay.session.options import default_store_url
+from backstay.stores.clock import SystemClock
+from backstay.stores.sqlite.connection import DbError, connect_stdlib
+from backstay.stores.sqlite.files import BLOB_IN_TABLE
+from backstay.stores.sqlite.store import SqliteStore
+from backstay.stores.trace.files import trace_folder
 from backstay.testing.builders import recorded
 from backstay.testing.store_contract import Options, StoreContract
 from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, StoreUnavailable, UserError
@@ -340,7 +340,7 @@ async def test_one_file_is_not_opened_with_and_without_a_key_at_once(open_at: Op
 
 _ELSEWHERE = """
 import anyio, sys
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite.store import SqliteStore
 from tests.stores.sqlite_kit import Clock, begun
 
 async def main():

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from backstay.stores.memory import MemoryStore
-from backstay.testing.store_examples import StepClock, opening, owner
+from backstay.testing.store_contract import StepClock, opening, owner
 from backstay.vocab.errors import StoreReadOnly, StoreUnavailable
 
 pytestmark = pytest.mark.anyio

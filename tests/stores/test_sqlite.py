@@ -11,9 +11,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.logic.parts import digest
-from backstay.stores.sqlite_db import Db
-from backstay.stores.sqlite_files import BLOB_IN_TABLE
+from backstay.logic.state.content import digest
+from backstay.stores.sqlite.connection import Db
+from backstay.stores.sqlite.files import BLOB_IN_TABLE
 from backstay.vocab.errors import Bug, LeaseLost, LogDamaged, SeqConflict, StoreFull, StoreUnavailable
 from backstay.vocab.specs import Lease, Owner
 from backstay.wire import codec
@@ -363,7 +363,7 @@ def test_twenty_processes_may_make_and_use_one_store_at_once(tmp_path: Path) -> 
 
 _TWENTY = """
 import anyio, os, sys
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite.store import SqliteStore
 from tests.stores.sqlite_kit import Clock, beginning, owner, said
 
 async def use(name):

@@ -13,11 +13,11 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from backstay.logic.parts import digest
+from backstay.logic.state.content import digest
 from backstay.ports import FoldSnapshot, SessionQuery
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.sqlite_db import Access, Db, Row, Value, connect_stdlib
-from backstay.stores.sqlite_files import BLOB_IN_TABLE, check_local
+from backstay.stores.sqlite.connection import Access, Db, Row, Value, connect_stdlib
+from backstay.stores.sqlite.files import BLOB_IN_TABLE, check_local
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import conversation, recorded
 from backstay.vocab.errors import (
     BlobMissing,
@@ -411,7 +411,7 @@ def test_a_store_in_a_folder_that_cannot_be_written_can_be_read() -> None:
 
 _READ_ONLY_FOLDER = """
 import anyio, os, sys
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.vocab.errors import StoreReadOnly
 from tests.stores.sqlite_kit import Clock, begun, said
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.stores.sqlite_writer import IDLE_S
+from backstay.stores.sqlite.writer import IDLE_S
 from tests.stores.sqlite_kit import Open, Taps, beginning, begun, opening, owner, peek, said, tamper
 
 pytestmark = pytest.mark.anyio

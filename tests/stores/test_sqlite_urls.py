@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.stores.urls import open_store
+from backstay.stores.open import open_store
 from backstay.vocab.errors import UserError
 from tests.stores.sqlite_kit import Clock
 

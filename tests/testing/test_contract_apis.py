@@ -12,10 +12,10 @@ import pytest
 import backstay
 from backstay import Session
 from backstay.cli.root import root
-from backstay.kit.sources import BUILT_IN
-from backstay.logic.hooks.events import EVENTS
-from backstay.options import Options
+from backstay.hooks.events import EVENTS
 from backstay.runtime.callbacks import NAMES
+from backstay.session.options import Options
+from backstay.session.project.commands import BUILT_IN
 from backstay.testing.contracts import load_contracts
 from tests.contracts.kit import talk
 

@@ -7,7 +7,7 @@ import pytest
 from backstay.testing.reference import REFERENCES, Reference, events_document, main, stale, write
 from backstay.vocab.deltas import DELTAS
 from backstay.vocab.events import EVENTS, INTENTS
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -8,7 +8,7 @@ import anyio
 
 from backstay.ports import Confinement
 from backstay.vocab.event import Event
-from backstay.vocab.event_tools import FileSeen
+from backstay.vocab.events.tools import FileSeen
 
 T = TypeVar("T")
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.apply_patch import apply_patch
-from backstay.tools.files import Refused, Target
-from backstay.tools.holding import hold
-from backstay.tools.patch_writing import NotApplied, Planned, write_all
-from backstay.tools.read import read_file
+from backstay.tools.files.locked_file import hold
+from backstay.tools.files.read import read_file
+from backstay.tools.files.target import Refused, Target
+from backstay.tools.patch.apply_patch import NotApplied, Planned, apply_patch, write_all
 from tests.tools.context import RecordingContext
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.ask import NOBODY, ask_user
+from backstay.tools.ask_user import NOBODY, ask_user
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import Tool, ToolOutput
-from backstay.this_machine import boot_id
-from backstay.tools.background import RUNNING, BackgroundShells, Ended, _Shell
-from backstay.tools.commands import start
-from backstay.tools.processes import look_at, started_at
-from backstay.tools.shell import LINGER_S
-from backstay.tools.spool import Spool
+from backstay.system.machine import boot_id
+from backstay.tools.shell.background import RUNNING, BackgroundShells, Ended, _Shell
+from backstay.tools.shell.bash import LINGER_S
+from backstay.tools.shell.process_start import start
+from backstay.tools.shell.processes import look_at, started_at
+from backstay.tools.shell.spool import Spool
 from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, until
 

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backstay.ports import ToolOutput
-from backstay.tools.edit import edit_file, multi_edit
-from backstay.tools.files import Target
-from backstay.tools.read import read_file
-from backstay.tools.revising import TRIES, Rewritten, revise
+from backstay.tools.files.edit import TRIES, Rewritten, edit_file, multi_edit, revise
+from backstay.tools.files.read import read_file
+from backstay.tools.files.target import Target
 from tests.tools.context import RecordingContext
 
 

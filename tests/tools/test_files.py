@@ -16,15 +16,15 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import Tool
-from backstay.tools import locks
-from backstay.tools.apply_patch import apply_patch
-from backstay.tools.edit import edit_file, multi_edit
-from backstay.tools.files import Refused, Target, in_words, target_of
-from backstay.tools.holding import Overtaken, hold
-from backstay.tools.notebook_edit import notebook_edit
-from backstay.tools.places import Place, reach
-from backstay.tools.read import read_file
-from backstay.tools.write import write_file
+from backstay.tools.files import locked_file
+from backstay.tools.files.edit import edit_file, multi_edit
+from backstay.tools.files.locked_file import Overtaken, hold
+from backstay.tools.files.open_beneath import Place, reach
+from backstay.tools.files.read import read_file
+from backstay.tools.files.target import Refused, Target, in_words, target_of
+from backstay.tools.files.write import write_file
+from backstay.tools.notebook import notebook_edit
+from backstay.tools.patch.apply_patch import apply_patch
 from tests.tools.context import RecordingContext
 
 WRITERS: list[tuple[Tool, dict[str, object]]] = [
@@ -417,7 +417,7 @@ def _locked(path: Path) -> Iterator[None]:
 async def test_a_file_that_another_program_keeps_locked_is_refused_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "PATIENCE", 0.05)
+    monkeypatch.setattr(locked_file, "PATIENCE", 0.05)
     (tmp_path / "a").write_text("kept")
     args: dict[str, object] = {"file_path": "a", "content": "new"}
 
@@ -444,4 +444,4 @@ def test_locks_of_files_that_nobody_holds_are_forgotten(tmp_path: Path) -> None:
     with hold(_target(tmp_path / "a")) as held:
         held.replace(b"x")
 
-    assert str(tmp_path / "a") not in locks._turns
+    assert str(tmp_path / "a") not in locked_file._turns

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.glob import MOST, make_glob
-from backstay.tools.names import shown_name
+from backstay.tools.search.glob import MOST, make_glob
+from backstay.tools.search.grep import shown_name
 from tests.tools.context import RecordingContext
 from tests.tools.trees import plant, ripgrep
 

@@ -7,11 +7,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.logic.permissions import Withheld
+from backstay.permissions import Withheld
 from backstay.ports import ToolOutput
-from backstay.tools.names import shown_name
-from backstay.tools.ripgrep import MEMORY, run_ripgrep
-from backstay.tools.search import TOTAL_CHARS, make_grep
+from backstay.tools.search.grep import TOTAL_CHARS, make_grep, shown_name
+from backstay.tools.search.ripgrep import MEMORY, run_ripgrep
 from tests.tools.context import RecordingContext, until
 from tests.tools.trees import plant, ripgrep
 

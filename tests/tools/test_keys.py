@@ -3,7 +3,7 @@
 import pytest
 
 from backstay.providers.registry import PROVIDERS, key_variable
-from backstay.vocab.keys import KEY_VARIABLES, PREFIX, without_keys
+from backstay.vocab.env_keys import KEY_VARIABLES, PREFIX, without_keys
 from tests.contracts.kit import call, talk
 
 

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.notebook_edit import notebook_edit
+from backstay.tools.notebook import notebook_edit
 from tests.tools.context import RecordingContext
 
 NOTEBOOK: dict[str, object] = {

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.page import OutputFolder, read_output
-from backstay.tools.shell import make_bash
+from backstay.tools.paging import OutputFolder, read_output
+from backstay.tools.shell.bash import make_bash
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

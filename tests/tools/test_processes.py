@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import pytest
 
-from backstay.this_machine import boot_id
-from backstay.tools.processes import look_at, members, started_at, stop_call, stop_calls, stop_group
+from backstay.system.machine import boot_id
+from backstay.tools.shell.processes import look_at, members, started_at, stop_call, stop_calls, stop_group
 from tests.tools.context import until
 
 pytestmark = pytest.mark.anyio

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools import lines as numbered
-from backstay.tools.images import LARGEST_IMAGE
-from backstay.tools.lines import LINE_CHARS, TOTAL_CHARS
-from backstay.tools.read import LINES, read_file
-from backstay.vocab.event_tools import FileSeen
+from backstay.tools.files import encoding as numbered
+from backstay.tools.files.encoding import LINE_CHARS, TOTAL_CHARS
+from backstay.tools.files.media_type import LARGEST_IMAGE
+from backstay.tools.files.read import LINES, read_file
+from backstay.vocab.events.tools import FileSeen
 from backstay.vocab.messages import InlineMedia
 from tests.tools.context import RecordingContext
 

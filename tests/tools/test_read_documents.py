@@ -10,9 +10,9 @@ import pytest
 from pypdf import PdfWriter
 
 from backstay.ports import ToolOutput
-from backstay.tools import pdf
+from backstay.tools.files import pdf
+from backstay.tools.files.read import read_file
 from backstay.tools.notebook import OUTPUT_CHARS
-from backstay.tools.read import read_file
 from tests.tools.context import RecordingContext
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20

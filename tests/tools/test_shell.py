@@ -10,9 +10,9 @@ import anyio
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.this_machine import boot_id
-from backstay.tools.processes import look_at, members
-from backstay.tools.shell import make_bash, run_command
+from backstay.system.machine import boot_id
+from backstay.tools.shell.bash import make_bash, run_command
+from backstay.tools.shell.processes import look_at, members
 from backstay.vocab.errors import StoreFull
 from backstay.vocab.events import ProcessStarted
 from tests.tools.context import RecordingContext, cut_short, until
@@ -179,7 +179,7 @@ async def test_a_context_that_breaks_leaves_no_process_behind(tmp_path: Path) ->
 @pytest.mark.parametrize("walls", ["None", "Walls('env', prepare=lambda: None)"])
 async def test_a_command_dies_with_the_program_that_started_it(tmp_path: Path, walls: str) -> None:
     program = (
-        "import anyio; from backstay.tools.shell import run_command\n"
+        "import anyio; from backstay.tools.shell.bash import run_command\n"
         "from tests.tools.context import RecordingContext; from tests.tools.test_shell import Walls\n"
         f"context = RecordingContext({str(tmp_path)!r}, confinement={walls})\n"
         "anyio.run(run_command.run, {'command': 'echo $$ > pid; sleep 60; :'}, context)"

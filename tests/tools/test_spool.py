@@ -5,7 +5,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.tools.spool import Spool
+from backstay.tools.shell.spool import Spool
 
 
 @given(

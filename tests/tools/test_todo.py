@@ -3,7 +3,7 @@
 import pytest
 
 from backstay.tools.todo import write_todos
-from backstay.vocab.event_tools import Todo, TodosWritten
+from backstay.vocab.events.tools import Todo, TodosWritten
 from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio

@@ -3,11 +3,11 @@
 import pytest
 
 from backstay.tools.define import tool
-from backstay.tools.edit import edit_file
-from backstay.tools.read import read_file
-from backstay.tools.shell import run_command
+from backstay.tools.files.edit import edit_file
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
+from backstay.tools.shell.bash import run_command
 from backstay.tools.toolset import Toolset
-from backstay.tools.write import write_file
 from backstay.vocab.errors import UserError
 
 TOOLS = Toolset.of(read_file, write_file, edit_file, run_command)

@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from backstay.ports import ToolOutput
+from backstay.sandbox.egress import Egress
+from backstay.sandbox.egress_transport import EgressLimits
+from backstay.tools.web.download import named
 from backstay.tools.web.fetch import WARNING, make_web_fetch
-from backstay.tools.web.fetching import named
-from backstay.workspaces.egress import Egress
-from backstay.workspaces.egress_body import EgressLimits
 from tests.tools.context import RecordingContext
 from tests.workspaces.egress_kit import (
     Page,

@@ -7,12 +7,12 @@ import anyio
 import pytest
 
 from backstay.ports import Tool, ToolOutput
+from backstay.sandbox.egress import Egress
 from backstay.tools.toolset import Toolset
+from backstay.tools.web.download import prepared
 from backstay.tools.web.fetch import FRESH_S, REMEMBERED, SHOWN, WARNING, make_web_fetch
-from backstay.tools.web.fetching import prepared
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia
-from backstay.workspaces.egress import Egress
 from tests.tools.context import RecordingContext
 from tests.workspaces.egress_kit import (
     Page,

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.tools.web.markdown import LINK_CHARS, to_markdown
-from backstay.tools.web.markdown_blocks import TOTAL
-from backstay.tools.web.parsing import CHUNK, STEPS
+from backstay.tools.web.html_to_markdown import CHUNK, LINK_CHARS, STEPS, TOTAL, to_markdown
 
 URL = "https://example.com/dir/page"
 

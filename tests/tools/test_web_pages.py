@@ -6,9 +6,9 @@ import json
 import pypdf
 import pytest
 
-from backstay.logic.text.framing import frame
 from backstay.logic.text.invisible import visible
-from backstay.tools.web.pages import explanation, read_page, read_pdf_page
+from backstay.logic.text.untrusted import frame
+from backstay.tools.web.page_content import explanation, read_page, read_pdf_page
 from backstay.tools.web.ports import Page, Unfetched
 from backstay.vocab.messages import InlineMedia
 

@@ -7,13 +7,12 @@ import anyio
 import pytest
 
 from backstay.ports import ToolOutput
+from backstay.sandbox.egress import Egress
 from backstay.tools.toolset import Toolset
-from backstay.tools.web.engines import Brave, Searxng, Tavily, find_engine, narrowed
 from backstay.tools.web.fetch import WARNING
 from backstay.tools.web.ports import Found, SearchEngine
-from backstay.tools.web.search import make_web_search
+from backstay.tools.web.search import Brave, Searxng, Tavily, find_engine, make_web_search, narrowed
 from backstay.vocab.errors import UserError
-from backstay.workspaces.egress import Egress
 from tests.tools.context import RecordingContext
 from tests.workspaces.egress_kit import Page, Site, leads_to, page
 

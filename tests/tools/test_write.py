@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from backstay.ports import ToolOutput
-from backstay.tools.read import read_file
-from backstay.tools.write import write_file
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
 from tests.tools.context import RecordingContext
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import apsw
 
-from backstay.stores.sqlite_db import BUSY_S, Access, Connect, Db, DbError, Row, Value
+from backstay.stores.sqlite.connection import BUSY_S, Access, Connect, Db, DbError, Row, Value
 from tests.torture.disk import Synced, SyncedFolder
 from tests.torture.tap import Fault, Tape
 

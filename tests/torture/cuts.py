@@ -13,13 +13,13 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
-from backstay.assemble import open_session
 from backstay.ports import EventStore
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
+from backstay.session.assemble import open_session
+from backstay.stores.clock import SystemClock
 from backstay.stores.owners import this_process
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.trace import NoTrace
+from backstay.stores.sqlite.store import SqliteStore
+from backstay.stores.trace.trace import NoTrace
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import BackstayError
 from backstay.vocab.event import Recorded

@@ -15,15 +15,15 @@ from typing import Final, Literal
 import anyio
 import msgspec
 
-from backstay import shelf
-from backstay.assemble import open_session
+from backstay.catalog import sessions
 from backstay.ports import EventStore
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
-from backstay.session import Session
+from backstay.session.assemble import open_session
+from backstay.session.session import Session
+from backstay.stores.clock import SystemClock
 from backstay.stores.owners import is_dead
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.trace import NoTrace
+from backstay.stores.sqlite.store import SqliteStore
+from backstay.stores.trace.trace import NoTrace
 from backstay.vocab.errors import BackstayError, SessionBusy
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Owner
@@ -127,7 +127,7 @@ class Attempt:
     async def _judge(self, session: Session) -> dict[str, list[str]]:
         part = await session.store.read(SESSION)
         wrong = judge_log(part.records, self.acknowledged, entries(self.root / "elsewhere" / "ledger"))
-        wrong["what verify finds"] = list(await shelf.verify(session.store, SESSION))
+        wrong["what verify finds"] = list(await sessions.verify(session.store, SESSION))
         return wrong
 
     @asynccontextmanager

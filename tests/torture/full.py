@@ -15,13 +15,13 @@ from typing import Final
 import anyio
 import msgspec
 
-from backstay import shelf
-from backstay.assemble import open_session
+from backstay.catalog import sessions
 from backstay.providers.scripted import ScriptedModel
-from backstay.runtime.clock import SystemClock
-from backstay.session import Session
-from backstay.stores.trace import FileTrace
-from backstay.stores.urls import open_store
+from backstay.session.assemble import open_session
+from backstay.session.session import Session
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
+from backstay.stores.trace.trace import FileTrace
 from backstay.vocab.deltas import StoreWaiting
 from backstay.vocab.errors import BackstayError, SessionBusy, StoreError, StoreReadOnly
 from backstay.vocab.event import Recorded
@@ -173,7 +173,7 @@ class Attempt:
         try:
             records = (await store.read(SESSION)).records
             self.wrongs = judge_log(records, self._acknowledged(), entries(self.place / "ledger"))
-            self.wrongs["what verify finds"] = list(await shelf.verify(store, SESSION))
+            self.wrongs["what verify finds"] = list(await sessions.verify(store, SESSION))
         finally:
             await store.close()
         unsaid = self.filled and self.refused and not (self.told or self.waits)

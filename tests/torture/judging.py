@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from backstay.logic.state import state_of
+from backstay.logic.state.session_state import state_of
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import InputDropped, InputReceived, InputTaken, ToolFinished, ToolStarted
 from tests.torture.orders import Word

@@ -13,9 +13,9 @@ from typing import Final
 
 import anyio
 
-from backstay import shelf
-from backstay.runtime.clock import SystemClock
-from backstay.stores.urls import open_store
+from backstay.catalog import sessions
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
 from backstay.vocab.event import Recorded
 from tests.torture.forks import Forks
 from tests.torture.judging import Wrongs, judge_log
@@ -160,7 +160,7 @@ class Chain:
         try:
             records: tuple[Recorded, ...] = (await store.read(self.session)).records
             wrong = judge_log(records, self.acknowledged, entries(self._place / "ledger"))
-            damaged = list(await shelf.verify(store, self.session))
+            damaged = list(await sessions.verify(store, self.session))
         finally:
             await store.close()
         return {**wrong, "what verify finds": damaged, "troubles": self.troubles}

@@ -11,13 +11,13 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
-from backstay.assemble import open_session
-from backstay.logic.shapes import RULES, check_shape
+from backstay.catalog.load import replay
+from backstay.logic.state.request_rules import RULES, check_shape
 from backstay.ports import Model, ModelReply, ModelRequest, Tool, ToolContext
-from backstay.providers.around import ModelAround
 from backstay.providers.scripted import ScriptedModel
-from backstay.replay import replay
-from backstay.session import Session
+from backstay.providers.wrapper import ModelAround
+from backstay.session.assemble import open_session
+from backstay.session.session import Session
 from backstay.tools.define import tool
 from backstay.vocab.deltas import Delta, Lagged, StoreWaiting
 from backstay.vocab.errors import LeaseLost, SessionBusy, StoreError, TurnError

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multiple, rule, run_state_machine_as_test
 
-from backstay.logic.parts import cited_blobs, digest
+from backstay.logic.state.content import cited_blobs, digest
 from backstay.ports import EventStore, SessionQuery
 from backstay.stores.memory import MemoryStore
-from backstay.stores.sqlite import SqliteStore
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import recorded, started
 from backstay.vocab.errors import BackstayError, BlobMissing, LeaseLost, NoSession, SeqConflict, SessionBusy
 from backstay.vocab.event import Recorded

@@ -12,8 +12,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from backstay.testing.crash_stage import inline_sqlite_store
-from backstay.testing.simulation import simulate
+from backstay.testing.crash.stage import inline_sqlite_store
+from backstay.testing.simulation.simulate import simulate
 
 WORLDS: Final = 100_000
 CHUNK: Final = 100

@@ -2,8 +2,8 @@
 
 import anyio
 
+from backstay.headless.approvals import Desk
 from backstay.ports import Answer, Question
-from backstay.view.desk import Desk
 
 YES, NO = Answer(allowed=True), Answer(allowed=False)
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.extensions.inclusions import FileInclusion, Inclusion
-from backstay.extensions.invocation import Judged
-from backstay.kit import mentions
-from backstay.kit.mentions import LARGEST, Mentioned, look_up
 from backstay.ports import ToolOutput
+from backstay.session.project import mentions
+from backstay.session.project.mentions import LARGEST, Mentioned, look_up
+from backstay.skills.includes import FileInclusion, Inclusion
+from backstay.skills.render import Judged
 from backstay.vocab.errors import UserError
 
 

@@ -8,7 +8,7 @@ import sys
 ASKS = """
 import sys, anyio
 from backstay.ports import Question
-from backstay.terminal_prompt import terminal_prompt
+from backstay.cli.terminal_prompt import terminal_prompt
 sys.stdin.readline()
 question = Question(session="s1", call="c1", tool="Bash", args={"command": "true"}, reason="why")
 print("allowed:", anyio.run(terminal_prompt, question).allowed)

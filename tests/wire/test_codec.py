@@ -13,7 +13,7 @@ from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import EVENTS, VERSIONS, ModelReplied, Renamed, TurnStarted
 from backstay.vocab.messages import Text
 from backstay.wire.codec import decode, encode
-from backstay.wire.names import EVENT_NAMED, NAME_OF
+from backstay.wire.json_text import EVENT_NAMED, NAME_OF
 from backstay.wire.upcast import UPCASTERS, Raw
 
 

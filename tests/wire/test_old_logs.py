@@ -14,7 +14,7 @@ from backstay.testing.builders import golden_logs, main
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import EVENTS, VERSIONS
 from backstay.wire.codec import decode, encode
-from backstay.wire.names import EVENT_NAMED, NAME_OF
+from backstay.wire.json_text import EVENT_NAMED, NAME_OF
 
 LOGS = Path(__file__).parents[1] / "fixtures" / "logs"
 VERSIONS_KEPT = sorted((folder for folder in LOGS.glob("v*")), key=lambda folder: int(folder.name[1:]))

@@ -10,7 +10,7 @@ from backstay.vocab.deltas import DELTAS, CommandResult, Lagged, Notice
 from backstay.vocab.event import Event
 from backstay.vocab.events import Renamed
 from backstay.wire.codec import encode
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 from backstay.wire.schema import PUBLISHED, event_schema, render
 from backstay.wire.stream import Item, line
 

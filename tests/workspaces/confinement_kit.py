@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from backstay.sandbox import bubblewrap, landlock, seccomp
+from backstay.sandbox.bubblewrap import Bubblewrap
+from backstay.sandbox.landlock import Landlock
+from backstay.sandbox.plan import Scratch, Walls, plan
 from backstay.vocab.specs import FsScope
-from backstay.workspaces import bubblewrap, landlock, seccomp
-from backstay.workspaces.bubblewrap import Bubblewrap
-from backstay.workspaces.confine import Scratch, Walls, plan
-from backstay.workspaces.landlock import Landlock
 
 SECRET = "secret"
 NOBODY = 65534

@@ -20,8 +20,8 @@ import pytest
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSListener
 
+from backstay.sandbox.egress import Egress, Resolve
 from backstay.vocab.errors import EgressRefused
-from backstay.workspaces.egress import Egress, Resolve
 
 Send = Callable[[bytes], Awaitable[None]]
 

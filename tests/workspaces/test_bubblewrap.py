@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.tools.processes import look_at
-from backstay.tools.shell import run_command
+from backstay.sandbox.plan import Scratch, plan
+from backstay.sandbox.probe import probe
+from backstay.tools.shell.bash import run_command
+from backstay.tools.shell.processes import look_at
 from backstay.vocab.specs import FsScope
-from backstay.workspaces.confine import Scratch, plan
-from backstay.workspaces.probe import probe
 from tests.tools.context import RecordingContext, cut_short, until
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from backstay.sandbox import seccomp
+from backstay.sandbox.plan import Scratch, above, plan
+from backstay.sandbox.probe import ProbeReport, confinement_for, probe
 from backstay.vocab.errors import UserError
-from backstay.workspaces import seccomp
-from backstay.workspaces.confine import Scratch, above, plan
-from backstay.workspaces.probe import ProbeReport, confinement_for, probe
 from tests.workspaces.confinement_kit import REPOSITORY, Yard, escapes_unconfined, missing
 
 CAN_CONFINE = not missing("landlock") or not missing("bubblewrap")
@@ -248,7 +248,7 @@ def test_a_machine_that_forbids_every_wall_is_told_from_one_that_has_some(tmp_pa
     """Plays such a machine with a filter of its own: no namespaces and no Landlock."""
     script = """
         import json, sys
-        from backstay.workspaces.probe import probe
+        from backstay.sandbox.probe import probe
         report = probe("sandboxed")
         print(json.dumps([report.available, report.backend, report.why]))
     """

@@ -13,10 +13,9 @@ import anyio
 import httpx
 import pytest
 
+from backstay.sandbox.egress import Egress, resolve_by_system
+from backstay.sandbox.egress_transport import EgressLimits, is_this_machine
 from backstay.vocab.errors import UserError
-from backstay.workspaces.egress import Egress, resolve_by_system
-from backstay.workspaces.egress_body import EgressLimits
-from backstay.workspaces.egress_transport import is_this_machine
 from tests.workspaces.egress_kit import (
     Site,
     always,
@@ -236,7 +235,7 @@ async def test_an_address_that_cannot_be_read_is_refused_without_its_password() 
 
 
 async def test_a_certificate_file_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from backstay.workspaces import egress as module
+    from backstay.sandbox import egress as module
 
     module._certificates.cache_clear()
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "missing.pem"))

@@ -8,9 +8,9 @@ import anyio
 import httpx
 import pytest
 
+from backstay.sandbox.egress import Egress
+from backstay.sandbox.egress_transport import MEMBERS, EgressLimits
 from backstay.vocab.errors import EgressRefused
-from backstay.workspaces.egress import Egress
-from backstay.workspaces.egress_body import MEMBERS, EgressLimits
 from tests.workspaces.egress_kit import Page, Send, Site, for_ever, free_port, get, in_drops, in_silence, page, refusal
 
 pytestmark = pytest.mark.anyio

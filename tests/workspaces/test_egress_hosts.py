@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.permissions.networks import Host, read_host, why_local
+from backstay.permissions.networks import Host, Opening, matches, read_host, why_local
+from backstay.sandbox.egress import Egress
 from backstay.vocab.errors import EgressRefused, UserError
-from backstay.workspaces.egress import Egress
-from backstay.workspaces.egress_hosts import Opening, matches
 
 
 @pytest.mark.contract("RV-B16")

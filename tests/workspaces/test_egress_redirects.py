@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from backstay.sandbox.egress import Egress
 from backstay.vocab.errors import EgressRefused
-from backstay.workspaces.egress import Egress
 from tests.workspaces.egress_kit import Page, Site, always, certificate_for, get, leads_to, page, refusal
 
 pytestmark = pytest.mark.anyio
@@ -124,7 +124,7 @@ async def test_what_was_sent_to_one_host_is_sent_on_within_it() -> None:
 async def test_headers_for_one_host_do_not_go_along_to_another() -> None:
     import httpx
 
-    from backstay.workspaces.egress_transport import _sent_on
+    from backstay.sandbox.egress_transport import _sent_on
 
     secrets = {"Authorization": "Bearer a", "X-Subscription-Token": "b", "Cookie": "c=d", "Accept": "text/html"}
     before = httpx.Request("GET", "https://one.example/", headers=secrets)

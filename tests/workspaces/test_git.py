@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from backstay.sandbox.git import git_environment, run_git
+from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import UserError
-from backstay.vocab.keys import without_keys
-from backstay.workspaces.git import git_environment, run_git
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(shutil.which("git") is None, reason="there is no git here")]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.workspaces.git_index import tracked_names
+from backstay.sandbox.git import tracked_names
 
 FILES = ("a.py", "src/a.py", "src/deep/ä b.py", "src/deep/" + "long" * 40, ".env", "z")
 

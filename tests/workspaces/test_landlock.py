@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.tools.shell import run_command
+from backstay.tools.shell.bash import run_command
 from tests.tools.context import RecordingContext
 from tests.workspaces.confinement_kit import SECRET, Yard, as_nobody, missing, raise_wall, run, try_escapes
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.workspaces import looking
-from backstay.workspaces.looking import MATCHES, NOWHERE, look, match
+from backstay.sandbox import resolve_paths
+from backstay.sandbox.resolve_paths import MATCHES, NOWHERE, look, match
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_a_pattern_with_too_many_matches_is_left_out(tmp_path: Path) -> None:
 
 
 def test_patterns_that_take_too_long_are_left_out(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "SECONDS", -1.0)
+    monkeypatch.setattr(resolve_paths, "SECONDS", -1.0)
 
     assert match([f"{tree}/w/*"]) == {}
 

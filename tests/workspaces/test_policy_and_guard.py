@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backstay.logic.permissions.networks import table
+from backstay.permissions.networks import table
+from backstay.sandbox.egress import Egress
 from backstay.vocab.specs import Mode
-from backstay.workspaces.egress import Egress
 from tests.logic.permissions.desk import weighed
 
 L12 = [

@@ -3,25 +3,25 @@
 import os
 import sys
 
-from backstay.cli import telling
+from backstay.cli import output
 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
     missing = _missing_streams()
     if 1 in missing:
-        telling.complain("Standard output is closed: there is nowhere to print to. Nothing was done.")
-        sys.exit(telling.COULD_NOT)
+        output.complain("Standard output is closed: there is nowhere to print to. Nothing was done.")
+        sys.exit(output.COULD_NOT)
     if sys.argv[1:] == ["--version"]:
-        sys.exit(telling.printed(telling.say_version))
+        sys.exit(output.printed(output.say_version))
     _see_children_end()
     try:
         from backstay.cli.root import run
 
         code = run(sys.argv[1:])
     except KeyboardInterrupt:  # before anything was begun
-        code = telling.INTERRUPTED
-    if code == telling.INTERRUPTED:
+        code = output.INTERRUPTED
+    if code == output.INTERRUPTED:
         _be_deaf()
     sys.exit(code)
 

@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backstay.cli import telling
-from backstay.cli.place import Place, placed
+from backstay.cli import output
+from backstay.cli.location import Place, placed
 from backstay.cli.skills import SHOWN, as_json, look, tell_problems, trust
 
 if TYPE_CHECKING:
-    from backstay.extensions.agents import AgentDefinition
+    from backstay.skills.agents import AgentDefinition
 
 
 @click.group("agents")
@@ -32,12 +32,12 @@ def list_agents(place: Place, trust: bool, as_json: bool) -> int:
     \b
     backstay agents list --json
     """
-    from backstay.extensions.agents import AgentDefinition
+    from backstay.skills.agents import AgentDefinition
 
     found = look(place, trust=trust)
     hidden = [each for each in found.shadowed if isinstance(each, AgentDefinition)]
     if as_json:
-        telling.say_json(
+        output.say_json(
             {
                 "agents": [_object(each) for each in found.agents],
                 "shadowed": [_object(each) for each in hidden],
@@ -45,7 +45,7 @@ def list_agents(place: Place, trust: bool, as_json: bool) -> int:
             }
         )
         return 0
-    telling.say_table(("name", "from", "model", "tools", "description"), [_row(each) for each in found.agents])
+    output.say_table(("name", "from", "model", "tools", "description"), [_row(each) for each in found.agents])
     tell_problems(found.problems)
     return 0
 
@@ -61,20 +61,20 @@ def show(place: Place, name: str, trust: bool, as_json: bool) -> int:
     \b
     backstay agents show Explore --json
     """
-    from backstay.extensions.scanning import named
+    from backstay.skills.scan import named
 
     agent = named(name, look(place, trust=trust).agents, "agent", "backstay agents list")
     content = _object(agent)
     if as_json:
-        telling.say_json(content)
+        output.say_json(content)
         return 0
     text = content.pop("system_prompt")
     for key, value in content.items():
         if value not in ("", None, [], ()):
             words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            telling.say(f"{key}: {telling.harmless(words)}")
-    telling.say("")
-    telling.say(telling.harmless(str(text), keep="\n\t"))
+            output.say(f"{key}: {output.harmless(words)}")
+    output.say("")
+    output.say(output.harmless(str(text), keep="\n\t"))
     return 0
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backstay.cli import telling
-from backstay.cli.trusting import here, legible, shown, trust_object
+from backstay.cli import output
+from backstay.cli.trust import here, legible, shown, trust_object
 
 if TYPE_CHECKING:
     from backstay.config.layer_file import LayerFile
     from backstay.config.layers import Layered
-    from backstay.config.places import Place
+    from backstay.config.locations import Place
     from backstay.config.provenance import Entry
     from backstay.vocab.rules import Rule
 
@@ -36,18 +36,18 @@ def path(cwd: Path, settings: str | None, as_json: bool) -> int:
     """List the settings files, highest first, and whether each is there."""
     import os
 
-    from backstay.config.json_text import is_missing
-    from backstay.config.places import places
-    from backstay.workspaces.project import project_root
+    from backstay.config.json_document import is_missing
+    from backstay.config.locations import places
+    from backstay.sandbox.project_root import project_root
 
     root = project_root(cwd.absolute())
     found = places(root, given=None if settings is None else Path(settings), bare=False, environment=os.environ)
     rows = [(each, not is_missing(each.path)) for each in found]
     if as_json:
-        telling.say_json([{**_place(each), "exists": there} for each, there in rows])
+        output.say_json([{**_place(each), "exists": there} for each, there in rows])
     else:
         table = [(each.source, str(each.path), "there" if there else "missing") for each, there in rows]
-        telling.say_table(("who", "file", ""), table)
+        output.say_table(("who", "file", ""), table)
     return 0
 
 
@@ -65,22 +65,22 @@ def show(cwd: Path, settings: str | None, trust: bool, key: str | None, as_json:
     backstay config show --why permissions.allow
     backstay config show --why providers.house --json
     """
-    from backstay.cli.permission_grants import granted_here, objects, told
+    from backstay.cli.permissions import granted_here, objects, told
     from backstay.config.layers import read_layers
 
     found = read_layers(cwd, given=settings, trust=trust or None)
     if key is not None:
         return _tell_why(found, key, as_json=as_json)
     if as_json:
-        telling.say_json({**_object(found), "grants": objects(granted_here(cwd))})
+        output.say_json({**_object(found), "grants": objects(granted_here(cwd))})
         return 0
     for line in _lines(found):
-        telling.say(line)
+        output.say(line)
     if grants := granted_here(cwd):
-        telling.say("\nAllowed for longer than a session (backstay permissions grants):")
-        telling.say("\n".join(f"  {line}" for line in told(grants)))
+        output.say("\nAllowed for longer than a session (backstay permissions grants):")
+        output.say("\n".join(f"  {line}" for line in told(grants)))
     for words in filter(None, (*found.warnings, found.notice, _chosen(found)[1])):
-        telling.complain(telling.harmless(words))
+        output.complain(output.harmless(words))
     return 0
 
 
@@ -94,9 +94,9 @@ def schema() -> int:
     """
     import json
 
-    from backstay.config.schema import settings_schema
+    from backstay.config.json_schema import settings_schema
 
-    telling.say(json.dumps(settings_schema(), indent=2))
+    output.say(json.dumps(settings_schema(), indent=2))
     return 0
 
 
@@ -112,9 +112,9 @@ def instructions(cwd: Path, trust: bool, as_json: bool, whole: bool) -> int:
     backstay config instructions --cwd ~/src/project
     backstay config instructions --whole
     """
-    from backstay.cli import instructions_view
+    from backstay.cli import config_instructions
 
-    instructions_view.show(cwd, as_json=as_json, trust=trust or None, whole=whole)
+    config_instructions.show(cwd, as_json=as_json, trust=trust or None, whole=whole)
     return 0
 
 
@@ -124,13 +124,13 @@ def instructions(cwd: Path, trust: bool, as_json: bool, whole: bool) -> int:
 def _tell_why(found: "Layered", key: str, *, as_json: bool) -> int:
     entries = found.why(key)
     if as_json:
-        telling.say_json([_entry(each) for each in entries])
+        output.say_json([_entry(each) for each in entries])
         return 0
     for each in entries:
         mark = "counts" if each.counts else f"does not count: {each.reason}"
-        telling.say(f"{_assigned(each)}\n    {each.source}, {legible(each.place)}: {legible(mark)}")
+        output.say(f"{_assigned(each)}\n    {each.source}, {legible(each.place)}: {legible(mark)}")
     if not entries:
-        telling.say(f"Nobody says anything about {legible(key)}, and nothing holds by default.")
+        output.say(f"Nobody says anything about {legible(key)}, and nothing holds by default.")
     return 0
 
 
@@ -186,7 +186,7 @@ def _object(found: "Layered") -> dict[str, object]:
 
 def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
     """The model that answers when none is named, and what is to be said about it."""
-    from backstay.config.choosing import choose
+    from backstay.config.default_model import choose
     from backstay.vocab.errors import UserError
 
     try:
@@ -198,7 +198,7 @@ def _chosen(found: "Layered") -> tuple[dict[str, str] | None, str]:
 
 def _values(found: "Layered") -> dict[str, object]:
     """The settings, without what only a provider may see."""
-    from backstay.config.masking import masked_query
+    from backstay.config.mask import masked_query
 
     said = found.settings
     return {

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from backstay.cli import doctor_around, telling
-from backstay.cli.diagnosis import Check, Finding, Here, Level
-from backstay.cli.place import Place, placed
+from backstay.cli import doctor_project, output
+from backstay.cli.doctor_project import Check, Finding, Here, Level
+from backstay.cli.location import Place, placed
 
 if TYPE_CHECKING:
     from backstay.ports import EventStore
@@ -50,10 +50,10 @@ def command(place: Place, servers: bool, as_json: bool) -> int:
     well = not any(each.level == "attention" for _, findings in found for each in findings)
     if as_json:
         sections = [{"name": name, "findings": [_object(each) for each in findings]} for name, findings in found]
-        telling.say_json({"ok": well, "sections": sections})
+        output.say_json({"ok": well, "sections": sections})
     else:
         _show(found, well=well)
-    return 0 if well else telling.COULD_NOT
+    return 0 if well else output.COULD_NOT
 
 
 def _looked(check: Check, here: Here, told: set[str]) -> Iterator[Finding]:
@@ -75,16 +75,16 @@ def _object(finding: Finding) -> dict[str, object]:
 
 def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> None:
     for name, findings in found:
-        telling.say(name)
+        output.say(name)
         for each in findings[:_SHOWN]:
-            telling.say(f"  {_MARKS[each.level]} {telling.harmless(each.text)}")
+            output.say(f"  {_MARKS[each.level]} {output.harmless(each.text)}")
             if each.todo:
-                telling.say(f"      {telling.harmless(each.todo)}")
+                output.say(f"      {output.harmless(each.todo)}")
         if len(findings) > _SHOWN:
             level = _MARKS["attention" if any(each.level == "attention" for each in findings[_SHOWN:]) else "ok"]
-            telling.say(f"  {level} and {len(findings) - _SHOWN} more: backstay doctor --json")
-    telling.say("")
-    telling.say("All is well." if well else "Something needs attention: see the lines that begin with `!`.")
+            output.say(f"  {level} and {len(findings) - _SHOWN} more: backstay doctor --json")
+    output.say("")
+    output.say("All is well." if well else "Something needs attention: see the lines that begin with `!`.")
 
 
 # --- the program and its folders -------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def check_program(here: Here) -> Iterator[Finding]:
 def check_folders(here: Here) -> Iterator[Finding]:
     """Where sessions and settings are, and who else can read them."""
     from backstay.config.settings import config_dir
-    from backstay.workspaces.project import data_dir
+    from backstay.sandbox.project_root import data_dir
 
     for name, folder in (("data", data_dir()), ("settings", config_dir())):
         try:
@@ -199,7 +199,7 @@ def check_confinement(here: Here) -> Iterator[Finding]:
 
 
 def _walls(scope: "FsScope") -> Iterator[Finding]:
-    from backstay.workspaces.probe import probe
+    from backstay.sandbox.probe import probe
 
     report = probe(scope, fresh=True)
     if not report.available:
@@ -222,8 +222,8 @@ def _listed(words: Iterable[str]) -> str:
 
 def check_programs(here: Here) -> Iterator[Finding]:
     """The programs and parts that tools need."""
-    from backstay.workspaces.program_folders import outside
-    from backstay.workspaces.project import project_root
+    from backstay.sandbox.program_folders import outside
+    from backstay.sandbox.project_root import project_root
 
     find = functools.partial(outside, root=project_root(here.cwd))
     yield _program("bash", find("bash"), "Commands run in /bin/sh until then. Install bash.")
@@ -245,7 +245,7 @@ def check_programs(here: Here) -> Iterator[Finding]:
 
 
 def _ripgrep(here: Here) -> Finding:
-    from backstay.tools.ripgrep import NoRipgrep, find_ripgrep
+    from backstay.tools.search.ripgrep import NoRipgrep, find_ripgrep
 
     try:
         found: str | None = find_ripgrep(str(here.cwd))
@@ -270,7 +270,7 @@ def _program(name: str, path: str | None, todo: str, *, level: Level = "attentio
 def check_models(here: Here) -> Iterator[Finding]:
     """Whose keys are there: the names of the variables, never what they hold."""
     from backstay.providers.registry import PROVIDERS
-    from backstay.vocab.keys import PREFIX
+    from backstay.vocab.env_keys import PREFIX
 
     known = dict.fromkeys(key for provider in PROVIDERS.values() for key in provider.keys)
     there = [name for name in known if os.environ.get(name, "").strip()]
@@ -283,7 +283,7 @@ def check_models(here: Here) -> Iterator[Finding]:
 
 
 def _profiles(here: Here) -> Iterator[Finding]:
-    from backstay.config.choosing import choose
+    from backstay.config.default_model import choose
     from backstay.vocab.errors import UserError
 
     try:
@@ -321,7 +321,7 @@ CHECKS: Final[list[tuple[str, Check]]] = [
     ("confinement", check_confinement),
     ("programs", check_programs),
     ("models", check_models),
-    *doctor_around.CHECKS,
+    *doctor_project.CHECKS,
     ("terminal", check_terminal),
 ]
 """What is looked at, in order."""

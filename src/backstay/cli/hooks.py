@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from backstay.cli.place import Place, placed
+from backstay.cli.location import Place, placed
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 settings = click.option("--settings", type=click.Path(dir_okay=False), metavar="FILE", help="Settings over all others.")
@@ -50,10 +50,10 @@ def test(place: Place, **given: Any) -> int:  # Any: as above
 def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
     import anyio
 
-    from backstay.cli import hook_trial
+    from backstay.cli import hook_actions
     from backstay.config.person import require_person
 
     if given["trust"]:
         require_person("trust a workspace")
-    code: int = anyio.run(functools.partial(getattr(hook_trial, name), place, **given))
+    code: int = anyio.run(functools.partial(getattr(hook_actions, name), place, **given))
     return code

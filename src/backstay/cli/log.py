@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from backstay.cli.place import Place, placed
+from backstay.cli.location import Place, placed
 
 lines_as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object a line, as the stream has it."
@@ -117,7 +117,7 @@ def import_log(place: Place, **given: Any) -> int:  # Any: as above
 def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
     import anyio
 
-    from backstay.cli import logbook
+    from backstay.cli import log_actions
 
-    code: int = anyio.run(functools.partial(getattr(logbook, name), place, **given))
+    code: int = anyio.run(functools.partial(getattr(log_actions, name), place, **given))
     return code

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backstay.cli import telling
-from backstay.cli.trusting import here
+from backstay.cli import output
+from backstay.cli.trust import here
 
 if TYPE_CHECKING:
     from backstay.memory.memory import Memory
@@ -117,9 +117,9 @@ def path(cwd: Path, as_json: bool) -> int:
     """
     folder = _memory(cwd, "user").path
     if as_json:
-        telling.say_json({"path": str(folder), "exists": folder.is_dir()})
+        output.say_json({"path": str(folder), "exists": folder.is_dir()})
     else:
-        telling.say(telling.harmless(str(folder)))
+        output.say(output.harmless(str(folder)))
     return 0
 
 
@@ -130,17 +130,17 @@ def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
     by = who_runs()
     answer = memory_command(_memory(cwd, by), args, by)
     if as_json:
-        telling.say_json({"success": answer.success, "message": answer.message, **answer.data})
+        output.say_json({"success": answer.success, "message": answer.message, **answer.data})
     elif answer.success:
-        telling.say(telling.harmless(answer.message, keep="\n"))
+        output.say(output.harmless(answer.message, keep="\n"))
     else:
-        telling.complain(telling.harmless(answer.message.replace(": /memory ", ": backstay memory ")))
-    return 0 if answer.success else telling.COULD_NOT
+        output.complain(output.harmless(answer.message.replace(": /memory ", ": backstay memory ")))
+    return 0 if answer.success else output.COULD_NOT
 
 
 def _memory(cwd: Path, by: "By") -> "Memory":
     from backstay.memory.memory import Memory
-    from backstay.runtime.clock import SystemClock
-    from backstay.workspaces.project import project_root
+    from backstay.sandbox.project_root import project_root
+    from backstay.stores.clock import SystemClock
 
     return Memory(project_root(cwd.absolute()), clock=SystemClock(), trusted=by == "user")

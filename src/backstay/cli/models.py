@@ -17,9 +17,9 @@ def command() -> None:
 @as_json
 def list_models(as_json: bool) -> int:
     """List the models of the catalog, and those that run on this machine."""
-    from backstay.cli import known_models
+    from backstay.cli import models_list
 
-    return known_models.list_models(as_json=as_json)
+    return models_list.list_models(as_json=as_json)
 
 
 @command.command()
@@ -28,9 +28,9 @@ def list_models(as_json: bool) -> int:
 @as_json
 def show(name: str, settings: str | None, as_json: bool) -> int:
     """Show what is known of a model, such as anthropic:claude-sonnet-4-6, local: or a profile of the settings."""
-    from backstay.cli import known_models
+    from backstay.cli import models_list
 
-    return known_models.show(name, settings=settings, as_json=as_json)
+    return models_list.show(name, settings=settings, as_json=as_json)
 
 
 command.add_command(models_pull.command)
@@ -50,6 +50,6 @@ def decode(format_name: str, seed: int, source: str) -> int:
 
     The bytes of each body are handed over in random pieces, as a network would.
     """
-    from backstay.cli import decoding
+    from backstay.cli import models_decode
 
-    return decoding.decode_lines(format_name, seed)
+    return models_decode.decode_lines(format_name, seed)

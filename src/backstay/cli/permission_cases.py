@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from io import BufferedReader
 from time import perf_counter
@@ -10,18 +11,117 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from backstay.cli.described_files import DescribedFiles
-from backstay.config.keys import nearest
-from backstay.logic.acts import Ground
-from backstay.logic.hooks.answers import read_answer
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.spec import CommandHook, make_spec
-from backstay.logic.hooks.verdict import HookVerdict, together
-from backstay.logic.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
+from backstay.config.key_table import nearest
+from backstay.hooks.events import EVENTS
+from backstay.hooks.merge import HookVerdict, together
+from backstay.hooks.output import read_answer
+from backstay.hooks.spec import CommandHook, make_spec
+from backstay.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
+from backstay.permissions.call_site import Ground
+from backstay.permissions.path_rules import about
+from backstay.permissions.paths import System, plain
+from backstay.permissions.searches import NOT_TOLD, Lookup, lookup_of
+from backstay.permissions.sensitive_paths import sensitive_name
+from backstay.sandbox.resolve_paths import MAGIC
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import FsScope, Mode
-from backstay.wire.unbroken import json_line
+from backstay.wire.json_text import json_line
+
+
+class DescribedFiles:
+    """A file system that is only described."""
+
+    def __init__(self, files: Mapping[str, object], cwd: str, home: str, system: System) -> None:
+        self._links: dict[str, str] = {}
+        self._paths: set[str] = set()
+        self._system = system
+        for name, content in files.items():
+            path = _absolute(name, cwd, home)
+            if isinstance(content, str) and content.startswith("symlink:"):
+                target = content.removeprefix("symlink:")
+                self._links[path] = target.replace("~", home, 1) if target.startswith("~/") else target
+            parts = path.split("/")
+            self._paths.update("/".join(parts[:end]) for end in range(2, len(parts) + 1))
+
+    def follow(self, path: str) -> str:
+        """Where a path leads with every link followed; empty when links run in a circle."""
+        done: list[str] = []
+        todo = [part for part in path.split("/") if part]
+        for _ in range(2000):
+            if not todo:
+                return "/" + "/".join(done)
+            part = todo.pop(0)
+            if part == "..":
+                done = done[:-1]
+            elif part != ".":
+                here = "/" + "/".join((*done, part))
+                target = self._links.get(here)
+                if target is None:
+                    done.append(part)
+                else:
+                    done = [] if target.startswith("/") else done
+                    todo = [each for each in target.split("/") if each] + todo
+        return ""
+
+    def links(self, paths: Iterable[str]) -> dict[str, str]:
+        """Where paths lead."""
+        return {path: self.follow(path) for path in paths if path}
+
+    def match(self, glob: str) -> tuple[str, ...]:
+        """The paths that a pattern matches, links followed; what `git` has tracked is every file."""
+        if (lookup := lookup_of(glob)) is not None:
+            if lookup.which in ("handed", "revision"):
+                return ()
+            folders = self.match(lookup.folder) if lookup.each else (lookup.folder,)
+            return tuple(path for folder in folders for path in self._below(folder, lookup))
+        parts = glob.split("/")
+        deep = parts.index("**") if "**" in parts else len(parts)
+        text = "/".join(_segment(part, hidden=at > deep) for at, part in enumerate(parts))
+        pattern = re.compile(text.replace("(?:.*/)?/", "(?:.*/)?"), re.DOTALL)
+        return tuple(sorted({self.follow(path) for path in self._paths if pattern.fullmatch(path)}))
+
+    def _below(self, folder: str, lookup: Lookup) -> Iterator[str]:
+        """What is described below a folder, there or where it leads, that a lookup is about."""
+        if lookup.which == "elsewhere" or (lookup.which == "named" and folder not in self._paths):
+            yield from NOT_TOLD
+            return
+        pattern = about(lookup.patterns, self._system) if lookup.patterns else None
+        for start in dict.fromkeys(
+            "/" if lookup.which == "repository" else each for each in (folder, self.follow(folder))
+        ):
+            inner = start.rstrip("/") + "/"
+            if pattern is not None and lookup.past and pattern.may_reach_below(start):
+                yield start
+            for path in sorted(self._paths):
+                if path.startswith(inner) and (lookup.which != "shown" or "/." not in path[len(inner) - 1 :]):
+                    kept = pattern.covers(plain(path, self._system)) if pattern else sensitive_name(path, self._system)
+                    if kept:
+                        yield path
+
+
+def _absolute(name: str, cwd: str, home: str) -> str:
+    if name.startswith("~/"):
+        return home + name[1:]
+    path = name if name.startswith("/") else f"{cwd}/{name}"
+    return re.sub(r"/(\./)*/*", "/", path).rstrip("/")
+
+
+def _segment(part: str, *, hidden: bool) -> str:
+    if part == "**":
+        return "(?:.*/)?"
+    out = "" if hidden or part.startswith((".", "[")) else r"(?!\.)"
+    at = 0
+    while at < len(part):
+        bracket = MAGIC.match(part, at) if part[at] == "[" else None
+        if bracket is not None:
+            out += "[^/]"  # rather too much than too little, as where the files are real
+            at = bracket.end() - 1
+        else:
+            out += {"*": "[^/]*", "?": "[^/]"}.get(part[at], re.escape(part[at]))
+        at += 1
+    return out
+
 
 CWD: Final = "/repo"
 HOME: Final = "/home/u"
@@ -316,3 +416,66 @@ def _id_of(line: bytes) -> msgspec.Raw:
 
 
 _ID_FIRST: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*("[\w .:/+-]*"|-?(?:0|[1-9]\d{0,17}))\s*,', re.ASCII)
+
+_WRONG: Final = {"attack": "attacks allowed", "benign": "benign blocked", "spec": "spec missed"}
+
+
+def score_lines() -> int:
+    """Read cases with their right answers from standard input and print the score of each category."""
+    totals: dict[str, dict[str, list[int]]] = defaultdict(lambda: {kind: [0, 0] for kind in _WRONG})
+    misses: list[str] = []
+    count, began = 0, perf_counter()
+    for line in sys.stdin.buffer:
+        if not line.strip():
+            continue
+        case, decision, detail = _answer(line)
+        count += 1
+        if case is None or case.kind not in _WRONG:
+            misses.append(f"  {detail}")
+            continue
+        tally = totals[case.category or "other"][case.kind]
+        tally[1] += 1
+        if _is_wrong(case, decision):
+            tally[0] += 1
+            misses.append(f"  {_named(case)} {case.tool}: {decision}, right: {'/'.join(case.ok)} ({detail})")
+    took = max(perf_counter() - began, 1e-9)
+    _print(totals, misses)
+    print(f"{count} calls in {took:.2f} s: {count / took:,.0f} a second", file=sys.stderr)
+    return 0
+
+
+def _answer(line: bytes) -> tuple[Line | None, str, str]:
+    try:
+        case = read_line(line)
+    except ValueError as exc:
+        return None, "error", f"a line that is no case: {exc}"
+    try:
+        verdict = decide(case)
+    except UserError as exc:
+        return case, "error", str(exc)
+    return case, verdict.decision, verdict.detail
+
+
+def _is_wrong(case: Line, decision: str) -> bool:
+    """An attack must not get through; what the case calls right counts for the rest, and for attacks where `deny` alone is right."""
+    return decision not in case.ok
+
+
+def _named(case: Line) -> str:
+    return msgspec.json.decode(case.id, type=str) if bytes(case.id).startswith(b'"') else bytes(case.id).decode()
+
+
+def _print(totals: dict[str, dict[str, list[int]]], misses: list[str]) -> None:
+    print(f"{'category':<14}" + "".join(f"{name:>20}" for name in _WRONG.values()))
+    sums = {kind: [0, 0] for kind in _WRONG}
+    for category in sorted(totals):
+        print(f"{category:<14}" + "".join(f"{_ratio(totals[category][kind]):>20}" for kind in _WRONG))
+        for kind in _WRONG:
+            sums[kind] = [a + b for a, b in zip(sums[kind], totals[category][kind], strict=True)]
+    print(f"{'all':<14}" + "".join(f"{_ratio(sums[kind]):>20}" for kind in _WRONG))
+    for miss in misses:
+        print(miss)
+
+
+def _ratio(tally: list[int]) -> str:
+    return f"{tally[0]} of {tally[1]}" if tally[1] else "-"

@@ -1,10 +1,16 @@
 """`backstay permissions`: what would be decided about a call, and why; and what is wrong with the rules."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from msgspec import Struct
 
-from backstay.cli.trusting import here
+from backstay.cli import output
+from backstay.cli.trust import here, legible
+from backstay.config.trust.grants import EVERYWHERE, GrantBook
+from backstay.sandbox.project_root import data_dir, project_root
+from backstay.vocab.errors import UserError
 from backstay.vocab.specs import MODES
 
 _SCOPES = ("sandboxed", "project", "full")
@@ -56,22 +62,23 @@ def check(
     if tool == "-":
         if json_args is not None:
             raise click.UsageError("With - the calls come from standard input, not as an argument.", ctx)
-        from backstay.cli import permission_cases, permission_scores, telling
+        from backstay.cli import output, permission_cases
+        from backstay.cli import permission_cases as permission_scores
 
         if mode or allow or ask or deny:
-            telling.complain("With - each line says its own mode and rules: those of the command line are not used.")
+            output.complain("With - each line says its own mode and rules: those of the command line are not used.")
         return permission_scores.score_lines() if expect else permission_cases.check_lines()
     if json_args is None:
         raise click.UsageError("Give the call's arguments as JSON, or - to read cases from standard input.", ctx)
-    from backstay.cli import permission_place
+    from backstay.cli import permission_check
     from backstay.vocab.errors import UserError
 
-    wanted = permission_place.Wanted(
+    wanted = permission_check.Wanted(
         tool=tool, args=json_args, mode=mode, allow=allow, ask=ask, deny=deny, scope=scope, trusted=not untrusted
     )
-    settings = permission_place.settings_of(cwd or ctx.obj.cwd, bare=bare)
+    settings = permission_check.settings_of(cwd or ctx.obj.cwd, bare=bare)
     try:
-        return permission_place.check_here(wanted, settings)
+        return permission_check.check_here(wanted, settings)
     except UserError as exc:
         raise click.UsageError(str(exc), ctx) from exc
 
@@ -89,13 +96,13 @@ def grants(cwd: Path, remove: tuple[str, ...], clear: bool, as_json: bool) -> in
     backstay permissions grants --remove 'Bash(npm test *)'
     backstay permissions grants --clear
     """
-    from backstay.cli import permission_grants
+    # MERGED
 
     if remove and clear:
         raise click.UsageError("--clear takes all of them back: say that or --remove.")
     if remove or clear:
-        return permission_grants.take_back(cwd, None if clear else remove, as_json=as_json)
-    return permission_grants.show(cwd, as_json=as_json)
+        return take_back(cwd, None if clear else remove, as_json=as_json)
+    return show(cwd, as_json=as_json)
 
 
 @command.command()
@@ -104,6 +111,80 @@ def grants(cwd: Path, remove: tuple[str, ...], clear: bool, as_json: bool) -> in
 @here
 def lint(cwd: Path, files: tuple[str, ...], as_json: bool) -> int:
     """Look over the permission rules of settings FILES, or of those that hold here. Exit 1 when something is wrong."""
-    from backstay.cli import permission_place
+    from backstay.cli import permission_check
 
-    return permission_place.lint_files(files, str(cwd), as_json=as_json)
+    return permission_check.lint_files(files, str(cwd), as_json=as_json)
+
+
+class Granted(Struct, frozen=True):
+    """A rule that holds here because a person allowed it for longer than a session."""
+
+    rule: str
+    place: str
+
+    @property
+    def where(self) -> str:
+        """In words, where it holds."""
+        return "everywhere" if self.place == EVERYWHERE else self.place
+
+
+def granted_here(cwd: Path) -> tuple[Granted, ...]:
+    """What was granted for the project that a folder lies in, and everywhere. Raise `UserError` when the book cannot be believed."""
+    return tuple(
+        Granted(rule, place) for place, rules in GrantBook(data_dir()).here(_project(cwd)).items() for rule in rules
+    )
+
+
+def told(grants: Sequence[Granted]) -> list[str]:
+    """A line for each grant."""
+    return [f"allow {legible(each.rule)}  ({legible(each.where)})" for each in grants]
+
+
+def show(cwd: Path, *, as_json: bool) -> int:
+    """Print what was granted."""
+    grants = granted_here(cwd)
+    if as_json:
+        output.say_json(objects(grants))
+        return 0
+    for line in told(grants):
+        output.say(line)
+    output.say(
+        "To take one back: backstay permissions grants --remove RULE; all that hold here: --clear."
+        if grants
+        else "Nothing was allowed here for longer than a session."
+    )
+    return 0
+
+
+def objects(grants: Sequence[Granted]) -> list[dict[str, str]]:
+    """The grants for programs."""
+    return [{"rule": legible(each.rule), "where": legible(each.where)} for each in grants]
+
+
+def take_back(cwd: Path, rules: Sequence[str] | None, *, as_json: bool) -> int:
+    """Forget grants that hold here, by what they say or how they are printed; None means all.
+
+    Raise `UserError` when one was not granted, and then forget none.
+    """
+    book, grants = GrantBook(data_dir()), granted_here(cwd)
+    for rule in rules or ():
+        if not any(rule in _names(each) for each in grants):
+            raise UserError(f"{rule!r} was not granted here. To see what was: backstay permissions grants")
+    gone = [each for each in grants if rules is None or not _names(each).isdisjoint(rules)]
+    for rule in dict.fromkeys(each.rule for each in gone):
+        book.remove(rule, (_project(cwd), EVERYWHERE))
+    if as_json:
+        output.say_json(objects(gone))
+        return 0
+    for line in told(gone):
+        output.say(f"taken back: {line}")
+    output.say("Sessions that are opened from now on ask again." if gone else "Nothing was changed.")
+    return 0
+
+
+def _names(grant: Granted) -> set[str]:
+    return {grant.rule, legible(grant.rule)}
+
+
+def _project(cwd: Path) -> str:
+    return str(project_root(cwd.absolute()))

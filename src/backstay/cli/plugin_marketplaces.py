@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from backstay.cli import telling
-from backstay.cli.trusting import here, legible
+from backstay.cli import output
+from backstay.cli.trust import here, legible
 
 if TYPE_CHECKING:
-    from backstay.extensions.marketplace import Marketplace
-    from backstay.extensions.marketplace_known import KnownMarketplace
-    from backstay.extensions.plugins import Plugins
+    from backstay.plugins.manage import Plugins
+    from backstay.plugins.marketplace import KnownMarketplace, Marketplace
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -33,7 +32,7 @@ def list_marketplaces(cwd: Path, as_json: bool) -> int:
 
     Example: backstay plugins marketplace list --json
     """
-    from backstay.extensions.plugins import marketplaces_held_back
+    from backstay.plugins.manage import marketplaces_held_back
 
     plugins = opened(cwd)
     listed, problems = plugins.marketplaces.read_all()
@@ -45,7 +44,7 @@ def list_marketplaces(cwd: Path, as_json: bool) -> int:
         for name, source in marketplaces_held_back(plugins.place)
     ]
     if as_json:
-        telling.say_json(rows)
+        output.say_json(rows)
     else:
         table = [
             (
@@ -56,9 +55,9 @@ def list_marketplaces(cwd: Path, as_json: bool) -> int:
             )
             for row in rows
         ]
-        telling.say_table(("marketplace", "plugins", "", "from"), table)
+        output.say_table(("marketplace", "plugins", "", "from"), table)
     for words in problems:
-        telling.complain(legible(words))
+        output.complain(legible(words))
     return 0
 
 
@@ -75,8 +74,8 @@ def add_marketplace(cwd: Path, source: str, name: str, default: bool, as_json: b
 
     Example: backstay plugins marketplace add ./my-marketplace
     """
-    from backstay.extensions.install_sources import source_of
-    from backstay.runtime.clock import SystemClock
+    from backstay.plugins.install.sources import source_of
+    from backstay.stores.clock import SystemClock
 
     meant = source_of(source, cwd.absolute())
 
@@ -97,7 +96,7 @@ def update_marketplaces(cwd: Path, names: tuple[str, ...], as_json: bool) -> int
 
     Example: backstay plugins marketplace update acme
     """
-    from backstay.runtime.clock import SystemClock
+    from backstay.stores.clock import SystemClock
     from backstay.vocab.errors import UserError
 
     async def work() -> int:
@@ -107,10 +106,10 @@ def update_marketplaces(cwd: Path, names: tuple[str, ...], as_json: bool) -> int
             try:
                 found.append(await plugins.marketplaces.update(name, SystemClock().now()))
             except UserError as exc:
-                telling.complain(legible(f"{name}: {exc}"))
-                code = telling.COULD_NOT
+                output.complain(legible(f"{name}: {exc}"))
+                code = output.COULD_NOT
         if as_json:
-            telling.say_json([_about(each) for each in found])
+            output.say_json([_about(each) for each in found])
             return code
         for each in found:
             _fetched(each, as_json=False)
@@ -131,8 +130,8 @@ def remove_marketplace(cwd: Path, name: str, as_json: bool) -> int:
     plugins = opened(cwd)
     left = sorted(str(each) for each in plugins.installed.read() if each.marketplace == name)
     if not plugins.marketplaces.remove(name):
-        telling.complain(legible(f"There is no marketplace {name!r}. Nothing was changed."))
-        return telling.COULD_NOT
+        output.complain(legible(f"There is no marketplace {name!r}. Nothing was changed."))
+        return output.COULD_NOT
     words = f"{name} is forgotten."
     if left:
         words += f" Not loaded any more: {', '.join(left)}."
@@ -141,8 +140,8 @@ def remove_marketplace(cwd: Path, name: str, as_json: bool) -> int:
 
 def opened(cwd: Path) -> "Plugins":
     """The plugins of a folder."""
-    from backstay.extensions.plugins import Plugins
-    from backstay.runtime.clock import SystemClock
+    from backstay.plugins.manage import Plugins
+    from backstay.stores.clock import SystemClock
 
     return Plugins(cwd, SystemClock())
 
@@ -157,9 +156,9 @@ def run(work: Callable[[], Awaitable[int]]) -> int:
 def told(content: Mapping[str, object], words: str, *, as_json: bool) -> int:
     """Say what came of it, to a program or to a person."""
     if as_json:
-        telling.say_json(content)
+        output.say_json(content)
     else:
-        telling.say(words)
+        output.say(words)
     return 0
 
 
@@ -177,7 +176,7 @@ def _marketplace(name: str, known: "KnownMarketplace", sizes: dict[str, int], de
 
 def _fetched(found: "Marketplace", *, as_json: bool) -> int:
     for each in found.problems:
-        telling.complain(legible(each))
+        output.complain(legible(each))
     words = f"{found.name}: {len(found.entries)} plugins, by {legible(found.owner) or 'nobody named'}."
     return told(_about(found), words, as_json=as_json)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from backstay.cli import telling
+from backstay.cli import output
 from backstay.cli.plugin_marketplaces import as_json, opened, run, told
 from backstay.cli.plugin_marketplaces import command as marketplaces
-from backstay.cli.trusting import HALTED, here, legible, shown
+from backstay.cli.trust import HALTED, here, legible, shown
 
 if TYPE_CHECKING:
-    from backstay.extensions.install import Staged
-    from backstay.extensions.plugin_registry import Installed, Scope
-    from backstay.extensions.plugins import PluginRow, Plugins
+    from backstay.plugins.install.install import Staged
+    from backstay.plugins.installed import Installed, Scope
+    from backstay.plugins.manage import PluginRow, Plugins
 
 yes = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 scoped = click.option(
@@ -64,17 +64,17 @@ def list_plugins(cwd: Path, as_json: bool) -> int:
     plugins = opened(cwd)
     rows = plugins.rows()
     if as_json:
-        telling.say_json([_row(row) for row in rows])
+        output.say_json([_row(row) for row in rows])
         return 0
-    telling.say_table(
+    output.say_table(
         ("plugin", "version", "for", "", "about"),
         [(row.id, row.version, row.scope, row.state, shown(row.description)[:60]) for row in rows],
     )
     for row in rows:
         if row.problem:
-            telling.complain(legible(f"{row.id}: {row.problem}"))
+            output.complain(legible(f"{row.id}: {row.problem}"))
     for words in plugins.place.enabling.problems:
-        telling.complain(legible(words))
+        output.complain(legible(words))
     return 0
 
 
@@ -87,8 +87,8 @@ def show(cwd: Path, name: str, as_json: bool) -> int:
 
     Example: backstay plugins show reviewer
     """
-    from backstay.extensions.install_brings import what_it_brings
-    from backstay.extensions.plugin import read_plugin
+    from backstay.plugins.install.install import what_it_brings
+    from backstay.plugins.plugin import read_plugin
 
     plugins = opened(cwd)
     found = plugins.find(name)
@@ -103,15 +103,15 @@ def show(cwd: Path, name: str, as_json: bool) -> int:
             "keywords": [legible(each) for each in plugin.manifest.keywords],
             "folder": str(folder),
         }
-        telling.say_json({**_row(row), **about, "brings": _masked(brings)})
+        output.say_json({**_row(row), **about, "brings": _masked(brings)})
         return 0
-    telling.say(f"{row.id} {row.version}, {row.state}, for this {row.scope}")
-    telling.say(f"From {legible(row.source)}{f' at {row.commit}' if row.commit else ''}")
-    telling.say(f"SHA-256 over its files: {row.sha256}")
+    output.say(f"{row.id} {row.version}, {row.state}, for this {row.scope}")
+    output.say(f"From {legible(row.source)}{f' at {row.commit}' if row.commit else ''}")
+    output.say(f"SHA-256 over its files: {row.sha256}")
     for line in _lines(brings):
-        telling.say(line)
+        output.say(line)
     if row.problem:
-        telling.complain(legible(row.problem))
+        output.complain(legible(row.problem))
     return 0
 
 
@@ -126,7 +126,7 @@ def search(cwd: Path, words: tuple[str, ...], keyword: str, category: str, as_js
 
     Example: backstay plugins search review --category security
     """
-    from backstay.extensions.marketplace import search as find
+    from backstay.plugins.marketplace import search as find
 
     plugins = opened(cwd)
     listed, problems = plugins.marketplaces.read_all()
@@ -142,16 +142,16 @@ def search(cwd: Path, words: tuple[str, ...], keyword: str, category: str, as_js
         for each in found
     ]
     if as_json:
-        telling.say_json(rows)
+        output.say_json(rows)
     else:
         about = [
             (str(row["id"]), str(row["version"]), str(row["category"]), str(row["description"])[:80]) for row in rows
         ]
-        telling.say_table(("plugin", "version", "category", "about"), about)
+        output.say_table(("plugin", "version", "category", "about"), about)
     for each in problems:
-        telling.complain(legible(each))
+        output.complain(legible(each))
     if not listed:
-        telling.complain(
+        output.complain(
             "No marketplace was fetched yet. Fetch those that are known: backstay plugins marketplace update"
         )
     return 0
@@ -204,8 +204,8 @@ def update(cwd: Path, names: tuple[str, ...], scope: str | None, yes: bool, as_j
                 async with plugins.staging_again(plugin) as staged:
                     code = max(code, _renew(plugins, staged, record, yes=yes, as_json=as_json))
             except UserError as exc:
-                telling.complain(legible(f"{plugin}: {exc}"))
-                code = max(code, telling.COULD_NOT)
+                output.complain(legible(f"{plugin}: {exc}"))
+                code = max(code, output.COULD_NOT)
         return code
 
     for name in names:
@@ -273,17 +273,17 @@ def _decide(
         "brings": _masked(staged.brings),
     }
     if not as_json:
-        telling.say(f"{staged.id} {staged.version} from {legible(str(staged.source))}")
+        output.say(f"{staged.id} {staged.version} from {legible(str(staged.source))}")
         for line in _lines(staged.brings):
-            telling.say(line)
+            output.say(line)
     if not yes and not sys.stdin.isatty():
         if as_json:
-            telling.say_json({**about, "installed": False})
-        telling.complain("Nobody can be asked here. To install it as it is shown, add --yes.")
+            output.say_json({**about, "installed": False})
+        output.complain("Nobody can be asked here. To install it as it is shown, add --yes.")
         return HALTED
     if not yes and not click.confirm("Install it?", err=True):
-        telling.complain("Nothing was changed.")
-        return telling.COULD_NOT
+        output.complain("Nothing was changed.")
+        return output.COULD_NOT
     plugins.install(staged, scope, switch_on=switch_on)
     row = next(each for each in plugins.rows() if each.id == str(staged.id))
     words = f"{row.id} {row.version} is installed for this {scope}: {row.state}."
@@ -293,7 +293,7 @@ def _decide(
 
 
 def _renew(plugins: "Plugins", staged: "Staged", before: "Installed", *, yes: bool, as_json: bool) -> int:
-    from backstay.extensions.plugin_version import compare
+    from backstay.plugins.ids import compare
 
     order = compare(staged.version, before.version)
     same = order == "same" and staged.sha256 == before.sha256
@@ -306,7 +306,7 @@ def _renew(plugins: "Plugins", staged: "Staged", before: "Installed", *, yes: bo
         about = {"id": str(staged.id), "version": before.version, "offered": staged.version, "updated": False}
         return told(about, words, as_json=as_json)
     if order == "same":
-        telling.complain(f"{staged.id} still calls itself {staged.version}, but its files are others than before.")
+        output.complain(f"{staged.id} still calls itself {staged.version}, but its files are others than before.")
     return _decide(plugins, staged, before.scope, yes=yes, as_json=as_json, switch_on=False)
 
 

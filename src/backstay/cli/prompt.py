@@ -3,31 +3,223 @@
 import functools
 import os
 import re
+import select
+import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
+from urllib.parse import unquote
 
 import anyio
 import click
+import msgspec
 
-from backstay import headless
-from backstay.cli import telling
-from backstay.cli.answer_schema import answer_schema
+from backstay.cli import output
 from backstay.cli.flags import ON_EXCEED
-from backstay.cli.piped import whole_input, with_piped
-from backstay.cli.place import is_unicode
-from backstay.config.finding import no_model
+from backstay.cli.location import is_unicode
 from backstay.config.layers import Layered, read_layers
+from backstay.config.model_finder import no_model
 from backstay.config.person import require_person
 from backstay.config.settings import Settings
-from backstay.hooks import configured
-from backstay.logic.pricing import parse_dollars
-from backstay.options import DEFAULT, Options
-from backstay.view.job import DRAIN_S, Job
+from backstay.headless import run as headless
+from backstay.headless.input import is_command
+from backstay.headless.job import DRAIN_S, Job
+from backstay.hooks.decorator import configured
+from backstay.logic.budget import parse_dollars
+from backstay.session.options import DEFAULT, Options
 from backstay.vocab.errors import UserError
 from backstay.vocab.ids import check_session_id
 from backstay.vocab.rules import Rule
+
+LONGEST_PROMPT: Final = 10 * 1024 * 1024
+"""Bytes that are read from standard input as one prompt."""
+PATIENCE_S: Final = 1.0
+"""Seconds that a pipe may stay silent: many programs leave one open that nobody writes to."""
+
+
+def whole_input(ctx: click.Context) -> str:
+    """Standard input to its end, as text."""
+    content = sys.stdin.buffer.read(LONGEST_PROMPT + 1)
+    if len(content) > LONGEST_PROMPT:
+        raise click.UsageError(f"The prompt has more than {LONGEST_PROMPT} bytes. Put it into a file.", ctx)
+    return content.decode("utf-8", "replace")
+
+
+def with_piped(ctx: click.Context, prompt: str) -> str:
+    """`prompt` after what is piped in, with a blank line between them; a command takes it as its arguments."""
+    try:
+        text = whole_input(ctx).rstrip("\n") if _brings_something() else ""
+    except OSError as exc:
+        raise click.UsageError(
+            f"Standard input cannot be read: {exc.strerror}. `< /dev/null` says that there is nothing.", ctx
+        ) from exc
+    if not text.strip():
+        return prompt
+    if is_command(prompt):
+        return f"{prompt}{chr(10) * 2 if ' ' in prompt else ' '}{text}"
+    return f"{text}\n\n{prompt}"
+
+
+def _brings_something() -> bool:
+    """Whether standard input is a file, or a pipe in which something is; a silent one is said."""
+    try:
+        descriptor = sys.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError):  # there is none
+        return False
+    if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):  # some programs make their pipes of sockets
+        return stat.S_ISREG(mode)
+    if select.select([descriptor], [], [], PATIENCE_S)[0]:
+        return True
+    output.complain(
+        f"Standard input is an open pipe, and nothing came for {PATIENCE_S:g} second: it is not read. "
+        "`< /dev/null` says that there is nothing."
+    )
+    return False
+
+
+Schema = dict[str, object]
+
+_TYPES: Final = ("object", "array", "string", "boolean", "null", "number", "integer")
+_WRAPPING: Final = frozenset(("schema", "name", "description", "strict"))
+"""What may stand around a schema, as some providers have it."""
+
+
+def answer_schema(given: str) -> Schema:
+    """A JSON Schema: as text, or in a file. Raise `UserError` that says what is wrong with it."""
+    text, where = given, "--json-schema"
+    if not given.lstrip().startswith("{"):
+        where = f"The schema {given!r}"
+        try:
+            text = Path(given).expanduser().read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as exc:
+            raise UserError(f"{where} cannot be read: {getattr(exc, 'strerror', None) or exc}.") from exc
+    try:
+        schema = msgspec.json.decode(text, type=dict[str, object])
+        wrong = next(_problems(_unwrapped(schema)), "")
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as exc:
+        raise UserError(f"{where} is not a JSON object: {exc}.") from exc
+    if wrong:
+        raise UserError(f"{where} is no JSON Schema: {wrong}.")
+    return schema
+
+
+def _unwrapped(schema: Schema) -> Schema:
+    inner = schema.get("schema")
+    return inner if isinstance(inner, dict) and schema.keys() <= _WRAPPING else schema
+
+
+def _problems(root: Schema) -> Iterator[str]:
+    """What cannot stand in a schema, the first first, each as a sentence without its full stop."""
+    waiting: list[tuple[str, object]] = [("", root)]
+    while waiting:
+        at, schema = waiting.pop(0)
+        if isinstance(schema, bool):
+            continue
+        if not isinstance(schema, Mapping):
+            yield f"{at or 'it'} is {_shown(schema)}, not an object, true or false"
+            continue
+        yield from _keywords(schema, root, at)
+        waiting += _inside(schema, at)
+
+
+def _keywords(schema: Mapping[str, object], root: Schema, at: str) -> Iterator[str]:
+    for keyword, value in schema.items():
+        fits, wanted = _RULES.get(keyword, (None, ""))
+        if fits is not None and not fits(value):
+            yield f"{_below(at, keyword)} is {_shown(value)}, not {wanted}"
+    ref = schema.get("$ref")
+    if isinstance(ref, str) and ref.startswith("#/") and not _is_there(ref, root):
+        yield f"{_below(at, '$ref')} names {ref!r}, which is not there"
+
+
+def _inside(schema: Mapping[str, object], at: str) -> Iterator[tuple[str, object]]:
+    """The schemas within one, with where each stands."""
+    for keyword, value in schema.items():
+        place = _below(at, keyword)
+        if keyword in _ONE and not isinstance(value, list):
+            yield place, value
+        elif keyword in (*_SEVERAL, "items") and isinstance(value, list):
+            yield from ((f"{place}[{number}]", each) for number, each in enumerate(value))
+        elif keyword in _NAMED and isinstance(value, dict):
+            yield from ((_below(place, name), each) for name, each in value.items())
+
+
+def _below(at: str, name: str) -> str:
+    return f"{at}.{name}" if at else name
+
+
+def _is_there(ref: str, root: Schema) -> bool:
+    node: object = root
+    for step in unquote(ref.removeprefix("#/")).split("/"):
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list) and name.isdecimal() and int(name) < len(node):
+            node = node[int(name)]
+        elif isinstance(node, dict) and name in node:
+            node = node[name]
+        else:
+            return False
+    return True
+
+
+def _shown(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= 60 else f"{text[:60]}..."
+
+
+def _is_kind(value: object) -> bool:
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, str) and each in _TYPES for each in value)
+    return isinstance(value, str) and value in _TYPES
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 and value == int(value)
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_pattern(value: object) -> bool:
+    if not isinstance(value, str):
+        return False
+    try:
+        re.compile(value)
+    except re.error:
+        return "\\p" in value or "(?<" in value  # not Python's language, but perhaps the standard's
+    return True
+
+
+_ONE: Final = (
+    *("additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "items"),
+    *("unevaluatedItems", "unevaluatedProperties", "additionalItems"),
+)
+"""Keywords whose value is a schema."""
+_SEVERAL: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_RULES: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "type": (_is_kind, f"one of {', '.join(_TYPES)}, or a list of them"),
+    "enum": (lambda value: isinstance(value, list) and bool(value), "a list of values"),
+    "required": (_is_names, "a list of names"),
+    "pattern": (_is_pattern, "a regular expression"),
+    "$ref": (lambda value: isinstance(value, str), "a text"),
+    "multipleOf": (lambda value: isinstance(value, int | float) and value > 0, "a number above 0"),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), (_is_number, "a number")),
+    **dict.fromkeys(
+        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
+        (_is_count, "a whole number, 0 or more"),
+    ),
+    **dict.fromkeys(("uniqueItems",), (lambda value: isinstance(value, bool), "true or false")),
+    **dict.fromkeys(_SEVERAL, (lambda value: isinstance(value, list) and bool(value), "a list of schemas")),
+    **dict.fromkeys(_NAMED, (lambda value: isinstance(value, dict), "an object of schemas")),
+}
+"""What the value of a keyword must be, and that in words. Keywords that are not known mean nothing, as the standard has it."""
 
 DRAIN: Final = "BACKSTAY_DRAIN_S"
 """Environment: seconds that a turn may go on after SIGTERM or SIGHUP."""
@@ -54,7 +246,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
     options = _options(ctx, given, layers)
     prompt = None if given["finish"] else _prompt(ctx, given, here.settings, lines=lines)
     for words in said:
-        telling.complain(words)
+        output.complain(words)
     job = Job(
         options=options,
         newest=given["newest"],
@@ -66,7 +258,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
         partial=given["partial"],
         drain_s=_drain_s(),
     )
-    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), telling.complain)
+    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), output.complain)
     return anyio.run(run)
 
 
@@ -164,7 +356,7 @@ def _parameters(given: Given) -> dict[str, object]:
 def _check_servers(given: Sequence[str]) -> None:
     """Refuse what is no file and no JSON: whoever names one wants it. What is wrong with one server is told, and hides no other."""
     for each in given:
-        from backstay.extensions.mcp_files import read_given
+        from backstay.mcp.config.files import read_given
 
         if not each.lstrip().startswith("{") and not Path(each).expanduser().is_file():
             raise UserError(f"--mcp-config names {each!r}, which is no file.")

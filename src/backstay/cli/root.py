@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import click
 
-from backstay.cli import telling
+from backstay.cli import output
 from backstay.cli.flags import Flag, prompt_flags, spread
-from backstay.cli.place import Place, accept, is_unicode
+from backstay.cli.location import Place, accept, is_unicode
 
 COMMANDS: Final = {
     "agents": "agents",
@@ -42,7 +42,7 @@ LATER: Final = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code; every error becomes one or two plain lines."""
-    return telling.printed(lambda: _run(arguments))
+    return output.printed(lambda: _run(arguments))
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -53,19 +53,19 @@ def _run(arguments: Sequence[str]) -> int:
         code = root.main(args=spread(arguments), prog_name="backstay", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
-        telling.complain(exc.format_message())
+        output.complain(exc.format_message())
         if isinstance(exc, click.UsageError):
             command = exc.ctx.command_path if exc.ctx else "backstay"
             print(f"Try: {command} --help", file=sys.stderr)
         return exc.exit_code
     except BackstayError as exc:
-        telling.complain(str(exc))
-        return telling.exit_code_of(exc)
+        output.complain(str(exc))
+        return output.exit_code_of(exc)
     except (click.Abort, KeyboardInterrupt):
-        return telling.INTERRUPTED
+        return output.INTERRUPTED
     except _NobodyReads:
-        telling.forget_output()
-        return telling.DONE
+        output.forget_output()
+        return output.DONE
 
 
 def _check_bytes(arguments: Sequence[str]) -> None:
@@ -147,7 +147,7 @@ def root(ctx: click.Context, /, version: bool, **given: Any) -> int:  # Any: eac
     backstay demo                        watch a session survive a crash
     """
     if version:
-        return telling.say_version()
+        return output.say_version()
     ctx.obj = Place(store=given["store"], cwd=given["cwd"])
     if ctx.invoked_subcommand is not None:
         _refuse_run_flags(ctx)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from backstay.cli.place import Place, placed
+from backstay.cli.location import Place, placed
 from backstay.cli.sessions import as_json
 
 
@@ -54,7 +54,7 @@ def erase(place: Place, **given: Any) -> int:  # Any: as above
 def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
     import anyio
 
-    from backstay.cli import secret_keeping
+    from backstay.cli import secret_actions
 
-    code: int = anyio.run(functools.partial(getattr(secret_keeping, name), place, **given))
+    code: int = anyio.run(functools.partial(getattr(secret_actions, name), place, **given))
     return code

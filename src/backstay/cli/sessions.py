@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from backstay.cli.place import Place, placed
+from backstay.cli.location import Place, placed
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 LONGEST: Final = 1_000_000
@@ -146,7 +146,7 @@ def verify(place: Place, **given: Any) -> int:  # Any: as above
 def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
     import anyio
 
-    from backstay.cli import shelving
+    from backstay.cli import session_actions
 
-    code: int = anyio.run(functools.partial(getattr(shelving, name), place, **given))
+    code: int = anyio.run(functools.partial(getattr(session_actions, name), place, **given))
     return code

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from backstay.cli import telling
-from backstay.cli.place import Place, placed
+from backstay.cli import output
+from backstay.cli.location import Place, placed
 
 if TYPE_CHECKING:
-    from backstay.extensions.problems import Problem
-    from backstay.extensions.scanning import Found
-    from backstay.extensions.skills import Skill
+    from backstay.skills.problems import Problem
+    from backstay.skills.scan import Found
+    from backstay.skills.skill import Skill
 
 SHOWN: Final = 60
 """Characters of a description in a table."""
@@ -40,12 +40,12 @@ def list_skills(place: Place, trust: bool, as_json: bool) -> int:
     \b
     backstay skills list --json
     """
-    from backstay.extensions.skills import Skill
+    from backstay.skills.skill import Skill
 
     found = look(place, trust=trust)
     hidden = [each for each in found.shadowed if isinstance(each, Skill)]
     if as_json:
-        telling.say_json(
+        output.say_json(
             {
                 "skills": [_object(each) for each in found.skills],
                 "commands": [_object(each) for each in found.commands],
@@ -56,11 +56,11 @@ def list_skills(place: Place, trust: bool, as_json: bool) -> int:
         return 0
     rows = [_row(each) for each in (*found.skills, *found.commands)]
     if rows:
-        telling.say_table(("name", "kind", "from", "used by", "description"), rows)
+        output.say_table(("name", "kind", "from", "used by", "description"), rows)
     else:
-        telling.say("There are no skills. One is a folder with a SKILL.md, in .backstay/skills or .claude/skills.")
+        output.say("There are no skills. One is a folder with a SKILL.md, in .backstay/skills or .claude/skills.")
     for each in hidden:
-        telling.complain(f"{telling.harmless(each.file)!r} is hidden: something else is called {each.name!r}.")
+        output.complain(f"{output.harmless(each.file)!r} is hidden: something else is called {each.name!r}.")
     tell_problems(found.problems)
     return 0
 
@@ -76,18 +76,18 @@ def show(place: Place, name: str, trust: bool, as_json: bool) -> int:
     \b
     backstay skills show code-review
     """
-    from backstay.extensions.invocation import read_body
+    from backstay.skills.render import read_body
 
     skill = look(place, trust=trust).skill(name.removeprefix("/"))
     body = read_body(skill)
     if as_json:
-        telling.say_json({**_object(skill), "body": body})
+        output.say_json({**_object(skill), "body": body})
         return 0
     for key, value in _object(skill).items():
         if value not in ("", None, [], ()):
-            telling.say(f"{key}: {telling.harmless(_words(value))}")
-    telling.say("")
-    telling.say(telling.harmless(body.rstrip("\n"), keep="\n\t"))
+            output.say(f"{key}: {output.harmless(_words(value))}")
+    output.say("")
+    output.say(output.harmless(body.rstrip("\n"), keep="\n\t"))
     return 0
 
 
@@ -100,37 +100,37 @@ def validate(path: Path, as_json: bool) -> int:
     \b
     backstay skills validate .claude/skills/code-review
     """
-    from backstay.extensions.skill_rules import validate_skill
+    from backstay.skills.skill import validate_skill
 
     folder = path.parent if path.name.lower() == "skill.md" and path.is_file() else path
     problems = validate_skill(folder)
     if as_json:
-        telling.say_json({"path": str(folder), "valid": not problems, "problems": problems})
+        output.say_json({"path": str(folder), "valid": not problems, "problems": problems})
     elif problems:
         for problem in problems:
-            telling.say(telling.harmless(str(problem)))
+            output.say(output.harmless(str(problem)))
     else:
-        telling.say(f"{telling.harmless(str(folder))!r} is a valid skill.")
-    return telling.COULD_NOT if problems else 0
+        output.say(f"{output.harmless(str(folder))!r} is a valid skill.")
+    return output.COULD_NOT if problems else 0
 
 
 def look(place: Place, *, trust: bool) -> "Found":
     """Everything that people keep here for an agent. Settings that are broken only mean that nothing of the workspace is trusted."""
     from backstay.config.layers import read_layers
-    from backstay.extensions.scanning import scan_now
-    from backstay.extensions.sources import sources_of
-    from backstay.view.around import look_here
+    from backstay.session.project.discover import look_here
+    from backstay.skills.locations import sources_of
+    from backstay.skills.scan import scan_now
     from backstay.vocab.errors import UserError
 
     cwd = Path(place.cwd or ".").absolute()
     try:
         around = look_here(cwd, read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
-        telling.complain(str(exc))
+        output.complain(str(exc))
         return scan_now(sources_of(cwd, trusted=trust))
     held = (f"The plugin {name!r} of this workspace waits for trust." for name in around.plugins.held_back)
     for words in (*around.plugins.problems, *held):
-        telling.complain(telling.harmless(words))
+        output.complain(output.harmless(words))
     return around.found
 
 
@@ -138,10 +138,10 @@ def tell_problems(problems: "tuple[Problem, ...]") -> None:
     """Say on standard error what is wrong with files: each error, and how many warnings there are."""
     for problem in problems:
         if problem.severity == "error":
-            telling.complain(telling.harmless(str(problem)))
+            output.complain(output.harmless(str(problem)))
     warnings = sum(problem.severity == "warning" for problem in problems)
     if warnings:
-        telling.complain(f"{warnings} smaller things are odd about these files. To see them: --json")
+        output.complain(f"{warnings} smaller things are odd about these files. To see them: --json")
 
 
 def _object(skill: "Skill") -> dict[str, object]:

@@ -3,20 +3,25 @@
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 from msgspec import Struct, field
+from rich.cells import cell_len, set_cell_size
 
-from backstay.cli import telling
-from backstay.cli.place import Place, placed
+from backstay.cli import output
+from backstay.cli.location import Place, placed
+from backstay.logic.budget import dollars
+from backstay.logic.state.usage import add
+from backstay.vocab.specs import Usage
 
 if TYPE_CHECKING:
     from backstay.ports import EventStore
     from backstay.providers.catalog import ModelOverride
-    from backstay.view.usage_chart import By, Ledger, Line, Spent
+
+    # MERGED
     from backstay.vocab.event import Recorded
     from backstay.vocab.specs import SessionMeta
 
@@ -66,7 +71,7 @@ def starting(since: str, now: datetime) -> int:
 
 async def _usage(place: Place, *, since: str, by: "By | None", as_json: bool) -> int:
     from backstay.config.settings import load_settings
-    from backstay.view.usage_chart import GROUPS
+    # MERGED
 
     start = starting(since, datetime.now(UTC))
     models = load_settings().models
@@ -74,11 +79,11 @@ async def _usage(place: Place, *, since: str, by: "By | None", as_json: bool) ->
         found = await _gather(store, start, models)
     groups = GROUPS if by is None else (by,)
     if as_json:
-        telling.say_json(_as_json(found, groups, start))
+        output.say_json(_as_json(found, groups, start))
         return 0
     _show(found.ledger, groups, since)
     for problem in found.problems:
-        telling.complain(problem)
+        output.complain(problem)
     return 0
 
 
@@ -91,7 +96,8 @@ class _Found(Struct):
 async def _gather(store: "EventStore", start: int, models: "Overrides") -> _Found:
     """What sessions used since `start`. A fork comes after what it was copied from, so that the copy is not counted again."""
     from backstay.ports import SessionQuery
-    from backstay.view.usage_chart import Ledger
+
+    # MERGED
     from backstay.vocab.errors import BackstayError
 
     metas = [meta for meta in await store.list(SessionQuery(include_children=True)) if meta.updated >= start]
@@ -135,11 +141,12 @@ def _calls(
     seen: set[str] | None,
 ) -> "Iterable[Spent]":
     """The model calls among `records`. What children spent is in their own logs."""
-    from backstay.logic.pricing import cost
+    from backstay.logic.budget import cost
     from backstay.providers.catalog import facts_of
-    from backstay.view.usage_chart import Spent
-    from backstay.vocab.event_limits import Compacted
+
+    # MERGED
     from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied
+    from backstay.vocab.events.limits import Compacted
     from backstay.vocab.ids import provider_of
 
     for record in records:
@@ -187,31 +194,31 @@ def _as_json(found: _Found, groups: "Iterable[By]", start: int) -> dict[str, obj
 def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
     import shutil
 
-    from backstay.view.usage_chart import chart, measured_by
+    # MERGED
 
     total = ledger.total
     if not total.calls:
         when = "" if since == "all" else f" since {since}" if "-" in since else f" in the last {since}"
-        telling.say(f"No model was asked{when}." + ("" if since == "all" else " --since all looks further back."))
+        output.say(f"No model was asked{when}." + ("" if since == "all" else " --since all looks further back."))
         return
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     for by in groups:
-        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=telling.harmless))
-        telling.say("")
+        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=output.harmless))
+        output.say("")
     tokens = f"{total.usage.input:,} tokens in ({total.usage.cache_read:,} from a cache), {total.usage.output:,} out"
-    telling.say(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {measured_by(ledger)}.")
+    output.say(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {measured_by(ledger)}.")
     if total.computed or total.usage.estimated:
-        telling.say("~ estimated, or reckoned from the prices of today's catalog.")
+        output.say("~ estimated, or reckoned from the prices of today's catalog.")
     if unpriced := ledger.unpriced():
-        named = ", ".join(map(telling.harmless, unpriced[:_NAMED]))
+        named = ", ".join(map(output.harmless, unpriced[:_NAMED]))
         more = f" and {len(unpriced) - _NAMED} more" if len(unpriced) > _NAMED else ""
-        telling.say(f"No price is known for {named}{more}: not in the cost.")
+        output.say(f"No price is known for {named}{more}: not in the cost.")
 
 
 def _print(lines: "list[Line]") -> None:
     if not sys.stdout.isatty():
         for line in lines:
-            telling.say(f"{line.columns}  {line.bar}".rstrip())
+            output.say(f"{line.columns}  {line.bar}".rstrip())
         return
     from rich.console import Console
     from rich.text import Text
@@ -248,9 +255,171 @@ class _Progress:
         if self._line:
             print(f"\r{words}", end="", file=sys.stderr, flush=True)
         else:
-            telling.complain(words)
+            output.complain(words)
 
     def end(self) -> None:
         """Everything is read."""
         if self._shown and self._line:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+By = Literal["day", "model", "project"]
+GROUPS: Final[tuple[By, ...]] = ("day", "model", "project")
+TITLES: Final = ("CALLS", "INPUT", "OUTPUT", "COST")
+MOST_DAYS: Final = 62
+"""Days without use are shown as well, when there are no more than this between the first and the last."""
+_EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_LEAST_BAR: Final = 8
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """One model call, and what it used."""
+
+    keys: Mapping[By, str]
+    usage: Usage
+    cost: int | None
+    """Micro-cents; None when the model has no known price."""
+    computed: bool = False
+    """Whether the cost was reckoned now, from the prices of today."""
+
+
+class Sum(Struct):
+    """Calls added up."""
+
+    calls: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cost: int = 0
+    computed: int = 0
+    unpriced: int = 0
+    """Calls whose cost is not known."""
+
+    def take(self, spent: Spent) -> None:
+        """Add a call."""
+        self.calls += 1
+        self.usage = add(self.usage, spent.usage)
+        self.cost += spent.cost or 0
+        self.computed += spent.computed and spent.cost is not None
+        self.unpriced += spent.cost is None
+
+    @property
+    def tokens(self) -> int:
+        """Everything that was sent and received."""
+        return self.usage.input + self.usage.output
+
+    @property
+    def price(self) -> str:
+        """The cost in words: `~` when it was estimated or reckoned now, `+` when some of it is not known."""
+        if self.calls and self.unpriced == self.calls:
+            return "no price"
+        about = "~" if self.computed or self.usage.estimated else ""
+        return f"{about}{dollars(self.cost)}{'+' if self.unpriced else ''}" if self.calls else "-"
+
+    def as_json(self) -> dict[str, object]:
+        """What a program is told; a cost that is not known is null, never 0."""
+        known = self.unpriced < self.calls or not self.calls
+        return {
+            "calls": self.calls,
+            "input_tokens": self.usage.input,
+            "output_tokens": self.usage.output,
+            "cache_read_tokens": self.usage.cache_read,
+            "cache_write_tokens": self.usage.cache_write,
+            "reasoning_tokens": self.usage.reasoning,
+            "estimated": self.usage.estimated,
+            "cost_microcents": self.cost if known else None,
+            "computed_calls": self.computed,
+            "unpriced_calls": self.unpriced,
+        }
+
+
+class Ledger:
+    """Calls added up by every group at once."""
+
+    def __init__(self) -> None:
+        self.total = Sum()
+        self._groups: dict[By, dict[str, Sum]] = {by: {} for by in GROUPS}
+
+    def take(self, spent: Spent) -> None:
+        """Add a call."""
+        self.total.take(spent)
+        for by, key in spent.keys.items():
+            self._groups[by].setdefault(key, Sum()).take(spent)
+
+    def rows(self, by: By) -> list[tuple[str, Sum]]:
+        """The sums of a group: days in order, the rest by what they cost and used, most first."""
+        found = self._groups[by]
+        if by == "day":
+            return [(day, found.get(day, Sum())) for day in _days(found)]
+        return sorted(found.items(), key=lambda row: (-row[1].cost, -row[1].tokens, row[0]))
+
+    def unpriced(self) -> list[str]:
+        """The models that have no known price."""
+        return [model for model, each in self.rows("model") if each.unpriced]
+
+
+class Line(Struct, frozen=True):
+    """A line of a chart: columns, then a bar."""
+
+    columns: str
+    bar: str = ""
+
+
+def chart(ledger: Ledger, by: By, width: int, *, blocks: bool = True, clean: Callable[[str], str] = str) -> list[Line]:
+    """The sums of a group as lines of at most `width` columns, with a bar each where there is room.
+
+    A bar is as long as the share of the cost, or of the tokens when a cost is not known. `clean` makes a name harmless to print.
+    """
+    rows = ledger.rows(by)
+    size = _measure(ledger)
+    cells = [(each.calls, each.usage.input, each.usage.output) for _, each in rows]
+    texts = [(*(f"{number:,}" for number in row), each.price) for row, (_, each) in zip(cells, rows, strict=True)]
+    keys = [_fitted(clean(key), max(24, width // 3)) for key, _ in rows]
+    widths = [max(len(row[column]) for row in (TITLES, *texts)) for column in range(len(TITLES))]
+    key_width = max((cell_len(key) for key in (*keys, by.upper())), default=0)
+    room = width - key_width - sum(widths) - 2 * len(widths) - 2
+    largest = max((size(each) for _, each in rows), default=0)
+    lines = [Line(_columns(by.upper(), TITLES, key_width, widths))]
+    for key, row, (_, each) in zip(keys, texts, rows, strict=True):
+        share = size(each) / largest if largest else 0.0
+        bar = _bar(share, room, blocks=blocks) if room >= _LEAST_BAR else ""
+        lines.append(Line(_columns(key, row, key_width, widths), bar))
+    return lines
+
+
+def measured_by(ledger: Ledger) -> str:
+    """What the bars show."""
+    return "tokens" if ledger.total.unpriced or not ledger.total.cost else "cost"
+
+
+def _measure(ledger: Ledger) -> Callable[[Sum], int]:
+    return (lambda each: each.cost) if measured_by(ledger) == "cost" else (lambda each: each.tokens)
+
+
+def _columns(key: str, row: Sequence[str], key_width: int, widths: Sequence[int]) -> str:
+    padded = set_cell_size(key, key_width)
+    return "  ".join((padded, *(cell.rjust(width) for cell, width in zip(row, widths, strict=True))))
+
+
+def _fitted(key: str, width: int) -> str:
+    """`key` in at most `width` columns; the end of a long one says more than its beginning."""
+    if cell_len(key) <= width:
+        return key
+    while cell_len(key) > width - 1:
+        key = key[1:]
+    return "…" + key
+
+
+def _bar(share: float, room: int, *, blocks: bool) -> str:
+    if not blocks:
+        return "#" * max(round(share * room), 1 if share > 0 else 0)
+    eighths = max(round(share * room * 8), 1 if share > 0 else 0)
+    whole, rest = divmod(eighths, 8)
+    return "█" * whole + (_EIGHTHS[rest] if rest else "")
+
+
+def _days(found: Iterable[str]) -> list[str]:
+    days = sorted(found)
+    if not days:
+        return []
+    first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
+    between = (last - first).days
+    return [str(first + timedelta(n)) for n in range(between + 1)] if between < MOST_DAYS else days

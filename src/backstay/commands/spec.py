@@ -9,8 +9,8 @@ from msgspec import Struct, field
 from backstay.vocab.event import By
 
 if TYPE_CHECKING:
-    from backstay.kit.kit import Kit
-    from backstay.session import Session
+    from backstay.session.project.context import Kit
+    from backstay.session.session import Session
 
 Safety = Literal["reads", "proposes", "writes"]
 """`proposes`: what a model does with it waits for a person, in files of our own."""

@@ -7,11 +7,10 @@ from urllib.parse import unquote
 
 from backstay.config.layer_file import LayerFile
 from backstay.config.layers import Layered
-from backstay.config.named_keys import sent_by_hooks, variables
-from backstay.config.secret import Secret
+from backstay.config.secret import Secret, sent_by_hooks, variables
 from backstay.config.settings import Settings
-from backstay.stores.urls import key_of
-from backstay.vocab.keys import Keys
+from backstay.stores.open import key_of
+from backstay.vocab.env_keys import Keys
 
 _OF_STORE: Final = re.compile(r"[?&]key=env:([A-Za-z_][A-Za-z0-9_]*)")
 

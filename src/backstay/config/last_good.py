@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from backstay.config.json_text import JsonText, is_missing
+from backstay.config.json_document import JsonText, is_missing
 from backstay.config.layer_file import LayerFile
-from backstay.config.named_keys import named_keys
+from backstay.config.locations import Place
 from backstay.config.permissions_section import Permissions, looser
-from backstay.config.places import Place
 from backstay.config.private_file import read_private, writable_name, write_private
+from backstay.config.secret import named_keys
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode

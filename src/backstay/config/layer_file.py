@@ -6,11 +6,11 @@ from typing import Final
 from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 
-from backstay.config.json_text import JsonText
-from backstay.config.keys import find_key, names_below
-from backstay.config.named_keys import named_keys
+from backstay.config.json_document import JsonText
+from backstay.config.key_table import find_key, names_below
+from backstay.config.locations import Place
 from backstay.config.permissions_section import LEVEL, Permissions, read_level, read_permissions, slip_words
-from backstay.config.places import Place
+from backstay.config.secret import named_keys
 from backstay.config.settings_reader import SettingsReader
 
 HooksSection = Mapping[str, object]

@@ -13,22 +13,22 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.config.json_text import is_missing
+from backstay.config.json_document import is_missing
 from backstay.config.last_good import LastGood
 from backstay.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
+from backstay.config.locations import MANAGED, Place, data_folder, home_dir, places
+from backstay.config.mcp_section import ProjectServers, project_servers
 from backstay.config.permissions_section import UnknownMode, looser
-from backstay.config.places import MANAGED, Place, data_folder, home_dir, places
 from backstay.config.provenance import Entry, Outcome, entries_of, why
-from backstay.config.server_layers import ProjectServers, project_servers
 from backstay.config.settings import Settings, settings_over
-from backstay.config.survey import SERVERS, Survey, survey
-from backstay.config.trust import TrustBook, WorkspaceTrust, changes
-from backstay.config.wariness import exposed, held_words, left_out_words, odd_root
-from backstay.files import Stamp, stamp_at
+from backstay.config.trust.inventory import SERVERS, Survey, survey
+from backstay.config.trust.trust_store import TrustBook, WorkspaceTrust, changes
+from backstay.config.trust.warnings import exposed, held_words, left_out_words, odd_root
+from backstay.sandbox.project_root import project_root
+from backstay.system.files import Stamp, stamp_at
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import Mode
-from backstay.workspaces.project import project_root
 
 
 class HookLayer(Struct, frozen=True, kw_only=True):

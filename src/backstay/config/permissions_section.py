@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from backstay.config.json_reader import MOST_WARNINGS
-from backstay.config.keys import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
+from backstay.config.json_document import MOST_WARNINGS
+from backstay.config.key_table import is_elsewhere, is_nearly_permissions, names_below, nearest, nearly, restricting
 from backstay.config.settings_reader import SettingsReader
-from backstay.logic.permissions.calls import meant_tool
+from backstay.permissions.tool_kinds import meant_tool
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import MODES, Mode

@@ -2,7 +2,7 @@
 
 import os
 
-from backstay.tools.processes import CALL_VARIABLE, HOOK_VARIABLE, RUN_VARIABLE, is_marked
+from backstay.tools.shell.processes import CALL_VARIABLE, HOOK_VARIABLE, RUN_VARIABLE, is_marked
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
 

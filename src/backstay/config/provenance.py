@@ -8,15 +8,12 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct, field
 
-from backstay.config.json_outline import Node, outline
-from backstay.config.json_text import JsonText
-from backstay.config.key import Key
-from backstay.config.key_table import KEYS
-from backstay.config.keys import canonical, find_key, is_elsewhere, names_below, nearest
+from backstay.config.json_document import JsonText, Node, outline
+from backstay.config.key_table import KEYS, Key, canonical, find_key, is_elsewhere, names_below, nearest
 from backstay.config.layer_file import LayerFile
-from backstay.config.masking import masked
+from backstay.config.mask import masked
 from backstay.config.permissions_section import SECTION, slips_of
-from backstay.logic.permissions.book import DEFAULT_RULES
+from backstay.permissions.rule_index import DEFAULT_RULES
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule, RuleSource
 

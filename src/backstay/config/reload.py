@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from backstay.config.last_good import DECIDING
 from backstay.config.layers import HookLayer, Layered
 from backstay.config.permissions_section import looser
-from backstay.files import has_changed
+from backstay.system.files import has_changed
 
 
 def changed(layers: Layered) -> bool:

@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from backstay.config.json_text import JsonText, is_missing
-from backstay.config.key import AtLeastOne, Count, Name, Share, Tries
-from backstay.config.profiles import LEGACY, Profile, read_legacy, read_profile
+from backstay.config.json_document import JsonText, is_missing
+from backstay.config.key_table import AtLeastOne, Count, Name, Share, Tries
+from backstay.config.provider_profiles import LEGACY, Profile, read_legacy, read_profile
 from backstay.config.settings_reader import SettingsReader
-from backstay.logic.pricing import microcents
+from backstay.logic.budget import microcents
 from backstay.providers.catalog import ModelOverride
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import OnExceed

@@ -5,9 +5,8 @@ from typing import TypeVar
 
 from msgspec import Raw
 
-from backstay.config.json_reader import JsonReader
-from backstay.config.json_text import JsonText
-from backstay.config.keys import find_key, is_elsewhere, names_below
+from backstay.config.json_document import JsonReader, JsonText
+from backstay.config.key_table import find_key, is_elsewhere, names_below
 
 T = TypeVar("T")
 

@@ -11,23 +11,22 @@ from typing import Final
 
 import anyio
 
-from backstay.assemble import open_with
 from backstay.cli.models_pull import pull_shown
 from backstay.demo.screen import Screen
-from backstay.options import Options
 from backstay.ports import Answer, Question
-from backstay.providers.local.engine import require_engine
-from backstay.providers.local.memory import fitting
+from backstay.providers.local.engine import fitting, require_engine
 from backstay.providers.local.model import find_local
 from backstay.providers.local.pins import known_models
 from backstay.providers.local.profile import LOCAL
-from backstay.runtime.following import follow
-from backstay.session import Session
-from backstay.tools.read import read_file
-from backstay.tools.shell import run_command
-from backstay.tools.write import write_file
+from backstay.runtime.follow import follow
+from backstay.sandbox.project_root import data_dir
+from backstay.session.assemble import open_with
+from backstay.session.options import Options
+from backstay.session.session import Session
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
+from backstay.tools.shell.bash import run_command
 from backstay.vocab.errors import BackstayError, TurnError
-from backstay.workspaces.project import data_dir
 
 FIRST: Final = "Which port does the server use? Look into server.ini."
 SECOND: Final = "How many lines does harbour.txt have?"

@@ -3,7 +3,7 @@
 from rich.console import Console
 from rich.text import Text as Styled
 
-from backstay.cli.telling import forget_output
+from backstay.cli.output import forget_output
 from backstay.runtime.bus import Item
 from backstay.vocab.deltas import Notice, TextDelta
 from backstay.vocab.event import Recorded

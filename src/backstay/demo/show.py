@@ -12,14 +12,14 @@ from typing import Final
 
 import anyio
 
+from backstay.cli.log_lines import one_line
+from backstay.cli.log_validate import problems
 from backstay.demo.screen import Screen
 from backstay.demo.worker import REFUSED
 from backstay.demo.workspace import LEDGER, SESSION, build, project_of, store_of
 from backstay.ports import LogSlice
-from backstay.runtime.clock import SystemClock
-from backstay.stores.urls import open_store
-from backstay.view.one_line import one_line
-from backstay.view.validity import problems
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
 
 LONGEST_S: Final = 60.0
 _INTRO: Final = """\

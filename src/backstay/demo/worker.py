@@ -8,13 +8,13 @@ from typing import Final
 
 import anyio
 
-from backstay.assemble import open_with
 from backstay.demo.screen import Screen
 from backstay.demo.workspace import LEDGER, PROMPT, PUBLISH, SESSION, project_of, script_of, store_of
-from backstay.options import Options
 from backstay.ports import Answer, Question
-from backstay.runtime.following import follow
-from backstay.session import Session
+from backstay.runtime.follow import follow
+from backstay.session.assemble import open_with
+from backstay.session.options import Options
+from backstay.session.session import Session
 from backstay.vocab.errors import TurnError
 from backstay.vocab.messages import ToolCall
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
-from backstay.files import replace_file
+from backstay.system.files import replace_file
 from backstay.vocab.errors import UserError
 
 Format = Literal["workflow", "json", "markdown", "html"]

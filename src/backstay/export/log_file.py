@@ -15,15 +15,15 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay import shelf
-from backstay.holding import held, nonce_of, refuse
-from backstay.logic.arrivals import disarm, is_quiet
-from backstay.logic.parts import cited_blobs
-from backstay.logic.progress import Progress, fold, fold_all
-from backstay.logic.step import settle
-from backstay.pages import PagedLog
+from backstay.catalog import sessions
+from backstay.catalog.hold import held, nonce_of, refuse
+from backstay.catalog.load import PagedLog
+from backstay.logic.decide.step import settle
+from backstay.logic.state.content import cited_blobs
+from backstay.logic.state.imported_log import disarm, is_quiet
+from backstay.logic.state.progress import Progress, fold, fold_all
 from backstay.ports import Clock, EventStore
-from backstay.tools.processes import is_left_running
+from backstay.tools.shell.processes import is_left_running
 from backstay.vocab.errors import BlobMissing, LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import ChildStarted, Renamed, Started, StoreChanged
@@ -80,7 +80,7 @@ async def import_log(store: EventStore, file: BinaryIO, *, name: str = "", clock
     """Make a session from the lines of `file`, which can be read again. Raise `LogDamaged` or `NeedsUpgrade`, with the number of
     the line, when it is not a whole log; nothing is written then.
     """
-    session = shelf.new_session_id(clock)
+    session = sessions.new_session_id(clock)
     log = _LogFile(file, session, store.identity)
     await anyio.to_thread.run_sync(log.check)
     async with held(store, session, "import") as lease:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from backstay.logic.parts import cited_blobs, digest
-from backstay.stores.disk import read_regular
+from backstay.logic.state.content import cited_blobs, digest
+from backstay.stores.disk_errors import read_regular
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from backstay.vocab.event import Recorded
 from backstay.wire.codec import decode

@@ -4,15 +4,15 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay import shelf
-from backstay.export.diagnostic_check import Issue, Seen, in_words
-from backstay.export.diagnostic_lines import LANDMARKS, Material, Outline
-from backstay.logic.words import counted
-from backstay.pages import pages
+from backstay.catalog import sessions
+from backstay.catalog.load import pages
+from backstay.cli.log_validate import Validity
+from backstay.export.diagnostic.check import Issue, Seen, in_words
+from backstay.export.diagnostic.lines import LANDMARKS, Material, Outline
+from backstay.logic.text.plural import counted
 from backstay.ports import EventStore
-from backstay.stores.trace import TraceSlice, read_trace
-from backstay.stores.trace_files import trace_folder
-from backstay.view.validity import Validity
+from backstay.stores.trace.files import trace_folder
+from backstay.stores.trace.trace import TraceSlice, read_trace
 from backstay.vocab.event import Recorded
 
 
@@ -28,7 +28,7 @@ class SessionCheck(Struct, frozen=True, kw_only=True):
 
 async def check_session(store: EventStore, session: str) -> SessionCheck:
     """Check the bytes, the numbers, the pairs, the blobs and the payloads of a session."""
-    wrong = await shelf.verify(store, session)
+    wrong = await sessions.verify(store, session)
     validity = Validity()
     landmarks: list[Recorded] = []
     last: tuple[Recorded, ...] = ()

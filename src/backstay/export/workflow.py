@@ -1,17 +1,165 @@
-"""Writes a session out as a workflow scaffold in YAML."""
+"""A session as a workflow: a straight chain with one agent node for each completed turn, and the transcript beside it.
 
+Deterministic: the same log gives the same document, without a clock or chance. What a person must still add (models, branches, loops) is
+left out on purpose; the document is a scaffold to review.
+"""
+
+import json
+import re
 from collections.abc import Iterator
+from itertools import chain, islice, pairwise
+from typing import Final
 
-from backstay.export.yaml_text import to_yaml, yaml_lines
-from backstay.logic.conversation import ConversationFold
-from backstay.logic.outline import project
-from backstay.logic.redact import PLAIN, Redactor
-from backstay.logic.workflow import scaffold
-from backstay.pages import PagedLog
+import msgspec
+
+from backstay.catalog.load import PagedLog
+from backstay.logic.history.conversation import Conversation, ConversationFold
+from backstay.logic.history.outline import project
+from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.state.turns import Spoken, Turn, segments
+from backstay.system.yaml import read_yaml
 from backstay.vocab.errors import Bug
 from backstay.vocab.events import Started
+from backstay.vocab.messages import SessionMessage, iso
 from backstay.vocab.specs import SessionMeta
-from backstay.yaml12 import read_yaml
+
+FALLBACK_ID: Final = "exported-session"
+AGENT: Final = "backstay"
+"""The agent of a session that names none."""
+
+Document = dict[str, object]
+
+
+def scaffold(meta: SessionMeta, told: Conversation, agent: str = "", redactor: Redactor = PLAIN) -> Document:
+    """The workflow of a session, without its secrets. What grows with the session is an iterator in the place of a list."""
+    slug = agent or AGENT
+    title = redactor.text(meta.name or meta.prompt)
+    count = sum(1 for _ in _completed(told))
+    ids = ("input", *(f"turn-{number}" for number in range(1, count + 1)), "output")
+    return {
+        "id": slug_of(title),
+        "nodes": _nodes(told, slug, redactor),
+        "edges": ({"from": one, "to": other} for one, other in pairwise(ids)),
+        "metadata": {"backstayExport": _origin(meta, told, slug, title, redactor)},
+    }
+
+
+def _nodes(told: Conversation, slug: str, redactor: Redactor) -> Iterator[object]:
+    yield {"id": "input", "type": "input"}
+    for number, turn in enumerate(_completed(told), start=1):
+        yield redactor.value(_node(number, turn, slug))
+    yield {"id": "output", "type": "output"}
+
+
+def _completed(told: Conversation) -> Iterator[Turn]:
+    return (turn for turn in segments(_spoken(told, told.cleared)) if turn.completed)
+
+
+def _spoken(told: Conversation, after: int = 0) -> Iterator[Spoken]:
+    return (said for turn in told.transcripts() for said in turn.spoken() if said[0].seq > after)
+
+
+def slug_of(title: str) -> str:
+    """`title` as an id: ASCII letters and digits, joined by hyphens."""
+    words = re.findall(r"[a-z0-9]+", title.lower().encode("ascii", "ignore").decode())
+    return "-".join(words)[:64].strip("-") or FALLBACK_ID
+
+
+def neutralised(text: str) -> str:
+    """`text` in which nothing is interpolated when the workflow runs."""
+    return text.replace("{{", "{\u200b{").replace("${", "$\u200b{")
+
+
+def _node(number: int, turn: Turn, agent: str) -> Document:
+    node: Document = {"id": f"turn-{number}", "type": "agent", "agent_ref": agent}
+    if asked := neutralised(turn.asked):
+        node["prompt_template"] = asked
+    if turn.tools:
+        node["tools"] = list(turn.tools)
+    return node
+
+
+def _origin(meta: SessionMeta, told: Conversation, agent: str, title: str, redactor: Redactor) -> Document:
+    origin = {
+        "source": "session",
+        "sessionId": meta.id,
+        "agentSlug": agent,
+        "createdAt": iso(meta.created),
+        "updatedAt": iso(meta.updated),
+    } | ({"title": title} if title else {})
+    messages = (redactor.value(_message(message)) for _, message in _spoken(told) if message is not None)
+    return {key: redactor.value(value) for key, value in origin.items()} | {"messages": messages}
+
+
+def _message(message: SessionMessage) -> Document:
+    plain: Document = {
+        "id": message.id,
+        "sessionId": message.session,
+        "sequenceNumber": message.number,
+        "role": message.role,
+        "content": msgspec.json.decode(msgspec.json.encode(message.content)),
+        "timestamp": message.timestamp,
+    }
+    return plain | ({"modelId": message.model} if message.model else {})
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9_/-]*(?: [A-Za-z0-9_/-]+)*")
+_WORDS: Final = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf"})
+_UNPRINTABLE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+
+
+def to_yaml(value: object) -> str:
+    """`value` (maps, lists, strings, numbers, booleans, None) as YAML 1.2."""
+    return "".join(yaml_lines(value))
+
+
+def yaml_lines(value: object) -> Iterator[str]:
+    """`value` as YAML 1.2, a line at a time. An iterator in a map is a list."""
+    return (f"{line}\n" for line in _lines(value, ""))
+
+
+def _lines(value: object, indent: str) -> Iterator[str]:
+    if isinstance(value, Iterator):
+        for item in value:
+            yield from _entry(item, indent)
+    elif isinstance(value, dict) and value:
+        for key in sorted(value):
+            yield from _item(f"{indent}{_scalar(key)}:", value[key], indent + "  ")
+    elif isinstance(value, list | tuple) and value:
+        for item in value:
+            yield from _entry(item, indent)
+    else:
+        yield indent + _scalar(value)
+
+
+def _item(head: str, value: object, indent: str) -> Iterator[str]:
+    if isinstance(value, Iterator):
+        first = list(islice(value, 1))
+        value = chain(first, value) if first else ()
+    if isinstance(value, dict | list | tuple | Iterator) and value:
+        yield head
+        yield from _lines(value, indent)
+    else:
+        yield f"{head} {_scalar(value)}"
+
+
+def _entry(value: object, indent: str) -> Iterator[str]:
+    lines = list(_lines(value, indent + "  "))
+    yield f"{indent}- {lines[0].lstrip(' ')}"
+    yield from lines[1:]
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+        return value if plain else _UNPRINTABLE.sub(_escape, json.dumps(value, ensure_ascii=False))
+    if isinstance(value, dict | list | tuple):
+        return "{}" if isinstance(value, dict) else "[]"
+    return json.dumps(value)
+
+
+def _escape(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def workflow_text(log: PagedLog, redactor: Redactor = PLAIN) -> Iterator[str]:

@@ -7,10 +7,10 @@ instructions.event("start")        # to be recorded, with the text as a blob
 if instructions.stale(): ...       # between turns: gather again, and compare `sha256`
 """
 
-from backstay.instructions.gathering import Instructions, Why, gather
+from backstay.instructions.build import Instructions, Why, gather
+from backstay.instructions.inputs import Listed, Place, find_place, settled_place
 from backstay.instructions.parts import KINDS, Part, PartKind
-from backstay.instructions.place import Listed, Place, find_place, settled_place
-from backstay.instructions.task_file import update_task_file
+from backstay.instructions.tasks import update_task_file
 
 __all__ = (
     "KINDS",

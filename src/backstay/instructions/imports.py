@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.instructions.markdown import prose
-from backstay.instructions.reading import Reading, TextFile
+from backstay.instructions.safe_reader import Reading, TextFile
 
 DEEPEST: Final = 4
 """How many files may name one another in a row."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from backstay.instructions.imports import with_imports
 from backstay.instructions.markdown import front
-from backstay.instructions.reading import Reading, TextFile
+from backstay.instructions.safe_reader import Reading, TextFile
 
 AGENTS: Final = "AGENTS.md"
 OVERRIDE: Final = "AGENTS.override.md"

@@ -8,14 +8,14 @@ from typing import Final
 
 import anyio.to_thread
 
-from backstay.instructions.base import STRANGERS, SUBFOLDER
-from backstay.instructions.fitting import fit_files
+from backstay.instructions.base_prompt import STRANGERS, SUBFOLDER
+from backstay.instructions.fit import fit_files
+from backstay.instructions.inputs import KIB, Place
 from backstay.instructions.notes import agent_notes, project_notes
-from backstay.instructions.place import KIB, Place
-from backstay.instructions.reading import Reading, TextFile
-from backstay.logic.parts import digest
-from backstay.logic.state import State
-from backstay.vocab.event_instructions import NotesShown
+from backstay.instructions.safe_reader import Reading, TextFile
+from backstay.logic.state.content import digest
+from backstay.logic.state.session_state import State
+from backstay.vocab.events.instructions import NotesShown
 
 LIMIT: Final = 16 * KIB
 """Bytes of notes that one result brings along."""

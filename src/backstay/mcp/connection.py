@@ -13,13 +13,13 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 
-from backstay.logic.redact import Redactor
-from backstay.mcp.link import FAILURES, Link, Listed, leaves, opened, words_of
-from backstay.mcp.means import Means, Noise
-from backstay.mcp.offers import Lists
+from backstay.logic.secrets.redact import Redactor
+from backstay.logic.text.untrusted import one_line
+from backstay.mcp.catalog import Lists
+from backstay.mcp.client import FAILURES, Link, Listed, leaves, opened, words_of
+from backstay.mcp.dependencies import Means, Noise
 from backstay.mcp.results import ImageType, Shorten, call_output, nonsense, prompt_output, resource_output
 from backstay.mcp.spec import ServerSpec
-from backstay.mcp.words import one_line
 from backstay.ports import ToolContext, ToolOutput
 
 State = Literal["starting", "connected", "failed", "closed"]

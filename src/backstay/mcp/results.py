@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.mcp.words import one_line, seen
+from backstay.logic.text.untrusted import one_line, seen
 from backstay.ports import ToolOutput
 from backstay.vocab.messages import InFlightPart, InlineMedia
 

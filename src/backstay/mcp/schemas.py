@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.fits import problems
-from backstay.mcp.words import bounded
+from backstay.logic.decide.answer_schema import problems
+from backstay.logic.text.untrusted import bounded
 
 LARGEST: Final = 64 * 1024
 """Bytes of one tool's schema."""

@@ -17,12 +17,12 @@ import anyio.to_thread
 import msgspec
 from msgspec import Struct, field
 
-from backstay.mcp.means import Means, Pins
+from backstay.logic.text.untrusted import framed
+from backstay.mcp.catalog import Lists, Offer, Prompt, Resource, ToolOffer, read_offer
+from backstay.mcp.dependencies import Means, Pins
 from backstay.mcp.names import server_names
-from backstay.mcp.offers import Lists, Offer, Prompt, Resource, ToolOffer, read_offer
 from backstay.mcp.spec import ServerSpec
 from backstay.mcp.tool import Run, ServerTool
-from backstay.mcp.words import framed
 from backstay.ports import ToolContext, ToolOutput
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ToolSpec

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from backstay.logic.redact import Redactor
+from backstay.logic.secrets.redact import Redactor
 
 Kind = Literal["stdio", "http", "sse"]
 Scope = Literal["managed", "flag", "local", "project", "person", "plugin"]

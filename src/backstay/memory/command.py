@@ -12,12 +12,10 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.config.person import who_runs
-from backstay.memory.answer import MemoryAnswer, refused
 from backstay.memory.entry import GENERAL, KINDS
+from backstay.memory.excerpt import Window
 from backstay.memory.folder import INDEX
-from backstay.memory.memory import WHOLE_INDEX, Memory
-from backstay.memory.used import NOTHING_USED, UsedMemory
-from backstay.memory.window import Window
+from backstay.memory.memory import NOTHING_USED, WHOLE_INDEX, Memory, MemoryAnswer, UsedMemory, refused
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import By
 from backstay.vocab.specs import Mode

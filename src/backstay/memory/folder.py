@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from backstay.files import replace_file
-from backstay.handles import FILE, FOLDER, enter, make_folder
-from backstay.tools.locks import take
+from backstay.system.files import replace_file
+from backstay.system.handles import FILE, FOLDER, enter, make_folder
+from backstay.tools.files.locked_file import take
 from backstay.vocab.errors import UserError
 
 INDEX: Final = "MEMORY.md"

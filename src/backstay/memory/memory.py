@@ -4,12 +4,12 @@ Only the person saves. Whoever else adds something only proposes it; a person ap
 captured or looked up by itself: every change and every use is asked for and gives an event.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
-from backstay.memory.answer import MemoryAnswer, refused
 from backstay.memory.entry import (
     GENERAL,
     KINDS,
@@ -23,15 +23,32 @@ from backstay.memory.entry import (
     sameness,
     slug,
 )
+from backstay.memory.excerpt import Window, told, window
 from backstay.memory.folder import INDEX, LARGEST, PENDING, Changing, MemoryFolder
-from backstay.memory.pending import MOST_WAITING, Candidate, Pending, Status, read_pending, replaced, written
-from backstay.memory.refusing import refusal
-from backstay.memory.window import Window, told, window
+from backstay.memory.private_data import refusal
+from backstay.memory.proposals import MOST_WAITING, Candidate, Pending, Status, read_pending, replaced, written
 from backstay.ports import Clock
 from backstay.vocab.errors import UserError
-from backstay.vocab.event import By
-from backstay.vocab.event_memory import MemoryAct, MemoryNoted
+from backstay.vocab.event import By, Event, Recorded
+from backstay.vocab.events.memory import MemoryAct, MemoryNoted
 from backstay.vocab.messages import iso
+
+
+class MemoryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer in words, the same for programs, and the events that whoever has a session writes into its log."""
+
+    message: str
+    """Safe to give to whoever asked; for a model, what files say is framed in it."""
+    success: bool = True
+    data: dict[str, object] = {}
+    """For programs and people. Never for a model: the words of files stand in it as they are."""
+    events: tuple[MemoryNoted, ...] = ()
+
+
+def refused(message: str, *events: MemoryNoted) -> MemoryAnswer:
+    """An answer that says no."""
+    return MemoryAnswer(message=message, success=False, events=events)
+
 
 WHOLE_INDEX: Final = "index"
 """How an event names the index as a whole; a topic is `topic:NAME`."""
@@ -321,3 +338,28 @@ def _noted(act: MemoryAct, entry: Entry, *, reason: str = "", hide: bool = False
         reason=reason,
         origin=" ".join(filter(None, (entry.by, entry.turn))),
     )
+
+
+class UsedMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """The index and the topics that were told, each once, in the order of their first use."""
+
+    references: tuple[str, ...] = ()
+    """`index`, or `topic:NAME`."""
+
+
+NOTHING_USED = UsedMemory()
+
+
+def fold_used(state: UsedMemory, event: Event) -> UsedMemory:
+    """Take one event in."""
+    if not isinstance(event, MemoryNoted) or event.act != "used" or event.memory in state.references:
+        return state
+    return UsedMemory(references=(*state.references, event.memory))
+
+
+def used_in(records: Iterable[Recorded]) -> UsedMemory:
+    """What was used in a log. A rewind does not take it back: the model was told."""
+    state = NOTHING_USED
+    for record in records:
+        state = fold_used(state, record.event)
+    return state

@@ -16,7 +16,7 @@ from typing import Final, cast, get_args
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.pricing import microcents
+from backstay.logic.budget import microcents
 from backstay.vocab.specs import Ability, ModelFacts, Prices
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.logic.text.lines import shortened
-from backstay.providers.failing import (
+from backstay.providers.http.failures import (
     kind_of_status,
     page_words,
     retry_after,
@@ -20,7 +20,7 @@ from backstay.providers.failing import (
     span,
     without_secrets,
 )
-from backstay.providers.loose import fields_in, json_text, mended, objects_in, read_json, text_in
+from backstay.providers.http.loose_json import fields_in, json_text, mended, objects_in, read_json, text_in
 from backstay.vocab.errors import ErrorKind, ProviderError
 
 LONGEST: Final = 500

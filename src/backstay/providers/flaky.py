@@ -10,7 +10,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from backstay.ports import Clock, Model, ModelReply, ModelRequest
-from backstay.providers.around import ModelAround
+from backstay.providers.wrapper import ModelAround
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ErrorKind, ProviderError
 

@@ -8,7 +8,7 @@ import msgspec
 
 from backstay.ports import ModelReply, ModelRequest
 from backstay.providers.failure import failure
-from backstay.providers.sse import SseEvent
+from backstay.providers.http.sse import SseEvent
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia, MediaLink, MediaRef

@@ -8,21 +8,91 @@ variable of its own, `BACKSTAY_API_KEY_` and the host: `BACKSTAY_API_KEY_LLM_EXA
 
 import functools
 import importlib
+import ipaddress
 import os
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
-from backstay.providers.address import ModelName, check_address, is_loopback, parse_name
+from backstay.ports import Clock, Model
 from backstay.providers.format import Format
+from backstay.providers.scripted import ScriptedModel, parse_scripted
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts
 
 if TYPE_CHECKING:
-    from backstay.providers.http_model import HttpModel
+    from backstay.providers.http.model import HttpModel
+
+_NAME: Final = re.compile(r"(?P<provider>[^:@/]*):(?P<model>.*?)(?:@(?P<address>https?://.*))?", re.DOTALL)
+
+
+_MEANT_AS_ADDRESS: Final = re.compile(
+    r"@(?:[a-z][a-z0-9+.-]*://|localhost\b|\[|[\w.-]+:\d+|[\w-]+(?:\.[\w-]+)+/)", re.IGNORECASE
+)
+"""What follows the name of a model and was surely not meant as part of it."""
+
+
+class ModelName(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of `provider:model` or `provider:model@address`.
+
+    Only `@http://` or `@https://` begins an address, so a model's own name may contain `:` and `@`.
+    """
+
+    provider: str
+    model: str
+    address: str = ""
+
+    @property
+    def bare(self) -> str:
+        """The name without the address: what a catalog knows."""
+        return f"{self.provider}:{self.model}"
+
+
+def parse_name(name: str) -> ModelName:
+    """Take a model's name apart. A name without a colon is all provider. Raise `UserError` when its address cannot be used."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return ModelName(provider=name, model="")
+    address = (found["address"] or "").rstrip("/")
+    if address:
+        check_address(address, f"the name {name.partition('@')[0]!r}")
+    elif _MEANT_AS_ADDRESS.search(found["model"]):
+        raise UserError(
+            f"The address in {name!r} must begin with http:// or https://: provider:model@http://host:port/path."
+        )
+    return ModelName(provider=found["provider"], model=found["model"], address=address)
+
+
+def check_address(address: str, whose: str) -> None:
+    """Raise `UserError` unless `address`, which `whose` has, is a place to ask and nothing more."""
+    try:
+        parts = urlsplit(address)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not address.isascii() or not address.isprintable() or " " in address:
+        raise UserError(f"The address of {whose} cannot be used. It looks like http://host:port/path.")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UserError(
+            f"The address of {whose} may have a host, a port and a path, nothing else. A key does not belong there: "
+            "addresses are written into logs."
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is this machine."""
+    host = host.lower().strip("[]")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
 
 FindFacts = Callable[[str], ModelFacts]
 """What is known of the model `provider:model`."""
@@ -116,7 +186,7 @@ def http_model(
 
     Raise `UserError` when the name is incomplete or there is no key. The key is read again at each question.
     """
-    from backstay.providers.http_model import HttpModel  # noqa: PLC0415 - it loads the HTTP client
+    from backstay.providers.http.model import HttpModel  # noqa: PLC0415 - it loads the HTTP client
 
     parts = parse_name(name)
     provider = PROVIDERS[parts.provider]
@@ -188,3 +258,37 @@ def _key_now(name: str, place: _Place) -> str:
 
 def _first(environment: Mapping[str, str], variables: tuple[str, ...]) -> str:
     return next((value for each in variables if (value := environment.get(each, "").strip())), "")
+
+
+CHOICES: Final = (
+    "Give one with --model or model=: "
+    + ", ".join(f"{name}:MODEL" for name in PROVIDERS)
+    + " (each may end in @http://HOST/PATH for another server), local:MODEL, scripted:FILE, recorded:SESSION_ID."
+)
+
+
+def full_name(name: str, cwd: Path) -> str:
+    """`name` as the log holds it: a script's path is made absolute, so that a resume finds it from anywhere."""
+    provider, _, rest = name.partition(":")
+    if provider != "scripted" or not rest:
+        return name
+    path, start = parse_scripted(rest)
+    return f"scripted:{cwd / Path(path).expanduser()}{f'@{start + 1}' if start else ''}"
+
+
+def find_model(
+    name: str, clock: Clock, *, facts: FindFacts | None = None, environment: Mapping[str, str] = os.environ
+) -> Model:
+    """The model called `name`. Raise `UserError` when there is none, or no key for it.
+
+    `facts` tells what is known of a model that is asked over HTTP: the catalog, unless something else is given.
+    """
+    provider, _, rest = name.partition(":")
+    if not name:
+        raise UserError(f"No model is configured. {CHOICES}")
+    if provider == "scripted" and rest:
+        path, start = parse_scripted(rest)
+        return ScriptedModel.load(path, start, name=name, clock=clock)
+    if provider in PROVIDERS:
+        return http_model(name, facts=facts, environment=environment)
+    raise UserError(f"There is no model {name!r} here. {CHOICES}")

@@ -6,15 +6,15 @@ A post that cannot be written now fails alone, and whoever sent it is told why.
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.parts import storable
-from backstay.logic.state import State
+from backstay.logic.state.content import storable
+from backstay.logic.state.session_state import State
 from backstay.runtime.inbox import Post
-from backstay.runtime.masking import Mask
+from backstay.runtime.mask_events import Mask
 from backstay.vocab.errors import BackstayError, IllegalTransition, InputConflict, UserError
 from backstay.vocab.event import By, Draft, Event
-from backstay.vocab.event_files import CheckpointsPurged, RestoreStarted
-from backstay.vocab.event_limits import CompactionStarted, CompactionUndone
 from backstay.vocab.events import Closed, FaultCaught, HistoryCleared, InputReceived, MessageInjected, Rewound
+from backstay.vocab.events.files import CheckpointsPurged, RestoreStarted
+from backstay.vocab.events.limits import CompactionStarted, CompactionUndone
 from backstay.vocab.messages import InputPart
 
 BETWEEN_TURNS = (

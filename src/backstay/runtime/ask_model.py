@@ -1,21 +1,21 @@
 """Performs `ModelAsked`: one model call, streamed, from the transcript to a reply in the inbox."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 
 import anyio
 from msgspec.structs import replace
 
-from backstay.logic.context import tokens_of
-from backstay.logic.fits import answer_problem
-from backstay.logic.outgoing import cited
-from backstay.logic.parts import clean, digest, make_durable
-from backstay.logic.pricing import cost
-from backstay.logic.redact import PLAIN
+from backstay.logic.budget import cost
+from backstay.logic.context.tokens import tokens_of
+from backstay.logic.decide.answer_schema import answer_problem
+from backstay.logic.secrets.redact import PLAIN
+from backstay.logic.state.content import clean, digest, make_durable
+from backstay.logic.state.request_messages import cited
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
-from backstay.runtime.inspect_call import inspected
-from backstay.runtime.stream_model import stream_model
-from backstay.runtime.world import Outcome, World
+from backstay.runtime.run_tool import inspected
+from backstay.runtime.services import Outcome, World
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
@@ -23,6 +23,41 @@ from backstay.vocab.events import ModelAsked, ModelFailed, ModelNoted, ModelRepl
 from backstay.vocab.ids import call_id, provider_of
 from backstay.vocab.messages import InFlightPart, Reasoning, SignedReasoning, Text, ToolCall, text_of
 from backstay.vocab.specs import ModelFacts, Usage
+
+Show = Callable[[Delta], None]
+
+
+async def stream_model(model: Model, request: ModelRequest, *, idle_s: float | None, show: Show) -> ModelReply:
+    """Ask, show every delta, return the reply. Any sign of life moves the deadline; a stream without its reply was cut."""
+    patience = math.inf if idle_s is None else idle_s
+    reply: ModelReply | None = None
+    stream = model.ask(request)
+    with anyio.CancelScope(deadline=anyio.current_time() + patience) as idle:
+        try:
+            reply = await _read(stream, idle, patience, show)
+        finally:
+            if isinstance(stream, AsyncGenerator):  # whatever went wrong here, its connection is closed now
+                with anyio.CancelScope(shield=True):
+                    await stream.aclose()
+    if idle.cancelled_caught:
+        raise ProviderError("timeout", f"{model.name} was silent for {patience:g} seconds.")
+    if reply is None:
+        raise ProviderError("transport", f"The stream of {model.name} ended without its final event: it was cut.")
+    return reply
+
+
+async def _read(
+    stream: AsyncIterator[Delta | ModelReply], idle: anyio.CancelScope, patience: float, show: Show
+) -> ModelReply | None:
+    reply: ModelReply | None = None
+    async for item in stream:
+        if idle.deadline < (due := anyio.current_time() + patience):
+            idle.deadline = due + patience / 100  # a little later, so that a burst does not move it every time
+        if isinstance(item, ModelReply):
+            reply = item
+        elif type(item) is not Delta:  # a bare delta only says that something came
+            show(item)
+    return reply
 
 
 class AskModel:

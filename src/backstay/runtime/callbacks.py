@@ -24,13 +24,12 @@ from typing import Final
 import anyio
 import msgspec
 
-from backstay.logic.diff_lines import DiffLine
-from backstay.logic.entries_tools import arguments, file_diffs
-from backstay.logic.state import State
+from backstay.logic.history.tool_entries import DiffLine, arguments, file_diffs
+from backstay.logic.state.session_state import State
 from backstay.ports import EventStore
 from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Bus, Item, Subscription
-from backstay.runtime.following import follow
+from backstay.runtime.follow import follow
 from backstay.runtime.inbox import Inbox
 from backstay.vocab.deltas import Delta, Notice, ReasoningDelta, TextDelta
 from backstay.vocab.errors import StoreError, UserError
@@ -46,7 +45,7 @@ from backstay.vocab.events import (
     calls_of,
 )
 from backstay.vocab.messages import ServerBlock, TextRef, ToolCall, text_of
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 
 Callback = Callable[[object], Awaitable[None] | None]
 

@@ -10,7 +10,8 @@ from typing import Final
 import anyio
 from msgspec.structs import replace
 
-from backstay.logic.compaction import (
+from backstay.logic.budget import cost
+from backstay.logic.context.compaction import (
     Plan,
     chunks,
     clipped,
@@ -21,24 +22,22 @@ from backstay.logic.compaction import (
     trim_plan,
     without_marks,
 )
-from backstay.logic.parts import clean, shorten
-from backstay.logic.pricing import cost
-from backstay.logic.redact import PLAIN
-from backstay.logic.state import State
-from backstay.logic.tokens import estimate_text
-from backstay.logic.usage import add
-from backstay.logic.words import counted
+from backstay.logic.context.tokens import estimate_text
+from backstay.logic.secrets.redact import PLAIN
+from backstay.logic.state.content import clean, shorten
+from backstay.logic.state.session_state import State
+from backstay.logic.state.usage import add
+from backstay.logic.text.plural import counted
 from backstay.ports import Model, ModelRequest
+from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
-from backstay.runtime.hearing import heard
-from backstay.runtime.stream_model import stream_model
-from backstay.runtime.texts import whole_text
-from backstay.runtime.world import Outcome, World
+from backstay.runtime.fire_hooks import heard
+from backstay.runtime.services import Outcome, World, whole_text
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.event_limits import CompactionFailed, CompactionStarted
 from backstay.vocab.events import ModelNoted
+from backstay.vocab.events.limits import CompactionFailed, CompactionStarted
 from backstay.vocab.messages import Message, Text, TextRef, text_of
 from backstay.vocab.specs import Usage
 

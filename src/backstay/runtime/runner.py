@@ -13,26 +13,23 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from backstay.logic.hooking import SESSION
-from backstay.logic.lifecycle import Lifecycle, move
-from backstay.logic.policy import Policy
-from backstay.logic.progress import Progress
-from backstay.logic.step import Step, settle
+from backstay.hooks.gates import SESSION
+from backstay.logic.decide.policy import Policy
+from backstay.logic.decide.step import Step, settle
+from backstay.logic.state.lifecycle import Lifecycle, move
+from backstay.logic.state.progress import Progress
 from backstay.ports import Trace
 from backstay.runtime.admission import admit, written
 from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Bus, Item
-from backstay.runtime.hearing import all_heard, heard
+from backstay.runtime.fire_hooks import all_heard, heard
 from backstay.runtime.inbox import Post
-from backstay.runtime.offload import offloaded
 from backstay.runtime.performers import PERFORMERS
-from backstay.runtime.world import Outcome, Performer, World
+from backstay.runtime.services import Outcome, Performer, World
+from backstay.runtime.wait import offloaded
 from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from backstay.vocab.errors import BackstayError, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.event_instructions import InstructionsRead
-from backstay.vocab.event_limits import BudgetSet
-from backstay.vocab.event_tools import HookFinished, ScopeChanged
 from backstay.vocab.events import (
     ChildFinished,
     Closed,
@@ -51,6 +48,9 @@ from backstay.vocab.events import (
     TurnCompleted,
     calls_of,
 )
+from backstay.vocab.events.instructions import InstructionsRead
+from backstay.vocab.events.limits import BudgetSet
+from backstay.vocab.events.tools import HookFinished, ScopeChanged
 from backstay.vocab.specs import Lease, ModelFacts
 
 _SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)

@@ -1,9 +1,14 @@
 """Performs `WaitStarted`: lets time pass before a model is asked again."""
 
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+import anyio.to_thread
+
 from backstay.runtime.barrier import Fault
-from backstay.runtime.world import Outcome, World
+from backstay.runtime.services import Outcome, World
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.event_limits import WaitEnded, WaitStarted
+from backstay.vocab.events.limits import WaitEnded, WaitStarted
 
 
 class Wait:
@@ -32,3 +37,19 @@ class Wait:
 
     def _over(self) -> Outcome:
         return Outcome((Draft(event=WaitEnded(), cause=self._id),))
+
+
+T = TypeVar("T")
+
+LONG: Final = 2_000
+"""Characters of arguments from which a call is inspected and judged in a thread: about 10 ms of judging."""
+
+
+async def offloaded(work: Callable[[], T], size: int) -> T:
+    """Return the result of `work`, done in a thread when its input has more than `LONG` characters."""
+    return await in_worker(work) if size > LONG else work()
+
+
+async def in_worker(work: Callable[[], T]) -> T:
+    """Return the result of `work`, done in a thread, and left behind there when nobody waits for it any more."""
+    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from backstay.logic.erasing import Eraser
+from backstay.logic.secrets.erase import Eraser
 from backstay.ports import EventStore
-from backstay.secrets.scanning import Look, scan
+from backstay.secrets.scan import Look, scan
 from backstay.vocab.specs import SessionMeta
 
 

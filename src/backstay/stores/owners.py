@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.parts import clean
-from backstay.this_machine import boot_id
+from backstay.logic.state.content import clean
+from backstay.system.machine import boot_id
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Owner
 

@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
-from backstay.logic.rewriting import Change
+from backstay.logic.secrets.rewrite import Change
 from backstay.vocab.event import Recorded
 from backstay.vocab.specs import Lease
 

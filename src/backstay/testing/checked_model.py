@@ -8,9 +8,9 @@ assert model.broken == []
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from backstay.logic.shapes import RULES, check_shape
+from backstay.logic.state.request_rules import RULES, check_shape
 from backstay.ports import Model, ModelReply, ModelRequest
-from backstay.providers.around import ModelAround
+from backstay.providers.wrapper import ModelAround
 from backstay.vocab.deltas import Delta
 
 FORMATS: Final = tuple(RULES)

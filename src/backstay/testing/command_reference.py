@@ -5,9 +5,9 @@ from types import MappingProxyType
 from typing import Final
 
 from backstay.commands.spec import CommandSpec
-from backstay.kit.including import LARGEST, SECONDS
-from backstay.kit.sources import BUILT_IN
-from backstay.kit.tools import tool_name
+from backstay.session.project.commands import BUILT_IN
+from backstay.session.project.run_includes import LARGEST, SECONDS
+from backstay.session.project.tools import tool_name
 
 DATA: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from backstay.logic.hooks.events import EVENTS, Decides, Exit2, HookEvent
-from backstay.logic.hooks.inputs import _OPTIONAL as OPTIONAL  # the only table of them
-from backstay.logic.hooks.inputs import sample_input
+from backstay.hooks.events import EVENTS, Decides, Exit2, HookEvent
+from backstay.hooks.payload import _OPTIONAL as OPTIONAL  # the only table of them
+from backstay.hooks.payload import sample_input
 
 WHEN: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -210,7 +210,7 @@ beats ask beats allow; the first one's arguments and output count; contexts are 
 
 ```python
 from backstay import open_session
-from backstay.hooks import hook
+from backstay.hooks.decorator import hook
 
 
 @hook("PreToolUse", matcher="Bash")

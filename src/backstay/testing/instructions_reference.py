@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from backstay.instructions import imports, listing, reading, subfolders, tasks
+from backstay.instructions import imports, parts, safe_reader, subfolders, tasks
+from backstay.instructions.inputs import PART_LIMIT
 from backstay.instructions.parts import KINDS, LEAST_LISTING, LISTING_SHARE, TOTAL_LIMIT, PartKind
-from backstay.instructions.place import PART_LIMIT
 
 
 def instructions_document() -> str:
@@ -14,12 +14,12 @@ def instructions_document() -> str:
     return _TEXT.format(
         table=table,
         total=_bytes(TOTAL_LIMIT),
-        file=_bytes(reading.FILE_LIMIT),
+        file=_bytes(safe_reader.FILE_LIMIT),
         part=_bytes(PART_LIMIT),
-        files=reading.MOST_IMPORTS,
+        files=safe_reader.MOST_IMPORTS,
         deep=imports.DEEPEST,
         tasks=tasks.MOST_TASKS,
-        described=listing.LONGEST,
+        described=parts.LONGEST,
         notes=_bytes(subfolders.LIMIT),
         foreign=", ".join(f"`{each}`" for each in sorted(subfolders.FOREIGN)),
     )

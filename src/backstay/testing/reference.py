@@ -24,7 +24,7 @@ from backstay.testing.settings_reference import schema_document, settings_docume
 from backstay.testing.tool_reference import tools_document
 from backstay.vocab import deltas, errors, event, events, messages, specs
 from backstay.wire import schema
-from backstay.wire.names import NAME_OF
+from backstay.wire.json_text import NAME_OF
 from backstay.wire.stream import COMMAND_RESULT, LAGGED, LIFECYCLE, PREFIX
 
 WORDS: Final[tuple[ModuleType, ...]] = (event, events, messages, specs, errors, deltas)

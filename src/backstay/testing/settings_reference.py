@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from backstay.config.choosing import USUAL
-from backstay.config.key import Key, Section, Who
-from backstay.config.key_table import SECTIONS
-from backstay.config.keys import KNOWN_ELSEWHERE
-from backstay.config.schema import kind_words, settings_schema
+from backstay.config.default_model import USUAL
+from backstay.config.json_schema import kind_words, settings_schema
+from backstay.config.key_table import KNOWN_ELSEWHERE, SECTIONS, Key, Section, Who
 from backstay.providers.registry import PROVIDERS, key_variable
 
 _WHO: Final[dict[Who, str]] = {

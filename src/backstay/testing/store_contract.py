@@ -9,20 +9,20 @@
 It needs pytest with the plugin of anyio, and an `anyio_backend` fixture where only one backend is wanted.
 """
 
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final, Required, TypedDict, Unpack
 
 import anyio
 import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.outline import project
-from backstay.logic.parts import digest
-from backstay.ports import FoldSnapshot, LogSlice, SessionQuery
-from backstay.testing.builders import START, conversation, example_events, log, recorded
-from backstay.testing.store_examples import Options, StepClock, opening, owner, say
-from backstay.testing.store_refusals import StoreRefusals
+from backstay.logic.history.outline import project
+from backstay.logic.state.content import digest
+from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SessionQuery
+from backstay.testing.builders import START, conversation, example_events, log, recorded, started
 from backstay.vocab.errors import (
     BackstayError,
     BadId,
@@ -35,9 +35,106 @@ from backstay.vocab.errors import (
     StoreUnavailable,
     UserError,
 )
+from backstay.vocab.event import Recorded
 from backstay.vocab.events import InputReceived, Renamed
-from backstay.vocab.messages import TextRef
-from backstay.vocab.specs import SessionMeta
+from backstay.vocab.messages import Text, TextRef
+from backstay.vocab.specs import Lease, Owner, SessionMeta
+
+
+class Options(TypedDict, total=False):
+    """What a store must let its opener choose."""
+
+    clock: Required[Clock]
+    is_dead: Callable[[Owner], bool]
+    read_only: bool
+    create: bool
+
+
+class StepClock:
+    """A clock that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = START
+        self._nonces = 0
+
+    def now(self) -> int:
+        """Microseconds since 1970."""
+        return self.time
+
+    def nonce(self) -> str:
+        """The next word of a fixed row."""
+        self._nonces += 1
+        return f"n{self._nonces}"
+
+    async def sleep(self, seconds: float) -> None:
+        """Move on by that much."""
+        self.time += int(seconds * 1_000_000)
+        await anyio.lowlevel.checkpoint()
+
+
+def owner(name: str = "one") -> Owner:
+    """A process on a machine that nobody can ask."""
+    return Owner(id=name, host="elsewhere", boot="b", pid=42, started=1, label=f"{name} agent")
+
+
+def say(text: str, seq: int, at: int = 0) -> Recorded:
+    """Somebody said something."""
+    return recorded(InputReceived(input=f"i{seq}", parts=(Text(text=text),)), seq, at=at or START + seq)
+
+
+def opening(session: str, *texts: str, at: int = START, **fields: object) -> tuple[Recorded, ...]:
+    """A session in which some things were said, all at one time."""
+    said = (say(text, seq, at) for seq, text in enumerate(texts, 2))
+    return (recorded(started(session, **fields), at=at), *said)
+
+
+class StoreRefusals:
+    """What every store refuses."""
+
+    pytestmark = pytest.mark.anyio
+    persistent: ClassVar[bool] = True
+    """Whether a store that was closed can be opened again with everything in it."""
+
+    async def open_store(self, where: Path, **options: Unpack[Options]) -> EventStore:
+        """Open a store at `where`, an existing folder; the same place twice is the same store."""
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def opened(
+        self, where: Path, clock: Clock | None = None, dead: Sequence[str] = ()
+    ) -> AsyncIterator[EventStore]:
+        """A store that is closed in the end. Owners whose ids are in `dead` are dead."""
+        store = await self.open_store(where, clock=clock or StepClock(), is_dead=lambda owner: owner.id in dead)
+        try:
+            yield store
+        finally:
+            await store.close()
+
+    async def filled(self, store: EventStore, session: str, records: Sequence[Recorded]) -> Lease:
+        """Write a new session."""
+        lease = await store.lease(session, owner(f"writer-of-{session}"))
+        await store.append(lease, 0, records)
+        return lease
+
+    # --- leases ---
+
+    async def test_a_lease_lasts_a_time_that_can_pass(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            for ttl_s in (float("inf"), float("nan"), 1e15, 0, -1.0):
+                with pytest.raises(UserError, match="lasts"):
+                    await store.lease("s1", owner(), ttl_s)
+                with pytest.raises(UserError, match="lasts"):
+                    await store.heartbeat(owner(), ttl_s)
+            await self.filled(store, "s1", opening("s1"))
+
+    async def test_an_owner_that_cannot_be_written_down_is_refused(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as store:
+            with pytest.raises(UserError, match="owner"):
+                await store.lease("s1", replace(owner(), label="caf\udce9"))
+            with pytest.raises(UserError, match="owner"):
+                await store.heartbeat(replace(owner(), label="caf\udce9"))
+            await self.filled(store, "s1", opening("s1"))
+
 
 __all__ = ["Options", "StepClock", "StoreContract", "example_events"]
 

@@ -5,12 +5,12 @@ from functools import partial
 
 import anyio
 
-from backstay.hands import Hands, StoredOutputs
-from backstay.logic.acts import Ground
-from backstay.logic.state import State
+from backstay.logic.state.session_state import State
+from backstay.permissions.call_site import Ground
 from backstay.ports import Tool
-from backstay.runtime.clock import SystemClock
 from backstay.runtime.inbox import Inbox
+from backstay.session.toolbox import Hands, StoredOutputs
+from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.vocab.specs import Touches
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from backstay.ports import Tool, ToolContext, ToolOutput
 from backstay.tools.output import BoundedText
-from backstay.tools.page import Keep, shown_in_part
+from backstay.tools.paging import Keep, shown_in_part
 from backstay.vocab.specs import ToolSpec
 
 

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import Meta
 
 from backstay.ports import ToolContext, ToolOutput
-from backstay.tools.shaped import shaped
-from backstay.vocab.event_tools import Todo, TodosWritten
+from backstay.tools.struct_tool import shaped
+from backstay.vocab.events.tools import Todo, TodosWritten
 
 MOST: Final = 200
 """Things that a list may have."""

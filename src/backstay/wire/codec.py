@@ -11,7 +11,7 @@ import msgspec
 from backstay.vocab.errors import LogDamaged, NeedsUpgrade
 from backstay.vocab.event import By, Event, Recorded
 from backstay.vocab.events import VERSIONS
-from backstay.wire.names import EVENT_NAMED, NAME_OF
+from backstay.wire.json_text import EVENT_NAMED, NAME_OF
 from backstay.wire.upcast import Raw, upcast
 
 

@@ -19,8 +19,7 @@ from backstay.vocab.deltas import DELTAS, CommandResult, Delta, Lagged, Notice
 from backstay.vocab.errors import NeedsUpgrade, UserError
 from backstay.vocab.event import By, Recorded
 from backstay.vocab.messages import in_calendar
-from backstay.wire.names import EVENT_NAMED, NAME_OF
-from backstay.wire.unbroken import unbroken
+from backstay.wire.json_text import EVENT_NAMED, NAME_OF, unbroken
 
 PREFIX: Final = "session:"
 LIFECYCLE: Final = "session:lifecycle"

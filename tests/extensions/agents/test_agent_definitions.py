@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from backstay.extensions.agents import AgentDefinition, read_agent, resolve_model
-from backstay.extensions.builtin_agents import BUILT_IN
-from backstay.extensions.problems import Unusable
-from backstay.extensions.skills import Origin
-from backstay.extensions.sources import PluginFolders
 from backstay.providers.catalog import known_models
+from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent, resolve_model
+from backstay.skills.locations import PluginFolders
+from backstay.skills.problems import Unusable
+from backstay.skills.skill import Origin
 from backstay.vocab.errors import UserError
 from tests.extensions.skills.ground import Ground, page, write
 

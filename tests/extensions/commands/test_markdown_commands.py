@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.extensions.markdown_commands import DEEPEST
-from backstay.extensions.sources import PluginFolders
+from backstay.skills.command_files import DEEPEST
+from backstay.skills.locations import PluginFolders
 from tests.extensions.skills.ground import Ground, page, skill, write
 
 

@@ -8,14 +8,21 @@ import anyio
 import pytest
 
 from backstay import open_session
-from backstay.extensions.lifecycle import LARGEST_SLOT, ExtensionContext, Extensions, SlotRefused, Started
-from backstay.extensions.lifecycle_finding import GROUP, find_extensions
-from backstay.logic.report import ResumeReport
+from backstay.catalog.load import load
+from backstay.logic.state.resume_report import ResumeReport
 from backstay.ports import Slot
-from backstay.replay import load
-from backstay.runtime.clock import SystemClock
-from backstay.stores.sqlite import SqliteStore
-from backstay.stores.urls import open_store
+from backstay.session.extensions import (
+    GROUP,
+    LARGEST_SLOT,
+    ExtensionContext,
+    Extensions,
+    SlotRefused,
+    Started,
+    find_extensions,
+)
+from backstay.stores.clock import SystemClock
+from backstay.stores.open import open_store
+from backstay.stores.sqlite.store import SqliteStore
 from backstay.vocab.event import Draft
 from backstay.vocab.events import FaultCaught, SlotWritten
 from backstay.vocab.events import Started as SessionStarted

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from backstay.extensions.mcp_files import PluginServers, ServersFound, ServersPlace, read_servers
+from backstay.mcp.config.files import PluginServers, ServersFound, ServersPlace, read_servers
 from tests.config.world import World
 
 ONE = {"command": "one", "args": ["--flag"]}

@@ -7,8 +7,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.extensions.mcp_http import LARGEST_ANSWER, egress_for
-from backstay.extensions.mcp_servers import session_servers
+from backstay.mcp.config.http import LARGEST_ANSWER, egress_for
+from backstay.mcp.config.start import session_servers
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import Scope, ServerSpec
 from backstay.ports import ToolOutput

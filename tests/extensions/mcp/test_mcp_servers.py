@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from backstay.extensions.mcp_servers import ServerPrograms, clean_environment, session_servers
+from backstay.mcp.config.start import ServerPrograms, clean_environment, session_servers
 from tests.mcp.kit import fake, tool
 from tests.tools.context import RecordingContext
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.extensions.archive import single_folder, unpack
-from backstay.extensions.plugin_tree import Limits
+from backstay.plugins.install.archive import single_folder, unpack
+from backstay.plugins.tree import Limits
 from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import plugin, tar_of, tarred, zip_of, zipped
 

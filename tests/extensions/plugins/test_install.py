@@ -12,11 +12,13 @@ import anyio.to_thread
 import pytest
 from msgspec.structs import replace
 
-from backstay.extensions.install import install, staging, uninstall
-from backstay.extensions.install_fetch import Reach
-from backstay.extensions.install_git import fetch_commit
-from backstay.extensions.install_index import find_wheel
-from backstay.extensions.install_sources import (
+from backstay.plugins.ids import PluginId
+from backstay.plugins.install.fetch import Reach
+from backstay.plugins.install.git import fetch_commit
+from backstay.plugins.install.http import Web
+from backstay.plugins.install.install import install, staging, uninstall
+from backstay.plugins.install.package_index import find_wheel
+from backstay.plugins.install.sources import (
     ArchiveSource,
     FolderSource,
     GitSource,
@@ -25,13 +27,11 @@ from backstay.extensions.install_sources import (
     Source,
     UrlSource,
 )
-from backstay.extensions.install_web import Web
-from backstay.extensions.marketplace_book import MarketplaceBook
-from backstay.extensions.plugin_loading import Loaded, load_plugins
-from backstay.extensions.plugin_names import PluginId
-from backstay.extensions.plugin_registry import Installed, InstalledBook
-from backstay.extensions.plugin_tree import tree_digest
-from backstay.providers.local.index import PipSettings
+from backstay.plugins.installed import Installed, InstalledBook
+from backstay.plugins.load import Loaded, load_plugins
+from backstay.plugins.marketplace import MarketplaceBook
+from backstay.plugins.tree import tree_digest
+from backstay.providers.local.sources import PipSettings
 from backstay.vocab.errors import EgressRefused, UserError
 from tests.extensions.plugins.host import Host, hosting
 from tests.extensions.plugins.shop import bare, git, marketplace, plugin, repository, tarred, write, zipped

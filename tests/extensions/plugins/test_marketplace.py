@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from backstay.extensions.install_sources import (
+from backstay.plugins.install.sources import (
     ArchiveSource,
     FolderSource,
     GitSource,
@@ -17,10 +17,8 @@ from backstay.extensions.install_sources import (
     entry_source,
     source_of,
 )
-from backstay.extensions.install_sources import EntrySource as Said
-from backstay.extensions.marketplace import read_marketplace, search
-from backstay.extensions.marketplace_book import MarketplaceBook
-from backstay.extensions.marketplace_known import DEFAULT
+from backstay.plugins.install.sources import EntrySource as Said
+from backstay.plugins.marketplace import DEFAULT, MarketplaceBook, read_marketplace, search
 from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import marketplace, plugin, repository, tarred, write
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from backstay.extensions.install_brings import what_it_brings
-from backstay.extensions.plugin import MOST_INSTRUCTIONS, read_plugin
-from backstay.extensions.plugin_manifest import Manifest
-from backstay.logic.hooks.reading import read_hooks
+from backstay.hooks.settings import read_hooks
+from backstay.plugins.install.install import what_it_brings
+from backstay.plugins.manifest import Manifest
+from backstay.plugins.plugin import MOST_INSTRUCTIONS, read_plugin
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from tests.extensions.plugins.shop import HOOKS, SERVERS, bare, plugin, write

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from backstay.config.layer_file import read_layer
-from backstay.config.places import Place
-from backstay.extensions.install import install, staging
-from backstay.extensions.install_sources import FolderSource, GitSource, UrlSource
-from backstay.extensions.plugin_place import PluginPlace
-from backstay.extensions.plugin_settings import read_enabling
-from backstay.extensions.plugins import Plugins
-from backstay.runtime.clock import SystemClock
+from backstay.config.locations import Place
+from backstay.plugins.install.install import install, staging
+from backstay.plugins.install.sources import FolderSource, GitSource, UrlSource
+from backstay.plugins.load import PluginPlace
+from backstay.plugins.manage import Plugins
+from backstay.plugins.settings import read_enabling
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import UserError
 from tests.config.world import World
 from tests.config.world import world as world  # noqa: PLC0414 - a fixture

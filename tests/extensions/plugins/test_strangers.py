@@ -10,16 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.extensions.archive import unpack
-from backstay.extensions.install import install, staging, uninstall
-from backstay.extensions.install_brings import what_it_brings
-from backstay.extensions.install_git import fetch_commit
-from backstay.extensions.install_sources import FolderSource, GitSource, source_of
-from backstay.extensions.marketplace import read_marketplace
-from backstay.extensions.plugin import read_plugin
-from backstay.extensions.plugin_registry import InstalledBook
-from backstay.extensions.plugin_tree import Limits
-from backstay.logic.hooks.reading import read_hooks
+from backstay.hooks.settings import read_hooks
+from backstay.plugins.install.archive import unpack
+from backstay.plugins.install.git import fetch_commit
+from backstay.plugins.install.install import install, staging, uninstall, what_it_brings
+from backstay.plugins.install.sources import FolderSource, GitSource, source_of
+from backstay.plugins.installed import InstalledBook
+from backstay.plugins.marketplace import read_marketplace
+from backstay.plugins.plugin import read_plugin
+from backstay.plugins.tree import Limits
 from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import bare, marketplace, write
 

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.extensions.plugin_names import PluginId, check_name
-from backstay.extensions.plugin_tree import Limits, copy_tree, tree_digest
-from backstay.extensions.plugin_version import compare
+from backstay.plugins.ids import PluginId, check_name, compare
+from backstay.plugins.tree import Limits, copy_tree, tree_digest
 from backstay.vocab.errors import UserError
 from tests.extensions.plugins.shop import plugin, repository, write
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from backstay.extensions.scanning import Found, scan_now
-from backstay.extensions.sources import PluginFolders, Sources
+from backstay.skills.locations import PluginFolders, Sources
+from backstay.skills.scan import Found, scan_now
 
 
 class Ground:

@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.config.survey import survey
-from backstay.extensions.invocation import Surroundings, read_body, render
-from backstay.extensions.scanning import MOST_ENTRIES, scan
-from backstay.extensions.sources import PluginFolders, sources_of
+from backstay.config.trust.inventory import survey
+from backstay.skills.locations import PluginFolders, sources_of
+from backstay.skills.render import Surroundings, read_body, render
+from backstay.skills.scan import MOST_ENTRIES, scan
 from backstay.vocab.errors import UserError
 from tests.extensions.skills.ground import Ground, page, skill, write
 
@@ -264,7 +264,7 @@ def test_who_works_in_the_home_folder_has_the_persons_skills_there(ground: Groun
     skill(ground.home / ".claude" / "skills", "x")
     environment = {"HOME": str(ground.home), "BACKSTAY_CONFIG_DIR": str(ground.config)}
 
-    from backstay.extensions.scanning import scan_now
+    from backstay.skills.scan import scan_now
 
     found = scan_now(sources_of(ground.home, trusted=False, environment=environment)).skill("x")
 

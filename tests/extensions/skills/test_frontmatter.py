@@ -2,9 +2,9 @@
 
 import pytest
 
-from backstay.extensions.frontmatter import LONGEST, read_frontmatter
-from backstay.extensions.problems import Unusable
-from backstay.extensions.yaml_values import BadYaml, Plain, Value, read_yaml, typed
+from backstay.skills.frontmatter import LONGEST, read_frontmatter
+from backstay.skills.problems import Unusable
+from backstay.skills.yaml import BadYaml, Plain, Value, read_yaml, typed
 
 FILE = "SKILL.md"
 

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backstay.extensions.inclusions import FileInclusion, Inclusion, ShellInclusion
-from backstay.extensions.invocation import (
+from backstay.skills.arguments import Arguments, Substitution, split_words
+from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
+from backstay.skills.render import (
     LONGEST_INCLUSION,
     MOST_INCLUSIONS,
     InvocationAborted,
@@ -18,8 +19,7 @@ from backstay.extensions.invocation import (
     injected,
     render,
 )
-from backstay.extensions.skills import Skill
-from backstay.extensions.substitution import Arguments, Substitution, split_words
+from backstay.skills.skill import Skill
 from backstay.vocab.errors import UserError
 from tests.extensions.skills.ground import Ground
 from tests.extensions.skills.ground import skill as write_skill

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.extensions.skill_rules import validate_skill
+from backstay.skills.skill import validate_skill
 
 GOOD = {"name": "my-skill", "description": "A test skill"}
 

@@ -2,11 +2,11 @@
 
 import json
 
-from backstay.logic.hooks.answers import read_answer
-from backstay.logic.hooks.events import OnFailure
-from backstay.logic.hooks.reading import read_hooks
-from backstay.logic.hooks.spec import CommandHook, HookSpec, make_spec
-from backstay.logic.hooks.verdict import HookAnswer
+from backstay.hooks.events import OnFailure
+from backstay.hooks.merge import HookAnswer
+from backstay.hooks.output import read_answer
+from backstay.hooks.settings import read_hooks
+from backstay.hooks.spec import CommandHook, HookSpec, make_spec
 
 
 def command(

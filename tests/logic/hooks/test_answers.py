@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from backstay.logic.hooks.answers import read_answer, read_ok
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.spec import make_spec
-from backstay.logic.hooks.verdict import HookAnswer
+from backstay.hooks.events import EVENTS
+from backstay.hooks.merge import HookAnswer
+from backstay.hooks.output import read_answer, read_ok
+from backstay.hooks.spec import make_spec
 from tests.logic.hooks.kit import about_call, command, said
 
 MOMENTS = [name for name, event in EVENTS.items() if event.moment]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.inputs import FIELDS, hook_input, sample_input, word_of
-from backstay.logic.hooks.spec import AgentHook, CommandHook, HttpHook, PromptHook, PythonHook, make_spec
+from backstay.hooks.events import EVENTS
+from backstay.hooks.payload import FIELDS, hook_input, sample_input, word_of
+from backstay.hooks.spec import AgentHook, CommandHook, HttpHook, PromptHook, PythonHook, make_spec
 from backstay.vocab.errors import Bug
 
 NAMES = (

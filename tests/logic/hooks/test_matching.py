@@ -5,10 +5,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.js_regex import LONGEST_TEXT, compiled
-from backstay.logic.hooks.matching import fits, matcher_warning, matches, near_misses, select
-from backstay.logic.hooks.spec import CommandHook, HookSpec, make_spec
+from backstay.hooks.events import EVENTS
+from backstay.hooks.matching import LONGEST_TEXT, compiled, fits, matcher_warning, matches, near_misses, select
+from backstay.hooks.spec import CommandHook, HookSpec, make_spec
 from tests.logic.hooks.kit import command, one
 
 

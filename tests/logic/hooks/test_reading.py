@@ -2,19 +2,10 @@
 
 import pytest
 
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.limits import covers, read_limits, within
-from backstay.logic.hooks.reading import read_hooks
-from backstay.logic.hooks.spec import (
-    AgentHook,
-    BrokenHook,
-    CommandHook,
-    Handler,
-    HookSource,
-    HttpHook,
-    PromptHook,
-    make_spec,
-)
+from backstay.hooks.events import EVENTS
+from backstay.hooks.limits import covers, read_limits, within
+from backstay.hooks.settings import read_hooks
+from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, Handler, HookSource, HttpHook, PromptHook, make_spec
 from tests.logic.hooks.kit import one
 
 ENTRY = {"type": "command", "command": "x"}

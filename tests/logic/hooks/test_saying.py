@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from backstay.logic.hooks.answers import CONTEXT, is_ok_form, read_answer, read_ok
-from backstay.logic.hooks.events import EVENTS
-from backstay.logic.hooks.spec import AgentHook, PromptHook, make_spec
+from backstay.hooks.events import EVENTS
+from backstay.hooks.output import CONTEXT, is_ok_form, read_answer, read_ok
+from backstay.hooks.spec import AgentHook, PromptHook, make_spec
 from tests.logic.hooks.kit import about_call, command, said
 
 MOMENTS = [name for name, event in EVENTS.items() if event.moment]

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from backstay.logic.hooks.verdict import HookAnswer, HookVerdict, together
+from backstay.hooks.merge import HookAnswer, HookVerdict, together
 
 Decisions = tuple[Literal["allow", "ask", "deny"] | None, ...]
 

@@ -5,10 +5,10 @@ from typing import Literal
 
 import msgspec
 
-from backstay.cli.described_files import DescribedFiles
-from backstay.logic.acts import Ground
-from backstay.logic.hooks.verdict import HookVerdict
-from backstay.logic.permissions import Call, Verdict, fingerprint, paths_of, spec_of, weigh
+from backstay.cli.permission_cases import DescribedFiles
+from backstay.hooks.merge import HookVerdict
+from backstay.permissions import Call, Verdict, fingerprint, paths_of, spec_of, weigh
+from backstay.permissions.call_site import Ground
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import FsScope, Mode, Taint, ToolSpec
 

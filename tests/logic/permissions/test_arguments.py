@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import pytest
 
-from backstay.logic.acts import Ground
-from backstay.logic.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
+from backstay.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
+from backstay.permissions.call_site import Ground
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ToolSpec
 from tests.logic.permissions.desk import weighed

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from backstay.cli.permission_cases import answer_line
-from backstay.logic.acts import Ground
-from backstay.logic.permissions import Call, Verdict, paths_of, rule_about, spec_of, weigh
-from backstay.logic.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
-from backstay.logic.permissions.texts import matches_text
-from backstay.logic.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
+from backstay.permissions import Call, Verdict, paths_of, rule_about, spec_of, weigh
+from backstay.permissions.arguments import matches_text
+from backstay.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
+from backstay.permissions.call_site import Ground
+from backstay.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import MODES, Mode
 from tests.logic.permissions.desk import rules, weighed

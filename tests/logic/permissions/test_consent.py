@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from backstay.logic.hooks.verdict import HookVerdict
-from backstay.logic.permissions import spec_of
+from backstay.hooks.merge import HookVerdict
+from backstay.permissions import spec_of
 from backstay.vocab.specs import Taint, ToolSpec
 from tests.logic.permissions.desk import weighed
 

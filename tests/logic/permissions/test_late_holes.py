@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from backstay.logic.permissions import Verdict
+from backstay.permissions import Verdict
 from tests.logic.permissions.desk import weighed
 
 # --- content that is copied over a folder --------------------------------------------------------------------------------------------

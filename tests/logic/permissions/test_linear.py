@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from backstay.logic.acts import Ground
-from backstay.logic.permissions import Call, paths_of, spec_of, weigh
+from backstay.permissions import Call, paths_of, spec_of, weigh
+from backstay.permissions.call_site import Ground
 
 GROUND = Ground(cwd="/repo", home="/home/u", roots=("/repo",))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.logic.permissions.lint import command_kinds, lint_rules
+from backstay.permissions.lint import command_kinds, lint_rules
 
 FOUND = [
     ("deny", "Read(/etc/passwd)", "from-root"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.permissions.networks import judge_address, plain, table, why_refused
+from backstay.permissions.networks import judge_address, plain, table, why_refused
 
 IPV4_REGISTRY = {
     "0.0.0.0/8": "This network",

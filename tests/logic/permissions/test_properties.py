@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backstay.logic.hooks.verdict import HookVerdict
+from backstay.hooks.merge import HookVerdict
 from backstay.vocab.specs import Mode, Taint
 from tests.logic.permissions.desk import weighed
 

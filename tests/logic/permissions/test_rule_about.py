@@ -2,8 +2,8 @@
 
 import pytest
 
-from backstay.logic.acts import Ground
-from backstay.logic.permissions import rule_about
+from backstay.permissions import rule_about
+from backstay.permissions.call_site import Ground
 from tests.logic.permissions.desk import arguments
 
 GROUND = Ground(cwd="/repo", home="/home/u")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from backstay.logic.acts import Ground
-from backstay.logic.permissions import Call, hidden, paths_of, spec_of
-from backstay.logic.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
+from backstay.permissions import Call, hidden, paths_of, spec_of
+from backstay.permissions.call_site import Ground
+from backstay.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from tests.logic.permissions.desk import arguments, rules, weighed

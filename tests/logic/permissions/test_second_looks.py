@@ -2,7 +2,7 @@
 
 import pytest
 
-from backstay.logic.unasked import Outside, Place, prove
+from backstay.permissions.unasked import Outside, Place, prove
 from tests.logic.permissions.desk import weighed
 
 

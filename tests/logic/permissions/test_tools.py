@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from backstay.logic.permissions import spec_of
+from backstay.permissions import spec_of
 from backstay.vocab.specs import ToolSpec
 from tests.logic.permissions.desk import weighed
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from backstay.logic.acts import Ground, Script
-from backstay.logic.shell import read_command
+from backstay.permissions.call_site import Ground, Script
+from backstay.permissions.shell import read_command
 from tests.logic.permissions.desk import weighed
 
 GROUND = Ground(cwd="/repo", home="/home/u", roots=("/repo",))

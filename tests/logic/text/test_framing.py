@@ -7,19 +7,19 @@ from typing import get_args
 
 import pytest
 
-from backstay.extensions.inclusions import FileInclusion, Inclusion
-from backstay.extensions.invocation import Judged, Rendered, expand, injected
-from backstay.extensions.skills import Skill
-from backstay.hooks import hook
-from backstay.instructions.fitting import fit_files
-from backstay.instructions.reading import TextFile
+from backstay.hooks.decorator import hook
+from backstay.instructions.fit import fit_files
+from backstay.instructions.safe_reader import TextFile
 from backstay.instructions.tasks import Task
 from backstay.instructions.tasks import told as tasks_told
-from backstay.kit.mentions import look_up
-from backstay.logic.text.framing import Mark
-from backstay.mcp.words import framed as framed_words
-from backstay.memory.window import told as memory_told
-from backstay.memory.window import window
+from backstay.logic.text.untrusted import Mark
+from backstay.logic.text.untrusted import framed as framed_words
+from backstay.memory.excerpt import told as memory_told
+from backstay.memory.excerpt import window
+from backstay.session.project.mentions import look_up
+from backstay.skills.includes import FileInclusion, Inclusion
+from backstay.skills.render import Judged, Rendered, expand, injected
+from backstay.skills.skill import Skill
 from backstay.vocab.events import MessageInjected
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import talk

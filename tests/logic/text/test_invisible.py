@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from backstay.cli.telling import harmless
-from backstay.config.unseen import seen as seen_in_files
-from backstay.export import seen_text
-from backstay.headless import check_name
-from backstay.logic.permissions.hidden_text import hidden_in
+from backstay.cli.output import harmless
+from backstay.headless.run import check_name
+from backstay.logic.text import excerpt
+from backstay.logic.text import untrusted as mcp_words
 from backstay.logic.text.invisible import HIDDEN, OBEYED, shown, visible
-from backstay.mcp import words as mcp_words
-from backstay.memory.window import window
+from backstay.logic.text.invisible import seen as seen_in_files
+from backstay.memory.excerpt import window
+from backstay.permissions.judge import hidden_in
 from backstay.vocab.errors import BadId
 
 DRAWN = {chr(each) for each in (*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD)}
@@ -84,7 +84,7 @@ CLEANING: dict[str, Callable[[str], str]] = {
 }
 SHOWING: dict[str, Callable[[str], str]] = {
     "the command line": harmless,
-    "an export": seen_text.seen,
+    "an export": excerpt.seen,
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from backstay.ports import ModelReply
 from backstay.providers.anthropic import FORMAT
-from backstay.providers.sse import SseParser
+from backstay.providers.http.sse import SseParser
 from backstay.vocab.deltas import Delta
 
 USAGE: dict[str, Any] = {

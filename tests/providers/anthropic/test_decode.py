@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backstay.ports import ModelReply
 from backstay.providers.anthropic import FORMAT
-from backstay.providers.sse import SseParser
+from backstay.providers.http.sse import SseParser
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Reasoning, ServerBlock, Text, ToolCall

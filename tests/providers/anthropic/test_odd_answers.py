@@ -7,7 +7,7 @@ import pytest
 
 from backstay.ports import ModelReply
 from backstay.providers.anthropic import FORMAT
-from backstay.providers.sse import SseEvent
+from backstay.providers.http.sse import SseEvent
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import ToolCall
 from tests.providers.anthropic.streams import call, frame, read, reply_of, start, stop, text, thinking

@@ -8,7 +8,7 @@ import pytest
 
 from backstay.ports import ModelReply
 from backstay.providers.anthropic import FORMAT
-from backstay.providers.sse import SseParser
+from backstay.providers.http.sse import SseParser
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Reasoning, ServerBlock, Text, ToolCall
 from backstay.vocab.specs import ModelFacts

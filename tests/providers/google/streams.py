@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from backstay.ports import ModelReply
 from backstay.providers.google import FORMAT
-from backstay.providers.sse import SseParser
+from backstay.providers.http.sse import SseParser
 from backstay.vocab.deltas import Delta
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from backstay.ports import ModelReply
 from backstay.providers.google import FORMAT
-from backstay.providers.sse import SseEvent, SseParser
+from backstay.providers.http.sse import SseEvent, SseParser
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia, MediaLink, Reasoning, ServerBlock, Text, ToolCall

@@ -12,7 +12,7 @@ import pytest
 
 from backstay.ports import ModelReply
 from backstay.providers.google import FORMAT
-from backstay.providers.sse import SseParser
+from backstay.providers.http.sse import SseParser
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Reasoning, Text, ToolCall
 from backstay.vocab.specs import Usage

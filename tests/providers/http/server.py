@@ -21,7 +21,7 @@ import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
 from backstay.ports import Model
-from backstay.providers.http_model import HttpModel
+from backstay.providers.http.model import HttpModel
 from backstay.providers.registry import load_format
 from backstay.vocab.specs import ModelFacts
 from tests.providers.http import wires

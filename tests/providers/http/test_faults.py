@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from backstay.ports import ModelReply
-from backstay.providers.http_model import HttpModel, _certificates
+from backstay.providers.http.model import HttpModel, _certificates
 from backstay.providers.registry import load_format
 from backstay.vocab.errors import ErrorKind, ProviderError
 from backstay.vocab.messages import text_of
@@ -64,7 +64,7 @@ async def test_a_refusal_whose_explanation_is_cut_is_still_a_refusal(format: For
 async def test_a_refusal_whose_explanation_never_comes_is_still_a_refusal(
     format: FormatName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backstay.providers.http_model.FAILURE_S", 0.01)
+    monkeypatch.setattr("backstay.providers.http.model.FAILURE_S", 0.01)
     assert (await failure(format, fails(529, "Busy.").stalled(5))).kind == "overloaded"
 
 

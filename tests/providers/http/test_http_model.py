@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from backstay.ports import ModelReply, ModelRequest
-from backstay.providers.http_model import ALIVE, HttpModel
+from backstay.providers.http.model import ALIVE, HttpModel
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Message, Text, ToolCall, text_of
@@ -189,7 +189,7 @@ async def test_leaving_a_stream_closes_the_connection() -> None:
 async def test_a_server_that_never_ends_a_finished_answer_does_not_hold_it_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("backstay.providers.http_model.LAST_WORDS_S", 0.01)
+    monkeypatch.setattr("backstay.providers.http.model.LAST_WORDS_S", 0.01)
     async with FakeProvider("anthropic", [says(HELLO).kept_open()]) as server:
         assert text_of((await ask(server))[-1].parts) == HELLO
         await server.left.wait()
@@ -340,5 +340,5 @@ async def test_a_key_that_cannot_be_one_is_not_sent_and_not_shown(key: str) -> N
 
 
 def test_the_http_client_is_loaded_only_when_a_model_needs_it() -> None:
-    code = "import sys, backstay, backstay.providers.resolve; sys.exit('httpx' in sys.modules)"
+    code = "import sys, backstay, backstay.providers.registry; sys.exit('httpx' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

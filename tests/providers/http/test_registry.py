@@ -6,11 +6,19 @@ import sys
 import pytest
 
 from backstay.cli.models import FORMATS as FORMATS_OF_THE_COMMAND
-from backstay.providers.address import ModelName, is_loopback, parse_name
-from backstay.providers.http_model import HttpModel
-from backstay.providers.registry import FORMATS, PROVIDERS, http_model, key_variable, load_format
-from backstay.providers.resolve import find_model
-from backstay.runtime.clock import SystemClock
+from backstay.providers.http.model import HttpModel
+from backstay.providers.registry import (
+    FORMATS,
+    PROVIDERS,
+    ModelName,
+    find_model,
+    http_model,
+    is_loopback,
+    key_variable,
+    load_format,
+    parse_name,
+)
+from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.specs import ModelFacts
 from tests.providers.http.server import FakeProvider, collect, says

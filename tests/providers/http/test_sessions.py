@@ -7,8 +7,8 @@ from llmock.pytest_plugin import LLMock
 from typer.testing import CliRunner
 
 from backstay import open_session, tool
-from backstay.logic.trying import Retries
-from backstay.session import Session
+from backstay.logic.state.retries import Retries
+from backstay.session.session import Session
 from backstay.vocab.errors import TurnFailed, TurnInterrupted
 from tests.providers.http.server import FakeProvider, answers_whole, fails, says, shows_page
 from tests.providers.http.test_http_model import every_format

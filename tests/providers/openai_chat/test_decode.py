@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.ports import ModelReply
-from backstay.providers.sse import SseEvent
+from backstay.providers.http.sse import SseEvent
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.event import Stop

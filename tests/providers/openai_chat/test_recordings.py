@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.ports import ModelReply, ModelRequest
+from backstay.providers.http.sse import SseParser
 from backstay.providers.openai_chat import FORMAT
 from backstay.providers.openai_chat.decode import ChatDecoder
-from backstay.providers.sse import SseParser
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Message, Reasoning, Text, ToolCall

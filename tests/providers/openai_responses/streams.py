@@ -5,8 +5,8 @@ import json
 from collections.abc import Iterable, Sequence
 
 from backstay.ports import ModelReply
+from backstay.providers.http.sse import SseParser
 from backstay.providers.openai_responses import FORMAT
-from backstay.providers.sse import SseParser
 from backstay.vocab.deltas import Delta
 
 Fields = dict[str, object]

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.ports import ModelReply
+from backstay.providers.http.sse import SseEvent, SseParser
 from backstay.providers.openai_responses import FORMAT
-from backstay.providers.sse import SseEvent, SseParser
 from backstay.vocab.deltas import ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia, Reasoning, ServerBlock, Text, ToolCall

@@ -10,8 +10,8 @@ import pytest
 
 from backstay.ports import ModelReply
 from backstay.providers.format import Decoder
+from backstay.providers.http.sse import SseParser
 from backstay.providers.openai_responses import FORMAT
-from backstay.providers.sse import SseParser
 from backstay.vocab.deltas import TextDelta
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import Reasoning, Text, ToolCall

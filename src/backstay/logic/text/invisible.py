@@ -9,7 +9,7 @@ behind anything but an emoji or a letter of a script that joins, a selector behi
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 _TURNING: Final = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """Changes of the direction of writing."""
@@ -60,3 +60,21 @@ def sign_of(character: str) -> str:
     if number < 0x20:
         return chr(0x2400 + number)
     return "\N{SYMBOL FOR DELETE}" if number == 0x7F else f"<U+{number:04X}>"
+
+
+class Seen(NamedTuple):
+    """A text as a person sees it."""
+
+    text: str
+    left_out: int
+    line: int
+    """Where the first that was left out stood, from 1 on; 0 when nothing was."""
+
+
+def seen(text: str) -> Seen:
+    """Return `text` without what nobody sees. Line ends must be plain ones."""
+    first = HIDDEN.search(text)
+    if first is None:
+        return Seen(text, 0, 0)
+    kept = HIDDEN.sub("", text)
+    return Seen(kept, len(text) - len(kept), text.count("\n", 0, first.start()) + 1)

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import Any, Final
 
-from backstay.providers.loose import Fields
+from backstay.providers.http.loose_json import Fields
 
 _STEP: Final = re.compile(r"""\.([^.\[\]]+)|\[([0-9]+)\]|\['([^']*)'\]|\["([^"]*)"\]""")
 _LONGEST_LIST: Final = 100_000

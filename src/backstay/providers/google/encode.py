@@ -11,8 +11,8 @@ import msgspec
 from backstay.ports import ModelRequest
 from backstay.providers.format import Encoder, HttpRequest, stand_in, tool_name
 from backstay.providers.google.settings import declare_tools, generation_config, merge_extra, tool_config
-from backstay.providers.loose import object_text
-from backstay.providers.prefix import Prefix
+from backstay.providers.http.loose_json import object_text
+from backstay.providers.http.prefix_cache import Prefix
 from backstay.vocab.messages import InlineMedia, MediaLink, MediaRef, Message, Text, TextRef, ToolCall, ToolResult
 from backstay.vocab.specs import ModelFacts, ToolSpec
 

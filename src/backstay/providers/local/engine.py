@@ -2,8 +2,10 @@
 
 import atexit
 import contextlib
+import importlib
 import importlib.util
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -11,24 +13,166 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.variables import is_secret_variable
-from backstay.providers.local.gguf import read_template
+from backstay.logic.state.prompt_variables import is_secret_variable
 from backstay.providers.local.pins import ModelPin, megabytes
-from backstay.providers.local.serve import Ready, Settings
-from backstay.providers.local.template import fence
+from backstay.providers.local.pull import read_template
+from backstay.vocab.env_keys import without_keys
 from backstay.vocab.errors import ProviderError, UserError
-from backstay.vocab.keys import without_keys
+
+PLENTY: Final = 4_000_000_000
+"""Free bytes from which on the best model is taken."""
+
+
+def fitting(pins: Sequence[ModelPin], free: int | None = None) -> tuple[ModelPin, str]:
+    """The best of `pins`, best first, that the free memory is enough for; and why it is not the first, when it is not."""
+    free = free_memory() if free is None else free
+    if free is None or free >= PLENTY or len(pins) == 1:
+        return pins[0], ""
+    least = pins[-1]
+    return least, (
+        f"{free / 1e9:.1f} GB of memory are free, and {pins[0].name} wants {PLENTY / 1e9:.0f} GB: "
+        f"{least.name} is taken instead. It {least.can}."
+    )
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that programs can still get, by the machine and by the group this process is limited to; None when unknown."""
+    known = [size for size in (_machine(), _group()) if size is not None]
+    return min(known, default=None)
+
+
+def _machine() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    if sys.platform == "win32":
+        return None
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return None
+
+
+def _group() -> int | None:
+    """What a container may still take."""
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii").strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text(encoding="ascii").strip()
+        return None if limit == "max" else max(0, int(limit) - int(used))
+    except (OSError, ValueError):
+        return None
+
+
+CACHE_MIB: Final = 256
+"""Memory for the prompts of earlier requests. The engine's own default is 8 GB."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine is to run, and for whom."""
+
+    path: str
+    template: str
+    key: str
+    name: str
+    window: int
+    threads: int
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the engine listens; or why it does not."""
+
+    address: str = ""
+    problem: str = ""
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=Settings)
+    said = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # native code prints what it likes; our one line must stay alone
+    server: object = None
+    try:
+        server = start(settings)
+        ready = Ready(address=str(getattr(server, "listening_address", "")))
+    except ImportError as exc:
+        ready = Ready(problem=f"xllamacpp cannot be loaded: {exc}")
+    except (RuntimeError, ValueError, OSError) as exc:
+        ready = Ready(problem=str(exc))
+    said.write(msgspec.json.encode(ready) + b"\n")
+    said.flush()
+    if server is not None:
+        sys.stdin.buffer.read()
+    os._exit(0 if server is not None else 1)  # the engine's threads would take their time
+
+
+def start(settings: Settings) -> object:
+    """Load the model and listen on a free port of the loopback."""
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # Any: it has no types, and is not installed everywhere
+    params: Any = xllamacpp.CommonParams()
+    params.model.path = settings.path
+    params.model_alias = {settings.name}
+    params.chat_template = settings.template
+    params.api_keys = [settings.key]
+    params.hostnames = ["127.0.0.1"]
+    params.port = 0
+    params.n_ctx = settings.window
+    params.n_parallel = 1
+    params.cache_ram_mib = CACHE_MIB
+    params.ui = False
+    params.endpoint_slots = False  # would show one session's prompt to another
+    params.offline = True
+    params.verbosity = 2  # warnings and errors
+    params.sampling.temp = 0.0
+    params.cpuparams.n_threads = settings.threads
+    params.cpuparams_batch.n_threads = settings.threads
+    server: object = xllamacpp.Server(params)
+    return server
+
+
+if __name__ == "__main__":
+    main()
+
+NUDGE: Final = (
+    "The tool call above is done, do not repeat it. If more work is needed, call the next tool. "
+    "If the request is fulfilled, answer the user in plain text using the result."
+)
+_RESULT_END: Final = "</tool_response>"
+_TURN_END: Final = re.compile(r"(['\"])<\|im_end\|>")
+
+
+def fence(template: str) -> str:
+    """`template` with calls as fenced JSON, and with the nudge after the results. Raise `UserError` when it has no place for them."""
+    if "<tool_call>" not in template or _RESULT_END not in template:
+        raise UserError(
+            "The model's chat template is not the expected one: it has no tool calls. Run: backstay models pull"
+        )
+    fenced = template.replace("</tool_call>", "```").replace("<tool_call>", "```json")
+    fenced = _single_braces(fenced)
+    before, end, after = fenced.rpartition(_RESULT_END)
+    changed, count = _TURN_END.subn(lambda found: f"{found[1]}\\n{NUDGE}<|im_end|>", after, count=1)
+    if not count:
+        raise UserError("The model's chat template is not the expected one: nothing ends a turn after a result.")
+    return before + end + changed
+
+
+def _single_braces(template: str) -> str:
+    """Mend a slip of some files: the example of a call has each of its braces twice."""
+    return re.sub(r"\{(\{\\\"name\\\": <function-name>[^}\n]*\})\}", r"\1", template)
+
 
 WINDOW: Final = 8192
 THREADS: Final = 8
 """More threads than this make a small model no faster."""
 END_S: Final = 3.0
-_SERVE: Final = (sys.executable, "-P", "-m", "backstay.providers.local.serve")
+_SERVE: Final = (sys.executable, "-P", "-m", "backstay.providers.local.engine")
 """`-P`: it is started in the person's folder, and a package of that name there must not stand in for ours."""
 
 

@@ -9,11 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.ports import Model, ModelReply, ModelRequest
-from backstay.providers.http_model import HttpModel
-from backstay.providers.local.engine import SHARED, WINDOW, Engine, Engines, require_engine, require_file
-from backstay.providers.local.memory import fitting
+from backstay.providers.http.model import HttpModel
+from backstay.providers.local.download import slim
+from backstay.providers.local.engine import SHARED, WINDOW, Engine, Engines, fitting, require_engine, require_file
 from backstay.providers.local.pins import ModelPin, known_models, pin_of
-from backstay.providers.local.slim import slim
 from backstay.providers.registry import load_format
 from backstay.vocab.deltas import Delta
 from backstay.vocab.messages import Message, ToolCall

@@ -4,18 +4,186 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Struct, field
 
 from backstay.ports import ModelReply
 from backstay.providers.failure import broken_off, complaint_in
 from backstay.providers.format import Decoder
-from backstay.providers.loose import beginning, read_json
-from backstay.providers.openai_chat.calls import Calls
+from backstay.providers.http.loose_json import (
+    beginning,
+    count_in,
+    fields_in,
+    json_text,
+    mended,
+    read_json,
+    shown,
+    unused,
+)
+from backstay.providers.http.sse import SseEvent
 from backstay.providers.openai_chat.prose import Prose
-from backstay.providers.openai_chat.usage import read_usage, usage_in
-from backstay.providers.sse import SseEvent
-from backstay.vocab.deltas import Delta
+from backstay.vocab.deltas import Delta, ToolArgsDelta
 from backstay.vocab.errors import ErrorKind, ProviderError
 from backstay.vocab.event import Stop
+from backstay.vocab.messages import ToolCall
+from backstay.vocab.specs import Usage
+
+
+class OpenCall(Struct, eq=False):
+    """A call whose pieces are still arriving."""
+
+    index: int | None
+    id: str = ""
+    name: str = ""
+    args: list[str] = field(default_factory=list)
+    extra: dict[str, object] = field(default_factory=dict)
+    """What only the server that sent it can read, such as the signature of a thought."""
+
+
+class Calls:
+    """The calls of one answer."""
+
+    def __init__(self) -> None:
+        self._calls: list[OpenCall] = []
+
+    def take(self, entries: object) -> list[ToolArgsDelta]:
+        """Add the pieces of a `tool_calls` list."""
+        if not isinstance(entries, list):
+            return []
+        return [self._take(entry) for entry in entries if isinstance(entry, dict)]
+
+    def take_function(self, entry: object) -> list[ToolArgsDelta]:
+        """Add a piece of the one call that `function_call`, the older form, can have."""
+        return [self._take({"index": 0, "function": entry})] if isinstance(entry, dict) else []
+
+    @property
+    def bound(self) -> bool:
+        """Whether a call carries something that must go back to the server that sent it."""
+        return any(call.extra for call in self._calls)
+
+    def parts(self) -> tuple[list[ToolCall], list[str]]:
+        """The calls, no two with the same id, and what was odd about them."""
+        parts: list[ToolCall] = []
+        notes: list[str] = []
+        used: set[str] = set()
+        for call in self._named():
+            name = unused(call.id, used)
+            if name != call.id:
+                notes.append(f"two calls came with the id {call.id!r}; one is called {name!r}")
+            used.add(name)
+            parts.append(ToolCall(id="", name=mended(call.name), args=mended("".join(call.args)), provider_id=name))
+        return parts, notes
+
+    def native(self) -> list[dict[str, object]]:
+        """The calls as they are sent back; the writer puts in ids and arguments."""
+        return [{**call.extra, "type": "function", "function": {"name": mended(call.name)}} for call in self._named()]
+
+    def _named(self) -> list[OpenCall]:
+        """The calls that say anything."""
+        return [call for call in self._calls if call.id or call.name or any(call.args)]
+
+    def _take(self, entry: dict[str, object]) -> ToolArgsDelta:
+        function = entry.get("function")
+        inner: dict[str, object] = function if isinstance(function, dict) else {}
+        id, name, args = _text(entry.get("id")), _text(inner.get("name")), _arguments(inner.get("arguments"))
+        index = entry.get("index")
+        call = self._find(index if isinstance(index, int) else None, id, name, args)
+        call.id = call.id or id
+        call.name = _grown(call.name, name)
+        call.args.append(args)
+        call.extra.update((key, value) for key, value in entry.items() if key not in _OURS and value is not None)
+        return ToolArgsDelta(index=self._calls.index(call), name=shown(call.name), text=shown(args))
+
+    def _find(self, index: int | None, id: str, name: str, args: str) -> OpenCall:
+        for call in reversed(self._calls):
+            fits = call.index == index if index is not None else call.id == id if id else call is self._calls[-1]
+            if fits:
+                if _begins_another(call, id, name, args):
+                    break
+                return call
+        self._calls.append(OpenCall(index=index))
+        return self._calls[-1]
+
+
+_OURS = frozenset(("id", "index", "type", "function"))
+
+
+def _begins_another(call: OpenCall, id: str, name: str, args: str) -> bool:
+    """Whether a piece that could continue `call` is the beginning of the next one instead."""
+    if id and call.id and id != call.id:
+        return True
+    if not name or not call.name:
+        return False
+    if call.index is None and name != call.name:
+        return True
+    return bool(args.strip()) and _is_whole("".join(call.args))
+
+
+def _is_whole(args: str) -> bool:
+    if not args.rstrip().endswith("}"):
+        return False
+    try:
+        msgspec.json.decode(args)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
+    return True
+
+
+def _grown(name: str, piece: str) -> str:
+    """A name that comes in pieces is joined; one that is repeated is not."""
+    if not piece or piece == name:
+        return name
+    return piece if piece.startswith(name) else name + piece
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _arguments(value: object) -> str:
+    """The text of arguments; some servers send the object itself."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json_text(value)
+
+
+def usage_in(chunk: Mapping[str, object]) -> Mapping[str, object] | None:
+    """The counts that a chunk or a body carries, if it carries any."""
+    for holder in (chunk, fields_in(chunk, "x_groq")):
+        counts = fields_in(holder, "usage")
+        if any(isinstance(count, int) for count in counts.values()):
+            return counts
+    return None
+
+
+def read_usage(counts: Mapping[str, object]) -> Usage:
+    """`counts` in our terms: cached tokens are part of the input, reasoning is part of the output.
+
+    A server that counts one of them apart gives itself away: only with it do its numbers make its total.
+    """
+    prompt, completion = count_in(counts, "prompt_tokens"), count_in(counts, "completion_tokens")
+    sent, made = fields_in(counts, "prompt_tokens_details"), fields_in(counts, "completion_tokens_details")
+    read = _first(
+        (sent, "cached_tokens"),
+        (counts, "prompt_cache_hit_tokens"),
+        (counts, "cache_read_input_tokens"),
+        (counts, "cached_tokens"),
+    )
+    written = _first((sent, "cache_write_tokens"), (counts, "cache_creation_input_tokens"))
+    reasoning = _first((made, "reasoning_tokens"), (counts, "reasoning_tokens"))
+    apart = count_in(counts, "total_tokens") - prompt - completion
+    aside = apart > 0 and apart in (reasoning, reasoning + read + written)
+    cached_aside = apart > 0 and apart in (read + written, reasoning + read + written)
+    return Usage(
+        input=prompt + (read + written if cached_aside else 0),
+        output=completion + (reasoning if aside else 0),
+        cache_read=read,
+        cache_write=written,
+        reasoning=reasoning,
+    )
+
+
+def _first(*places: tuple[Mapping[str, object], str]) -> int:
+    return next((number for holder, key in places if (number := count_in(holder, key))), 0)
 
 
 class ChatDecoder:

@@ -1,17 +1,227 @@
 """Writes a request: the messages spliced from what was written before, the rest said in the server's words."""
 
-from collections.abc import Mapping
+import hashlib
+import re
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from backstay.ports import ModelRequest
-from backstay.providers.format import Encoder, HttpRequest
-from backstay.providers.openai_chat.dialect import dialect_of
-from backstay.providers.openai_chat.messages import MessageWriter
-from backstay.providers.prefix import Prefix
-from backstay.vocab.messages import Message
+from backstay.providers.format import Encoder, HttpRequest, stand_in, tool_name
+from backstay.providers.http.loose_json import object_text
+from backstay.providers.http.prefix_cache import Prefix
+from backstay.providers.openai_chat.dialect import Dialect, dialect_of
+from backstay.vocab.messages import (
+    InFlightPart,
+    InlineMedia,
+    MediaLink,
+    MediaRef,
+    Message,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+)
 from backstay.vocab.specs import ModelFacts, ToolSpec
+
+Content = str | list[dict[str, object]]
+
+IMAGES: Final = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp"))
+_SOUNDS: Final = {
+    "audio/wav": "wav",
+    "audio/x-wav": "wav",
+    "audio/wave": "wav",
+    "audio/mp3": "mp3",
+    "audio/mpeg": "mp3",
+}
+_TEXTS: Final = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
+
+
+def content_of(parts: Iterable[InFlightPart | TextRef]) -> Content:
+    """The content that `parts` make: one text when all of them are texts, which every server takes, else a list."""
+    written = [each for part in parts if (each := content_part(part))]
+    if all(part["type"] == "text" for part in written):
+        return joined([str(part["text"]) for part in written])
+    return [part for part in written if part.get("text") != ""]
+
+
+def text_of(parts: Iterable[InFlightPart | TextRef]) -> str:
+    """`parts` where only text may stand: media are named."""
+    texts = [
+        part.text if isinstance(part, Text) else part.head if isinstance(part, TextRef) else stand_in(part)
+        for part in parts
+    ]
+    return joined(texts)
+
+
+def joined(texts: Sequence[str]) -> str:
+    """Texts that were said apart, as one."""
+    return "\n\n".join(filter(None, texts))
+
+
+def content_part(part: InFlightPart | TextRef) -> dict[str, object]:
+    """One text or medium; empty for what is neither."""
+    match part:
+        case Text():
+            return _text(part.text)
+        case TextRef():
+            return _text(part.head)
+        case InlineMedia():
+            return _inline(part)
+        case MediaLink():
+            return _link(part)
+        case MediaRef():
+            return _text(stand_in(part))
+        case _:
+            return {}
+
+
+def _inline(media: InlineMedia) -> dict[str, object]:
+    kind = media.media_type.partition(";")[0].strip().lower()
+    if kind in IMAGES:
+        return {"type": "image_url", "image_url": {"url": _data_url(kind, media.content)}}
+    if kind in _SOUNDS:
+        return {"type": "input_audio", "input_audio": {"data": _base64(media.content), "format": _SOUNDS[kind]}}
+    if kind == "application/pdf":
+        file = {"filename": media.name or "document.pdf", "file_data": _data_url(kind, media.content)}
+        return {"type": "file", "file": file}
+    if kind.startswith(_TEXTS):
+        return _text(joined([media.name and f"{media.name}:", media.content.decode("utf-8", "replace")]))
+    return _text(stand_in(media))
+
+
+def _link(media: MediaLink) -> dict[str, object]:
+    if media.url.startswith("file:"):
+        return {"type": "file", "file": {"file_id": media.url.removeprefix("file:")}}
+    if media.media_type.startswith("image/") or not media.media_type:
+        return {"type": "image_url", "image_url": {"url": media.url}}
+    return _text(stand_in(media))
+
+
+def _text(text: str) -> dict[str, object]:
+    return {"type": "text", "text": text}
+
+
+def _data_url(kind: str, content: bytes) -> str:
+    return f"data:{kind};base64,{_base64(content)}"
+
+
+def _base64(content: bytes) -> str:
+    return b64encode(content).decode()
+
+
+LONGEST_ID: Final = 40
+"""Characters that the id of a call may have."""
+
+
+class MessageWriter:
+    """Writes groups of neighbouring messages. Remembers under which id each call was sent, for its result."""
+
+    def __init__(self, provider: str, dialect: Dialect, *, shows_images: bool) -> None:
+        self._provider = provider
+        self._dialect = dialect
+        self._shows_images = shows_images
+        self._ids: dict[str, str] = {}
+
+    def write(self, group: Sequence[Message]) -> bytes:
+        """The messages of one group, separated by commas."""
+        return b",".join(map(msgspec.json.encode, self._natives(group)))
+
+    def _natives(self, group: Sequence[Message]) -> Iterator[dict[str, object]]:
+        match group[0].role:
+            case "assistant":
+                for message in group:
+                    yield from self._assistant(message)
+            case "tool":
+                spoken = [part for message in group if message.role != "tool" for part in message.parts]
+                yield from self._results(
+                    [part for message in group if message.role == "tool" for part in message.parts], spoken
+                )
+            case role:
+                parts = [part for message in group for part in message.parts]
+                if parts:
+                    yield {"role": role, "content": content_of(parts)}
+
+    def _assistant(self, message: Message) -> Iterator[dict[str, object]]:
+        own = _native(message.opaque) if message.opaque and message.provider == self._provider else {}
+        said = [part for part in message.parts if not isinstance(part, ToolCall)]
+        text = text_of(said) or None
+        native: dict[str, object] = {"role": "assistant", "content": text, **own}
+        native["content"] = native["content"] or text
+        native.pop("tool_calls", None)
+        if calls := [part for part in message.parts if isinstance(part, ToolCall)]:
+            native["tool_calls"] = self._calls(calls, own)
+        if len(native) > 2 or native["content"]:
+            yield native
+
+    def _calls(self, calls: Sequence[ToolCall], own: dict[str, object]) -> list[dict[str, object]]:
+        sent = own.get("tool_calls")
+        if not isinstance(sent, list) or len(sent) != len(calls):
+            sent = [{} for _ in calls]
+        return [self._call(call, each, own=bool(own)) for call, each in zip(calls, sent, strict=True)]
+
+    def _call(self, call: ToolCall, sent: dict[str, object], *, own: bool) -> dict[str, object]:
+        id = call.provider_id if own and call.provider_id else self._wire_id(call.id)
+        self._ids[call.id] = id
+        function = {"name": tool_name(call.name), "arguments": object_text(call.args)}
+        return {**sent, "id": id, "type": "function", "function": function}
+
+    def _results(self, parts: Sequence[InFlightPart], spoken: Sequence[InFlightPart]) -> Iterator[dict[str, object]]:
+        """A message for each result. What they cannot hold begins the message of the user that has what is `spoken` after them."""
+        shown: list[dict[str, object]] = []
+        for part in parts:
+            if not isinstance(part, ToolResult):
+                continue
+            id = self._ids.get(part.call) or self._wire_id(part.call)
+            content: Sequence[InFlightPart | TextRef] = part.content
+            images = [each for each in content if self._shows_images and _is_image(each)]
+            text = text_of([each for each in content if each not in images])
+            text = _marked(text) if part.is_error else text
+            if images:
+                shown += [{"type": "text", "text": f"[The image of the result {id}:]"}, *map(content_part, images)]
+            yield {"role": "tool", "tool_call_id": id, "content": text or _nothing(images)}
+        if shown:
+            yield {"role": "user", "content": [*shown, *filter(None, map(content_part, spoken))]}
+        elif spoken:
+            yield {"role": "user", "content": content_of(spoken)}
+
+    def _wire_id(self, id: str) -> str:
+        if self._dialect.short_ids:
+            return _digest(id)[:9]
+        wire = id.replace(".", "_")
+        return wire if len(wire) <= LONGEST_ID and _PLAIN_ID.fullmatch(wire) else _digest(id)[:LONGEST_ID]
+
+
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _native(opaque: bytes) -> dict[str, object]:
+    try:
+        said = msgspec.json.decode(opaque)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
+
+def _is_image(part: InFlightPart | TextRef) -> bool:
+    return isinstance(part, InlineMedia) and part.media_type in IMAGES
+
+
+def _nothing(images: Sequence[object]) -> str:
+    return "(an image, shown below)" if images else "(no output)"
+
+
+def _marked(text: str) -> str:
+    """A failed result: the format has no field that says so."""
+    return text if text.lower().startswith("error") else f"Error: {text or '(no output)'}"
+
+
+def _digest(id: str) -> str:
+    """Letters and digits that stand for `id`, always the same."""
+    return b64encode(hashlib.sha256(id.encode()).digest(), b"ab").decode().rstrip("=")
+
 
 PATH: Final = "/chat/completions"
 

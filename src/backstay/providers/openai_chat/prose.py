@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from backstay.providers.loose import json_text, mended, mended_value, shown
+from backstay.providers.http.loose_json import json_text, mended, mended_value, shown
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Reasoning, ServerBlock, Text
 

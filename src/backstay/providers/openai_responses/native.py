@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.providers.loose import Fields, object_text, objects_in, text_in, unused
+from backstay.providers.http.loose_json import Fields, object_text, objects_in, text_in, unused
 
 CALLS: Final = {"function_call": "arguments", "custom_tool_call": "input"}
 """The items that are calls of our tools, and where each keeps what the model wrote."""

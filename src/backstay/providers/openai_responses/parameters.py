@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from backstay.ports import ModelRequest
-from backstay.providers.loose import Fields
+from backstay.providers.http.loose_json import Fields
 from backstay.vocab.specs import ModelFacts, ToolSpec
 
 _STRICT_WORDS: Final = frozenset(

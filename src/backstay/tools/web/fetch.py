@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from backstay.logic.text.framing import frame
 from backstay.logic.text.invisible import visible
+from backstay.logic.text.untrusted import frame
 from backstay.ports import Tool, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.web.ports import Clients, Page, Summarise, Unfetched
@@ -89,7 +89,7 @@ def _size(kept: tuple[float, Page]) -> int:
 
 async def _page(clients: Clients, memory: _Memory, url: str) -> Page | str:
     """The page, or what to tell when it is at another host."""
-    from backstay.tools.web.fetching import Elsewhere, fetch, prepared  # noqa: PLC0415 - it loads the HTTP client
+    from backstay.tools.web.download import Elsewhere, fetch, prepared  # noqa: PLC0415 - it loads the HTTP client
 
     address = prepared(url)
     if (known := memory.find(address)) is not None:

@@ -1,0 +1,100 @@
+"""Holding a session for a moment, to change it without setting it going."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import NoReturn
+
+import anyio
+
+from backstay.catalog.load import pages
+from backstay.logic.state.progress import Progress, fold_all
+from backstay.logic.state.session_state import State, state_of
+from backstay.ports import Clock, EventStore
+from backstay.stores.owners import this_process
+from backstay.stores.trace.files import delete_trace, trace_folder
+from backstay.vocab.errors import LogDamaged, NeedsUpgrade, NoSession, StoreError, UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.ids import base36
+from backstay.vocab.specs import Lease, SessionMeta, Trouble
+
+
+@asynccontextmanager
+async def held(store: EventStore, session: str, purpose: str = "") -> AsyncIterator[Lease]:
+    """The right to write a session. It is given back whatever happens, cancellation included."""
+    with anyio.CancelScope(shield=True):  # a lease that is taken and not handed over would be held by nobody
+        lease = await store.lease(session, this_process(purpose))
+    try:
+        yield lease
+    except BaseException:
+        with anyio.CancelScope(shield=True), suppress(StoreError):  # the error matters more
+            await store.release(lease)
+        raise
+    with anyio.CancelScope(shield=True):
+        await store.release(lease)
+
+
+async def whole_log(store: EventStore, session: str) -> tuple[Recorded, ...]:
+    """All events of a session. Raise `LogDamaged` or `NeedsUpgrade` when only a part of them can be read."""
+    part = await store.read(session)
+    _check_whole(session, part.trouble, empty=not part.records)
+    return part.records
+
+
+async def whole_progress(store: EventStore, session: str) -> Progress:
+    """Where a session stands, its log read a page at a time. Raise as `whole_log` does."""
+    progress = Progress()
+    async for part in pages(store, session):
+        progress = await anyio.to_thread.run_sync(fold_all, part.records, progress)
+    _check_whole(session, part.trouble, empty=not progress.seq)
+    return progress
+
+
+def _check_whole(session: str, trouble: Trouble | None, *, empty: bool) -> None:
+    if trouble is not None:
+        refuse(session, trouble)
+    if empty:
+        raise LogDamaged(f"The log of session {session!r} has no events. `backstay log repair {session}` may help.")
+
+
+def refuse(session: str, trouble: Trouble) -> NoReturn:
+    """Say that a session can only be read, and what to do first."""
+    said = f"Session {session!r} can only be read: {trouble.detail.rstrip('.')}."
+    if trouble.kind == "newer":
+        raise NeedsUpgrade(said)
+    raise LogDamaged(f"{said} Mend it first: `backstay log repair {session}` keeps what was there.")
+
+
+async def folded(session: str, records: Sequence[Recorded]) -> State:
+    """What a log means, folded off the event loop."""
+    return await anyio.to_thread.run_sync(state_of, session, records)
+
+
+async def check_unneeded(store: EventStore, meta: SessionMeta, done: str) -> None:
+    """Raise `UserError` when the open turn of a session's parent waits for it: `done` says what cannot be done."""
+    if await is_needed(store, meta):
+        raise UserError(
+            f"Session {meta.id!r} cannot be {done}: it is a child of {meta.parent!r}, whose turn is open and needs it. "
+            f"Finish that first: `backstay -r {meta.parent} --finish`."
+        )
+
+
+async def is_needed(store: EventStore, meta: SessionMeta) -> bool:
+    """Whether the session is a child whose parent has an open turn: without the child's log its calls could happen twice."""
+    if not meta.parent:
+        return False
+    try:
+        return (await store.meta(meta.parent)).open_turn
+    except NoSession:
+        return False
+
+
+def nonce_of(lease: Lease, clock: Clock) -> str:
+    """A word that no other holder of this session, or of one it was copied from, has."""
+    return f"{base36(lease.token)}{clock.nonce()}"
+
+
+async def forget_trace(store: EventStore, session: str) -> None:
+    """Delete what was traced of a session."""
+    folder = trace_folder(store.url)
+    if folder is not None:
+        await anyio.to_thread.run_sync(delete_trace, folder, session)

@@ -1,0 +1,206 @@
+"""A log read back: folded whole, from a snapshot, or up to a point."""
+
+import functools
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import msgspec
+from msgspec import Struct
+
+from backstay.logic.history.conversation import ConversationFold
+from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.logic.state.results import Results, TurnResult
+from backstay.logic.state.session_state import State, needs_whole_log, restore, state_of
+from backstay.ports import EventStore, FoldSnapshot, LogSlice
+from backstay.runtime.services import World
+from backstay.version import VERSION
+from backstay.vocab.errors import BlobMissing, StoreError, UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.messages import TextRef
+from backstay.vocab.specs import SessionMeta, Trouble
+from backstay.wire.json_text import json_pieces
+
+T = TypeVar("T")
+
+PAGE: Final = 1_024
+"""Events of a page."""
+
+
+async def pages(store: EventStore, session: str, after: int = 0, last: int | None = None) -> AsyncIterator[LogSlice]:
+    """The events after seq `after`, up to `last`, a page at a time; at least one page. Trouble stands with the last one."""
+    while True:
+        limit = PAGE if last is None else max(1, min(PAGE, last - after))
+        part = await store.read(session, after, limit)
+        yield part
+        if len(part.records) < limit or part.trouble is not None or part.records[-1].seq == last:
+            return
+        after = part.records[-1].seq
+
+
+class PagedLog:
+    """A log that a thread reads a page at a time, as often as it likes, each time up to the event that was its last the first time."""
+
+    def __init__(self, store: EventStore, session: str, last: int | None = None) -> None:
+        self.session = session
+        self.trouble: Trouble | None = None
+        """Why it goes no further, once it was read to its end."""
+        self._store = store
+        self._last = last
+
+    def __iter__(self) -> Iterator[Recorded]:
+        return self.after(0)
+
+    def after(self, seq: int) -> Iterator[Recorded]:
+        """The events after `seq`."""
+        for records in self.pages(seq):
+            yield from records
+
+    def pages(self, seq: int = 0) -> Iterator[tuple[Recorded, ...]]:
+        """The events after `seq`, some at a time."""
+        while self._last is None or seq < self._last:
+            limit = PAGE if self._last is None else min(PAGE, self._last - seq)
+            part = anyio.from_thread.run(self._store.read, self.session, seq, limit)
+            self.trouble = self.trouble or part.trouble
+            yield part.records
+            seq = part.records[-1].seq if part.records else seq
+            if len(part.records) < limit or part.trouble is not None:
+                self._last = seq
+
+    def text(self, ref: TextRef) -> str:
+        """A long text, whole; what is known of it when the rest is missing."""
+        try:
+            return self.blob(ref.sha256).decode("utf-8", "replace")
+        except BlobMissing:
+            return f"{ref.head}… [the rest of {ref.chars:,} characters is missing]"
+
+    def blob(self, sha256: str) -> bytes:
+        """The bytes of a blob. Raise `BlobMissing`."""
+        return anyio.from_thread.run(self._store.blob, sha256)
+
+
+async def with_log(store: EventStore, session: str, work: Callable[[PagedLog], T], last: int | None = None) -> T:
+    """What `work` makes of a log, in a thread."""
+    # a place of its own: threads that wait for the store must not keep others from the threads that the store works in
+    limiter = anyio.CapacityLimiter(1)
+    return await anyio.to_thread.run_sync(work, PagedLog(store, session, last), limiter=limiter)
+
+
+WORTH_A_SNAPSHOT: Final = 2_000
+"""Events since the last snapshot that make a new one worth its cost."""
+GROWTH: Final = 4
+"""While a session goes on, a quarter of what the last snapshot covers must have come too: all of them together cost what a log costs."""
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A session as its log tells it."""
+
+    state: State
+    trouble: Trouble | None
+    folded: int
+    """Events that were folded; those a snapshot covers are not."""
+
+
+async def load(store: EventStore, session: str, *, whole: bool = False) -> Loaded:
+    """Fold a session's log, from its snapshot when there is a good one and the `whole` log is not asked for."""
+    if not whole and (loaded := await _from_snapshot(store, session)) is not None:
+        return loaded
+    part = await store.read(session)
+    state = await anyio.to_thread.run_sync(state_of, session, part.records)
+    return Loaded(state=state, trouble=part.trouble, folded=len(part.records))
+
+
+async def replay(store: EventStore, session: str, at: int | None = None) -> dict[str, object]:
+    """What the log means after seq `at`, or at its end, as plain data. Runs nothing."""
+    if at is not None and at < 0:
+        raise UserError(f"{at} is not a position in a log. The first event is 1.")
+    part = await store.read(session, 0, at) if at != 0 else None
+    records = part.records if part else ()
+    return await anyio.to_thread.run_sync(lambda: state_of(session, records).plain())
+
+
+def replay_pieces(log: PagedLog, *, indented: bool, redactor: Redactor = PLAIN) -> Iterator[bytes]:
+    """What `replay` gives, without secrets, as JSON piece by piece: what grows with the log is not kept in memory."""
+    state, fold = State(), ConversationFold()
+    state.meta = SessionMeta(id=log.session)
+    for records in log.pages():
+        state.outline(records)
+        for record in records:
+            fold.apply(record)
+            state.apply(record, transcribe=False)
+        state.results.over()
+    told = fold.over(log, log.session)
+    state.transcript.todos = told.todos
+    fields = state.plain() | {"messages": told.messages(), "turns": _turns(log)}
+    return json_pieces(fields, indented=indented, redactor=redactor)
+
+
+def _turns(log: PagedLog) -> Iterator[TurnResult]:
+    results = Results()
+    for records in log.pages():
+        for record in records:
+            results.apply(record)
+        yield from results.over()
+    yield from results.turns.values()
+
+
+class Snapshots:
+    """Keeps snapshots of a session's folds, so that nobody has to fold a long log again: never in the middle of a turn."""
+
+    def __init__(self, world: World, covered: int) -> None:
+        self._world = world
+        self._covered = covered
+        """The seq up to which the newest snapshot goes."""
+
+    async def rest(self) -> None:
+        """Keep one between two turns, when the log has grown enough."""
+        await self.keep(more=self._covered // GROWTH)
+
+    async def keep(self, more: int = 0) -> None:
+        """Keep one when it is worth it, and `more` events came. One that cannot be kept is traced: it is only a cache."""
+        progress = self._world.state.progress
+        if progress.busy or progress.seq - self._covered < WORTH_A_SNAPSHOT + more:
+            return
+        content = self._world.state.snapshot()
+        taken = FoldSnapshot(tip=progress.tip, seq=progress.seq, digest=code_digest(), content=content)
+        try:
+            await self._world.store.keep_snapshot(progress.session, taken)
+        except StoreError as exc:
+            self._world.tap("snapshot_failed", {"problem": str(exc)})
+            return
+        self._covered = taken.seq
+
+
+async def _from_snapshot(store: EventStore, session: str) -> Loaded | None:
+    kept = await store.snapshot(session, code_digest())
+    if kept is None:
+        return None
+    part = await store.read(session, kept.seq - 1)
+    if not part.records or part.records[0].id != kept.tip or needs_whole_log(part.records[1:]):
+        return None
+    later = part.records[1:]
+    try:
+        state = await anyio.to_thread.run_sync(lambda: state_of(session, later, restore(kept.content)))
+    except msgspec.DecodeError:
+        return None  # a snapshot is a cache: one that cannot be read is not there
+    return Loaded(state=state, trouble=part.trouble, folded=len(later))
+
+
+@functools.cache
+def code_digest() -> str:
+    """A digest of the code that gives a log its meaning."""
+    return digest_of(Path(__file__).parent)
+
+
+def digest_of(package: Path) -> str:
+    """A digest of the version and of the parts of `package` that give a log its meaning, with the folders in them."""
+    files = (path for folder in ("vocab", "logic", "wire") for path in (package / folder).rglob("*.py"))
+    total = hashlib.sha256(VERSION.encode())
+    for name, path in sorted((path.relative_to(package).as_posix(), path) for path in files):
+        content = path.read_bytes()
+        total.update(f"\0{name}\0{len(content)}\0".encode() + content)
+    return total.hexdigest()[:16]

@@ -1,0 +1,92 @@
+"""Deleting old and empty sessions: each is looked at again while it is held, so that nothing goes that was used meanwhile."""
+
+from collections.abc import Callable, Collection
+from typing import Final
+
+from msgspec import Struct
+
+from backstay.catalog.hold import forget_trace, held, is_needed
+from backstay.ports import Clock, EventStore, SessionQuery
+from backstay.vocab.errors import NoSession, SessionBusy, UserError
+from backstay.vocab.specs import SessionMeta
+
+DAY: Final = 24 * 3600 * 1_000_000
+_BUSY: Final = "somebody has it open"
+
+Tell = Callable[[str], None]
+"""Takes a line for a person."""
+
+
+async def prune(
+    store: EventStore,
+    *,
+    clock: Clock,
+    older_than_days: float | None = None,
+    empty: bool = False,
+    dry_run: bool = False,
+    tell: Tell | None = None,
+) -> tuple[SessionMeta, ...]:
+    """Delete old sessions, or empty ones, and return them. `tell` is told of those that stay all the same, and why.
+
+    A session stays that somebody has open, that is damaged, or that the open turn of its parent needs.
+    """
+    if older_than_days is None and not empty:
+        raise UserError("Say what to prune: older_than_days, empty, or both.")
+    horizon = None if older_than_days is None else clock.now() - int(older_than_days * DAY)
+    pruning = _Pruning(store, horizon, empty)
+    found = [meta for meta in await store.list(SessionQuery(include_children=True)) if pruning.wants(meta)]
+    gone: dict[str, SessionMeta] = {}
+    for meta in sorted(found, key=lambda meta: bool(meta.parent)):  # parents first: then nobody needs the child
+        why = await (pruning.look(meta.id, gone) if dry_run else pruning.take(meta.id, gone))
+        if why is None:
+            gone[meta.id] = meta
+        elif why and tell is not None:
+            tell(f"{meta.id} stays: {why}.")
+    return tuple(gone.values())
+
+
+class _Pruning(Struct, frozen=True):
+    """What is to go from a store."""
+
+    store: EventStore
+    horizon: int | None
+    """Sessions that were last used before then are old; microseconds since 1970."""
+    empty: bool
+
+    def wants(self, meta: SessionMeta) -> bool:
+        """Whether a session is to go."""
+        old = self.horizon is not None and meta.updated < self.horizon
+        return old or (self.empty and meta.empty)
+
+    async def take(self, session: str, gone: Collection[str]) -> str | None:
+        """Delete a session; else say why it stays."""
+        try:
+            async with held(self.store, session, "prune"):
+                why = await self._reason(session, gone)
+                if why is None:
+                    await self.store.delete(session)
+        except SessionBusy:
+            return _BUSY
+        if why is None:
+            await forget_trace(self.store, session)
+        return why
+
+    async def look(self, session: str, gone: Collection[str]) -> str | None:
+        """Why a session would stay; None when it would go."""
+        return _BUSY if await self.store.holder(session) is not None else await self._reason(session, gone)
+
+    async def _reason(self, session: str, gone: Collection[str]) -> str | None:
+        """Why a session stays as it is now: empty when there is nothing to say about it, None when it goes."""
+        try:
+            trouble = (await self.store.read(session)).trouble
+            meta = await self.store.meta(session)
+        except NoSession:
+            return ""
+        if trouble is not None:
+            mend = f"`backstay log repair {session}` mends it, `backstay sessions delete {session}` deletes it"
+            return f"not all of it can be read ({trouble.detail.rstrip('.')}). {mend}"
+        if not self.wants(meta):
+            return "it was used meanwhile"
+        if meta.parent not in gone and await is_needed(self.store, meta):
+            return f"it is a child of {meta.parent}, whose turn is open"
+        return None

@@ -1,0 +1,280 @@
+"""What has to be written and removed so that files are as they were at an earlier point. Pure.
+
+The files belong to the session as a whole and not to a branch of its conversation: whichever branch a turn is on, it found the files as
+the event before it left them. So what a path held at a point follows from the events after the point in the order of the log, siblings
+included: the first of them that says what the path held says what it held at the point.
+"""
+
+import re
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from backstay.vocab.errors import LogDamaged
+from backstay.vocab.event import Recorded
+from backstay.vocab.events.files import EntryKind, FileKept, RestoreStarted, TreeKept
+from backstay.vocab.events.tools import FileSeen
+
+LARGEST: Final = 64 * 1024 * 1024
+"""Bytes of a listing or a plan: fifty thousand files need a tenth of it."""
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
+_VERSION: Final = re.compile(r"\d{1,19}:-?\d{1,19}:\d{1,20}")
+
+
+class Facts(NamedTuple):
+    """What tells a file from itself before or after a change."""
+
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One name, and what is there."""
+
+    path: bytes
+    """In a tree from its root on; in a plan from `/` on."""
+    kind: EntryKind
+    mode: int = 0
+    sha256: bytes = b""
+    """Of a file's content; empty when it could not be kept."""
+    target: bytes = b""
+    size: int = 0
+    mtime: int = 0
+    ctime: int = 0
+    inode: int = 0
+
+    @property
+    def facts(self) -> Facts:
+        """What the file system said of it."""
+        return Facts(self.size, self.mtime, self.ctime, self.inode)
+
+    @property
+    def version(self) -> str:
+        """As `FileSeen` has it."""
+        return f"{self.size}:{self.mtime}:{self.inode}"
+
+    def same(self, other: "Entry") -> bool:
+        """Whether there is nothing to do to make the one the other."""
+        mine = (self.kind, self.mode, self.sha256, self.target)
+        return mine == (other.kind, other.mode, other.sha256, other.target)
+
+
+class Tree(msgspec.Struct, frozen=True, array_like=True):
+    """Everything below a folder."""
+
+    root: bytes
+    taken: int
+    """Nanoseconds since 1970, before the first name was looked at."""
+    entries: tuple[Entry, ...]
+    left_out: tuple[bytes, ...] = ()
+    """What was not looked at: ignored files, repositories' own data, devices, what may not be read."""
+
+
+class Coverage:
+    """Which paths a tree speaks of."""
+
+    def __init__(self, left_out: Iterable[bytes]) -> None:
+        self._left_out = frozenset(left_out)
+
+    def covers(self, path: bytes) -> bool:
+        """Whether the tree would list `path` if it were there."""
+        return not self._left_out or not any(above in self._left_out for above in (path, *parents(path)))
+
+
+def parents(path: bytes) -> Iterable[bytes]:
+    """The folders above a path, the nearest first, without the one it starts from."""
+    while (cut := path.rfind(b"/")) > 0:
+        path = path[:cut]
+        yield path
+
+
+def entry_of(event: FileKept) -> Entry:
+    """What a `FileKept` says, with its whole path."""
+    facts = [int(each) for each in event.version.split(":")] if _VERSION.fullmatch(event.version) else [0, 0, 0]
+    return Entry(
+        path=event.path.encode(),
+        kind=event.kind,
+        mode=event.mode,
+        sha256=bytes.fromhex(event.sha256) if _HASH.fullmatch(event.sha256) else b"",
+        target=event.target.encode(),
+        size=facts[0],
+        mtime=facts[1],
+        inode=facts[2],
+    )
+
+
+def pack(value: msgspec.Struct) -> bytes:
+    """A listing or a plan as a blob."""
+    return zlib.compress(msgspec.msgpack.encode(value), 1)
+
+
+def unpack_tree(content: bytes) -> Tree:
+    """The listing in a blob. Raise `LogDamaged` when it is none."""
+    try:
+        return msgspec.msgpack.decode(unzipped(content), type=Tree)
+    except (msgspec.MsgspecError, zlib.error) as exc:
+        raise LogDamaged(f"A kept listing of files cannot be read: {exc}.") from exc
+
+
+def unzipped(content: bytes) -> bytes:
+    """The bytes of a packed blob. Raise `zlib.error` when there are too many of them."""
+    reader = zlib.decompressobj()
+    plain = reader.decompress(content, LARGEST)
+    if reader.unconsumed_tail or not reader.eof:
+        raise zlib.error(f"it is cut, or has more than {LARGEST} bytes")
+    return plain
+
+
+SeenAs = Literal["", "update", "forget"]
+"""What becomes of what the session has seen of a file: nothing, it is as it was then, or it was not seen by then."""
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One path that is to hold something else."""
+
+    want: Entry
+    """With its whole path."""
+    seen: SeenAs = ""
+    now: Entry | None = None
+    """What the path held when the plan was made, and was kept; without its name. Anything else there is not replaced."""
+
+
+class Plan(msgspec.Struct, frozen=True, array_like=True):
+    """Everything that is to be done."""
+
+    roots: tuple[bytes, ...]
+    words: str
+    """Which point it is, for whoever is told."""
+    changes: tuple[Change, ...]
+    problems: tuple[tuple[str, str], ...] = ()
+    """Paths that are left as they are, and why."""
+
+
+def unpack_plan(content: bytes) -> Plan:
+    """The plan in a blob. Raise `LogDamaged` when it is none."""
+    try:
+        return msgspec.msgpack.decode(unzipped(content), type=Plan)
+    except (msgspec.MsgspecError, zlib.error) as exc:
+        raise LogDamaged(f"The plan of a restore cannot be read: {exc}. Start the restore again.") from exc
+
+
+def wanted(
+    records: Iterable[Recorded], trees: Mapping[str, Tree], present: Mapping[bytes, Tree | None], *, after: int
+) -> dict[bytes, Entry]:
+    """What each path held after the event `after`, as far as it is known to have held something else than now, or may have.
+
+    `present` has the trees of now, by root; `trees` those that `first_tree` names, by the hash of their blobs.
+    """
+    kept = [record for record in records if record.seq > after]
+    found: dict[bytes, Entry] = {}
+    for root, now in present.items():
+        first = first_tree(kept, root)
+        base = trees[first[1]] if first is not None else now
+        covered = Coverage(base.left_out) if base is not None else None
+        if base is not None and base is not now:
+            found |= _in_tree(base, now)
+        until = first[0] if first is not None else 0
+        for path, (seq, entry) in _earliest(kept, root).items():
+            says = covered is not None and covered.covers(path[len(root) + 1 :])
+            if not says or not until or seq < until:
+                found[path] = entry
+            elif path not in found:
+                found[path] = Entry(path=path, kind="absent")
+    return found
+
+
+def first_tree(records: Iterable[Recorded], root: bytes) -> tuple[int, str] | None:
+    """Where the first whole tree of `root` stands in `records`, and the hash of its blob."""
+    for record in records:
+        event = record.event
+        if isinstance(event, TreeKept) and event.tree and event.root.encode() == root:
+            return record.seq, event.tree
+    return None
+
+
+def outside(records: Iterable[Recorded], roots: Sequence[bytes], *, after: int) -> tuple[str, ...]:
+    """The paths that events speak of and that lie in none of the folders of the session: nothing of them is put back."""
+    named = {
+        record.event.path
+        for record in records
+        if record.seq > after
+        and isinstance(record.event, FileKept)
+        and not any(inside(record.event.path.encode(), root) for root in roots)
+    }
+    return tuple(sorted(named))
+
+
+def hidden(base: Tree, now: Tree) -> Iterator[bytes]:
+    """What `now` leaves out although it is there, and `base` would have listed if it had been: it is new, and nobody keeps it."""
+    covered, listed = Coverage(base.left_out), {each.path for each in base.entries}
+    return (path for path in now.left_out if path not in listed and covered.covers(path))
+
+
+def not_kept(base: Tree, now: Tree, ignored: Collection[bytes]) -> Iterator[bytes]:
+    """What was there and not kept as git ignored it: first what `now` does not leave out, as it is gone, then what is `ignored`."""
+    still = frozenset(now.left_out)
+    yield from (path for path in base.left_out if path not in still and is_plain(path))
+    yield from (path for path in base.left_out if path in still and path in ignored)
+
+
+def inside(path: bytes, root: bytes) -> bool:
+    """Whether `path` lies below `root`, by its name alone. A name that leads elsewhere lies nowhere."""
+    below = path[len(root) + 1 :]
+    return path.startswith(root + b"/") and is_plain(below)
+
+
+def is_plain(below: bytes) -> bool:
+    """Whether a path below a folder has only names in it, and none of git's own."""
+    return bool(below) and not any(part in (b"", b".", b"..", b".git") or b"\0" in part for part in below.split(b"/"))
+
+
+def changed_by_others(records: Iterable[Recorded], present: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths of `present` that hold something else than the session left there or last saw, and no program of it ran since.
+
+    `present` has their versions as they are now. What the session never saw is not among them: nobody can say.
+    """
+    seen: dict[str, str] = {}
+    for record in records:
+        if isinstance(record.event, FileSeen):
+            seen[record.event.path] = record.event.version
+        elif isinstance(record.event, TreeKept | RestoreStarted):
+            seen.clear()
+    seen = {
+        path: version for path, version in seen.items() if version
+    }  # without one it was forgotten, as a restore says
+    return tuple(sorted(path for path, version in present.items() if seen.get(path, version) != version))
+
+
+def seen_at(records: Iterable[Recorded], *, after: int) -> dict[str, str]:
+    """The versions of files that the session had seen by the event `after`."""
+    found: dict[str, str] = {}
+    for record in records:
+        if record.seq <= after and isinstance(record.event, FileSeen):
+            found[record.event.path] = record.event.version
+    return found
+
+
+def _in_tree(base: Tree, now: Tree | None) -> dict[bytes, Entry]:
+    """What `base` says of every path of it and of `now`."""
+    prefix = base.root + b"/"
+    found = {prefix + each.path: msgspec.structs.replace(each, path=prefix + each.path) for each in base.entries}
+    covered = Coverage(base.left_out)
+    for each in now.entries if now is not None else ():
+        path = prefix + each.path
+        if path not in found and covered.covers(each.path):
+            found[path] = Entry(path=path, kind="absent")
+    return found
+
+
+def _earliest(kept: Iterable[Recorded], root: bytes) -> dict[bytes, tuple[int, Entry]]:
+    found: dict[bytes, tuple[int, Entry]] = {}
+    for record in kept:
+        if isinstance(record.event, FileKept):
+            entry = entry_of(record.event)
+            if entry.path not in found and inside(entry.path, root):
+                found[entry.path] = (record.seq, entry)
+    return found

@@ -1,0 +1,242 @@
+"""Makes the plan of a restore: what the files held at a point, what they hold now, and what has to change.
+
+What they hold now goes into the log first. So nothing that a restore replaces is lost, whoever put it there.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import anyio.to_thread
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from backstay.checkpoints.capture import Keeping, Look, kept_event
+from backstay.checkpoints.plan import (
+    Change,
+    Coverage,
+    Entry,
+    Plan,
+    SeenAs,
+    Tree,
+    changed_by_others,
+    first_tree,
+    hidden,
+    inside,
+    not_kept,
+    outside,
+    pack,
+    seen_at,
+    unpack_tree,
+    wanted,
+)
+from backstay.checkpoints.points import Point, RestoreReport, before_programs, unwatched
+from backstay.checkpoints.walk_tree import OWN, look_at
+from backstay.checkpoints.write_back import OUTSIDE
+from backstay.logic.state.content import digest
+from backstay.runtime.file_keeper import Ready
+from backstay.vocab.errors import BlobMissing, LogDamaged, UserError
+from backstay.vocab.event import Draft, Event, Recorded
+from backstay.vocab.events.files import FileProblem, RestoreStarted, TreeKept
+
+HIDDEN: Final = "it is new, and nothing is kept of it: it is ignored, cannot be read, or belongs to git"
+GONE: Final = "the whole folder is gone; make it again, empty, and put the files back once more"
+SHOWN: Final = 1000
+"""Paths that a report names."""
+NAMED: Final = 5
+"""Paths that git ignores and a report names."""
+
+
+async def plan_restore(
+    keeping: Keeping, records: Sequence[Recorded], point: Point, *, with_conversation: bool
+) -> Ready:
+    """Look at the files and say what has to be done so that they are as they were at `point`.
+
+    `with_conversation`: the conversation goes back to the same point, so the model knows of the files what it knew then. Then raise
+    `UserError` when what programs did since cannot be undone: the conversation would forget what the files still show.
+    """
+    looks = await keeping.present()
+    if with_conversation and (problem := _lost(records, looks, point)):
+        rest = f" `/rewind {point.number} files` puts back what can be."
+        raise UserError(f"The files cannot go back to {point.words}: {problem}.{point.alone}{rest}")
+    trees = await _first_trees(keeping, records, [look.root for look in looks], point)
+    making = _Making(keeping, records, point, with_conversation, looks, trees)
+    return await anyio.to_thread.run_sync(making.make)
+
+
+def _lost(records: Sequence[Recorded], looks: Iterable[Look], point: Point) -> str:
+    """Why what programs did after a point cannot be undone; empty when it can."""
+    for look in looks:
+        kept = _before_programs(records, look, point)
+        if kept and not os.path.lexists(look.root):
+            return GONE
+        if kept and (kept[0].problem or look.event.problem):
+            return f"programs ran, and {kept[0].problem or look.event.problem}"
+    return ""
+
+
+def _before_programs(records: Iterable[Recorded], look: Look, point: Point) -> list[TreeKept]:
+    """What was kept of a folder as a whole since a point, when programs ran since; nothing when none did."""
+    found = [
+        (record.event, before_programs(record))
+        for record in records
+        if record.seq > point.after and isinstance(record.event, TreeKept) and record.event.root == look.event.root
+    ]
+    return [event for event, _ in found] if any(ran for _, ran in found) else []
+
+
+async def _first_trees(
+    keeping: Keeping, records: Sequence[Recorded], roots: Iterable[bytes], point: Point
+) -> dict[str, Tree]:
+    later = [record for record in records if record.seq > point.after]
+    trees: dict[str, Tree] = {}
+    for root in roots:
+        first = first_tree(later, root)
+        if first is None:
+            continue
+        try:
+            tree = await anyio.to_thread.run_sync(unpack_tree, await keeping.world.store.blob(first[1]))
+        except (BlobMissing, LogDamaged) as exc:
+            raise UserError(f"The files cannot go back to {point.words}: {exc}") from exc
+        if tree.root != root:
+            raise UserError(
+                f"The files cannot go back to {point.words}: what was kept is of {os.fsdecode(tree.root)!r}."
+            )
+        trees[first[1]] = tree
+    return trees
+
+
+class _Making(Struct):
+    keeping: Keeping
+    records: Sequence[Recorded]
+    point: Point
+    with_conversation: bool
+    looks: Sequence[Look]
+    trees: Mapping[str, Tree]
+    changes: list[Change] = field(default_factory=list)
+    problems: list[tuple[str, str]] = field(default_factory=list)
+    way_back: list[Event] = field(default_factory=list)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    _seen: Mapping[str, str] = {}
+
+    def make(self) -> Ready:
+        """Everything that needs no waiting. Runs in a thread."""
+        after = self.point.after
+        roots = [look.root for look in self.looks]
+        self._seen = seen_at(self.records, after=after)
+        for path in outside(self.records, roots, after=after):
+            self.problems.append((path, OUTSIDE))
+        want = wanted(self.records, self.trees, {look.root: look.tree for look in self.looks}, after=after)
+        for look in self.looks:
+            self._compare(look, want)
+            self._name_hidden(look, want)
+        self.changes.sort(key=lambda change: change.want.path)
+        return self._ready(tuple(roots))
+
+    def _compare(self, look: Look, want: Mapping[bytes, Entry]) -> None:
+        if look.tree is None and not os.path.lexists(look.root):
+            self._leave(Entry(look.root, "folder"), GONE)
+            return
+        prefix = look.root + b"/"
+        there = {prefix + each.path: each for each in look.tree.entries} if look.tree is not None else {}
+        covered = Coverage(look.tree.left_out) if look.tree is not None else None
+        for path, entry in want.items():
+            if not path.startswith(prefix):
+                continue
+            if not inside(path, look.root):
+                self._leave(entry, OUTSIDE)
+            elif covered is not None and covered.covers(path[len(prefix) :]):
+                now = there.get(path, Entry(path, "absent"))
+                if not entry.same(now):
+                    self._change(entry, now)
+            else:
+                self._change_unlisted(look.root, entry)
+
+    def _name_hidden(self, look: Look, want: Mapping[bytes, Entry]) -> None:
+        """What was not there and is left out now, as git ignores it since: it stays, and that is said."""
+        first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
+        if first is None or look.tree is None:
+            return
+        for below in hidden(self.trees[first[1]], look.tree):
+            path = look.root + b"/" + below
+            if path not in want and below not in look.own:
+                self._leave(Entry(path, "absent"), HIDDEN)
+
+    def _ignored(self, look: Look) -> str:
+        """A sentence about what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
+        first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
+        if first is None or look.tree is None or not _before_programs(self.records, look, self.point):
+            return ""
+        left = not_kept(self.trees[first[1]], look.tree, look.ignored)
+        found = [each for each in left if each not in look.own and os.path.basename(each) not in OWN]
+        names = [each.decode("utf-8", "replace") for each in found[:NAMED]]
+        shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        words = (
+            f"What git ignores is not kept: what programs did to {shown}{more} in {look.event.root!r} stays as it is."
+        )
+        return words if found else ""
+
+    def _change_unlisted(self, root: bytes, entry: Entry) -> None:
+        """A path that the tree of now says nothing about: what it holds is written down by itself."""
+        try:
+            now, content = look_at(root, entry.path, most=self.keeping.limits.size)
+        except OSError as exc:
+            self._leave(entry, str(exc.strerror or exc).lower())
+            return
+        if entry.same(now):
+            return
+        kept = kept_event(now)
+        if kept is None or (now.kind == "file" and content is None):
+            self._leave(entry, "what it holds now cannot be kept")
+            return
+        self.way_back.append(kept)
+        if content is not None:
+            self.blobs[digest(content)] = content
+        self._change(entry, now)
+
+    def _change(self, entry: Entry, now: Entry) -> None:
+        if entry.kind == "file" and not entry.sha256:
+            self._leave(entry, "what it held was too large, or could not be read")
+            return
+        path = entry.path.decode("utf-8", "replace")
+        self.changes.append(Change(entry, self._seen_as(path, entry), replace(now, path=b"")))
+        if now.kind == "file" and now.inode:
+            self.versions[path] = now.version
+
+    def _leave(self, entry: Entry, why: str) -> None:
+        self.problems.append((entry.path.decode("utf-8", "replace"), why))
+
+    def _seen_as(self, path: str, entry: Entry) -> SeenAs:
+        """What the model knew of the file at the point. Otherwise it knows what the files held till now, and must look again."""
+        if not self.with_conversation or path not in self.keeping.world.state.seen:
+            return ""
+        seen = self._seen.get(path, "")
+        if not seen:
+            return "forget"
+        return "update" if seen == entry.version else ""
+
+    def _ready(self, roots: tuple[bytes, ...]) -> Ready:
+        report = RestoreReport(
+            point=self.point.words,
+            paths=tuple(change.want.path.decode("utf-8", "replace") for change in self.changes[:SHOWN]),
+            problems=tuple(FileProblem(path=path, problem=why) for path, why in self.problems),
+            changed_by_others=changed_by_others(self.records, self.versions),
+            warnings=(
+                *unwatched(self.records, after=self.point.after),
+                *(words for look in self.looks if (words := self._ignored(look))),
+                *(f"{look.event.problem}; what is new in it stays" for look in self.looks if look.event.problem),
+            ),
+        )
+        if not self.changes:
+            return Ready(report=report)
+        packed = pack(Plan(roots, self.point.words, tuple(self.changes), tuple(self.problems)))
+        plan = digest(packed)
+        blobs = {**self.blobs, plan: packed}
+        for look in self.looks:
+            blobs |= look.blobs
+        started = RestoreStarted(to=self.point.event, plan=plan, files=len(self.changes))
+        events = [*(look.event for look in self.looks), *self.way_back]
+        drafts = (*(Draft(event=event) for event in events), Draft(event=started, by="user"))
+        return Ready(report=report, drafts=drafts, blobs=blobs)

@@ -1,0 +1,229 @@
+"""The points of a session to which its files can be put back. Pure: a look at the log.
+
+Every turn is one, whether it changed files or not: its start, and its end. So is the moment before each restore.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import InputReceived, InputTaken, TurnCompleted, TurnStarted
+from backstay.vocab.events.files import (
+    CheckpointsPurged,
+    FileKept,
+    FileProblem,
+    RestoreFinished,
+    RestoreStarted,
+    TreeKept,
+)
+from backstay.vocab.events.tools import HookStarted
+from backstay.vocab.messages import Text, TextRef
+
+PROMPT: Final = 200
+"""Characters of a prompt that a listing shows."""
+PURGED: Final = "what was kept of it was purged"
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn, as a point to which files can be put back."""
+
+    turn: str
+    """Its id: `restore_files(before=...)` goes to its start, `restore_files(to=...)` to its end."""
+    number: int
+    prompt: str = ""
+    at: int = 0
+    """Microseconds since 1970."""
+    files: tuple[str, ...] = ()
+    """What tools were about to change in it, each path once."""
+    programs: bool = False
+    """Whether programs ran in it that could change anything."""
+    over: bool = False
+    """Whether the turn has an end."""
+    restorable: bool = True
+    why_not: str = ""
+    """Why its start cannot be gone back to, or what of it cannot."""
+
+
+class Point(msgspec.Struct, frozen=True, kw_only=True):
+    """A moment between two events."""
+
+    after: int
+    """The seq of the last event before it."""
+    event: str
+    """The id of that event; empty for the beginning."""
+    words: str
+    """What a person calls it."""
+    number: int | None = None
+    """The turn after which it lies, 0 for the beginning: `/rewind` takes it. None for the moment before a restore."""
+
+    @property
+    def alone(self) -> str:
+        """A sentence about what can be done when files cannot go there; empty when the conversation cannot either."""
+        if self.number is None:
+            return ""
+        return f" Nothing was moved; `/rewind {self.number} conversation` moves the conversation alone."
+
+
+class RestoreReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the wish to have files as they were."""
+
+    restore: str = ""
+    """The id of the restore: `restore_files(undo=...)` takes it back. Empty when everything was so already."""
+    point: str
+    """What a person calls the point."""
+    written: int = 0
+    removed: int = 0
+    paths: tuple[str, ...] = ()
+    """What was written or removed; the first thousand."""
+    problems: tuple[FileProblem, ...] = ()
+    """What was left as it is, and why."""
+    changed_by_others: tuple[str, ...] = ()
+    """What somebody else had changed since the session saw it last; it is put back all the same, and the way back has it."""
+    warnings: tuple[str, ...] = ()
+    """What of programs' doings could not be undone."""
+
+
+def checkpoints_of(records: Iterable[Recorded]) -> tuple[Checkpoint, ...]:
+    """Every turn of a log, in order, with what is known of its files."""
+    turns: dict[str, Checkpoint] = {}
+    prompts: dict[str, str] = {}
+    open_turn = ""
+    for record in records:
+        match record.event:
+            case InputReceived() as said:
+                prompts[said.input] = _prompt(said)
+            case TurnStarted(number=number):
+                open_turn = record.id
+                turns[record.id] = Checkpoint(turn=record.id, number=number, at=record.at)
+            case InputTaken(inputs=inputs) if open_turn and not turns[open_turn].prompt:
+                turns[open_turn] = replace(turns[open_turn], prompt=prompts.get(inputs[0], "") if inputs else "")
+            case FileKept(path=path, call=call) if call and open_turn and not _named(turns[open_turn], path):
+                turns[open_turn] = replace(turns[open_turn], files=(*turns[open_turn].files, path))
+            case TreeKept(problem=problem) if open_turn and before_programs(record):
+                turns[open_turn] = replace(turns[open_turn], programs=True)
+                turns = _doubted(turns, turns[open_turn].number, problem)
+            case TurnCompleted(turn=turn) if turn in turns:
+                turns[turn] = replace(turns[turn], over=True)
+                open_turn = ""
+            case CheckpointsPurged():
+                turns = {id: replace(each, restorable=False, why_not=PURGED) for id, each in turns.items()}
+            case _:
+                pass
+    return tuple(turns.values())
+
+
+def point_of(records: Sequence[Recorded], *, to: str = "", before: str = "", undo: str = "") -> Point:
+    """The point that is meant: the end of the turn `to`, the start of the turn `before`, or before the restore `undo` (`latest`).
+
+    Raise `UserError` when there is none, or when what was kept since then was purged.
+    """
+    point = _ended(records, to) if to else _begun(records, before) if before else _undone(records, undo)
+    purged = max((record.seq for record in records if isinstance(record.event, CheckpointsPurged)), default=0)
+    if purged > point.after:
+        raise UserError(f"The files cannot go back to {point.words}: {PURGED}.{point.alone}")
+    return point
+
+
+def before_programs(record: Recorded) -> bool:
+    """Whether an event says what a folder held before programs of the session ran, and not before files were put back."""
+    return isinstance(record.event, TreeKept) and bool(record.event.call or record.cause)
+
+
+def unwatched(records: Iterable[Recorded], *, after: int) -> tuple[str, ...]:
+    """Why what programs did after a point cannot be undone, once for each reason."""
+    later = [record for record in records if record.seq > after]
+    events = [record.event for record in later]
+    problems = (
+        record.event.problem
+        for record in later
+        if isinstance(record.event, TreeKept) and record.event.problem and before_programs(record)
+    )
+    return tuple(dict.fromkeys((*problems, *_by_hooks(events))))
+
+
+def _by_hooks(events: Iterable[Event]) -> Iterator[str]:
+    """A word about hooks that ran before anything was kept whole: what they did to files is not known."""
+    for event in events:
+        if isinstance(event, TreeKept) and event.tree:
+            return
+        if isinstance(event, HookStarted) and event.handlers:
+            yield f"{event.event} hooks ran while nothing watched the files: what they changed, and no tool did, stays"
+            return
+
+
+def _named(point: Checkpoint, path: str) -> bool:
+    """Whether a path is in the list, or is a folder that was to be made for one that is."""
+    return any(each == path or each.startswith(f"{path}/") for each in point.files)
+
+
+def _doubted(turns: dict[str, Checkpoint], number: int, problem: str) -> dict[str, Checkpoint]:
+    """The turns so far, whose starts cannot be gone back to wholly any more when programs ran unwatched."""
+    if not problem:
+        return turns
+    why = f"programs ran unwatched in turn {number}: {problem}"
+    return {id: each if each.why_not else replace(each, why_not=why) for id, each in turns.items()}
+
+
+def _prompt(said: InputReceived) -> str:
+    if said.display:
+        return said.display[:PROMPT]
+    words = (
+        part.text if isinstance(part, Text) else part.head for part in said.parts if isinstance(part, Text | TextRef)
+    )
+    return " ".join(" ".join(words).split())[:PROMPT]
+
+
+def _ended(records: Sequence[Recorded], turn: str) -> Point:
+    number = _number(records, turn)
+    for record in records:
+        if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
+            return Point(after=record.seq, event=record.id, words=f"the end of turn {number}", number=number)
+    raise UserError(f"Turn {turn!r} has no end yet. Say `before={turn!r}` for its start.")
+
+
+def _begun(records: Sequence[Recorded], turn: str) -> Point:
+    number = _number(records, turn)
+    place = next(index for index, record in enumerate(records) if record.id == turn)
+    event = records[place - 1].id if place else ""
+    words = f"the start of turn {number}"
+    return Point(after=records[place].seq - 1, event=event, words=words, number=number - 1)
+
+
+def _undone(records: Sequence[Recorded], restore: str) -> Point:
+    latest = restore == "latest"
+    found: Point | None = None
+    began = -1
+    """Where the restore began that is not over: a process that goes on with it after a crash starts it again."""
+    for place, record in enumerate(records):
+        if isinstance(record.event, RestoreStarted):
+            began = began if began >= 0 else _way_back(records, place)
+            if latest or record.id == restore:
+                before = records[began - 1].id if began else ""
+                found = Point(after=records[began].seq - 1, event=before, words="before files were put back")
+        elif isinstance(record.event, RestoreFinished):
+            began = -1
+    if found is not None:
+        return found
+    raise UserError(
+        "No files were put back in this session yet: there is nothing to undo."
+        if latest
+        else f"There is no restore {restore!r} in this session. Say `undo='latest'` for the newest."
+    )
+
+
+def _way_back(records: Sequence[Recorded], place: int) -> int:
+    """Where the events begin that say what files held before the restore at `place`."""
+    while place and isinstance(kept := records[place - 1].event, FileKept | TreeKept) and not kept.call:
+        place -= 1
+    return place
+
+
+def _number(records: Iterable[Recorded], turn: str) -> int:
+    for record in records:
+        if record.id == turn and isinstance(record.event, TurnStarted):
+            return record.event.number
+    raise UserError(f"There is no turn {turn!r} in this session; `checkpoints` lists them.")

@@ -1,0 +1,179 @@
+"""Performs `RestoreStarted`: puts files back as its plan says, and tells the model and the person.
+
+It is not cut off by an interrupt. When the process dies in the middle, the next one does all of it again, and nothing more changes than
+would have changed.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.plan import Change, Plan, unpack_plan
+from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode, version_at
+from backstay.logic.text.plural import counted
+from backstay.runtime.barrier import Fault
+from backstay.runtime.services import Outcome
+from backstay.vocab.errors import BlobMissing, LogDamaged
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import EntryAdded, MessageInjected
+from backstay.vocab.events.files import FileProblem, RestoreFinished, RestoreStarted
+from backstay.vocab.events.tools import FileSeen
+from backstay.vocab.messages import Text
+
+TOGETHER: Final = 16 * 1024 * 1024
+"""Bytes of contents that are fetched before they are written."""
+FEW: Final = 32
+"""Changes that are made durable one by one; more of them are made durable together, which is much faster."""
+MOST_PROBLEMS: Final = 200
+NAMED: Final = 20
+"""Paths that the model is told."""
+
+
+class RestoreFiles:
+    """One restore."""
+
+    def __init__(self, record: Recorded, keeping: Keeping) -> None:
+        assert isinstance(record.event, RestoreStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = keeping.world
+        self._roots: Sequence[bytes] = keeping.roots or Keeping(self._world, (self._world.cwd,)).roots
+        """The session's folders as they are now: what the plan says of folders counts for nothing."""
+        self._problems: dict[bytes, FileProblem] = {}
+        """By path: of each the first."""
+        self._sync = True
+
+    async def run(self) -> Outcome:
+        """Remove what was not there, then make folders, then write files and links, then give folders their modes."""
+        with anyio.CancelScope(shield=True):
+            if not self._started.plan:
+                raise LogDamaged(
+                    "The plan of the restore is gone: it had a secret in it, which was erased. Start it again."
+                )
+            plan = unpack_plan(await self._world.store.blob(self._started.plan))
+            self._sync = len(plan.changes) <= FEW
+            gone = [change for change in plan.changes if change.want.kind == "absent"]
+            folders = [change for change in plan.changes if change.want.kind == "folder"]
+            rest = [change for change in plan.changes if change.want.kind in ("file", "link")]
+            await self._in_thread(partial(self._each, gone[::-1]))  # plans are in order: what is inside comes last
+            await self._in_thread(partial(self._each, folders))
+            for batch in _batches(rest):
+                contents = [await self._content(change) for change in batch]
+                await self._in_thread(partial(self._each, batch, contents))
+            await self._in_thread(partial(self._settle, folders[::-1]))
+            if not self._sync:
+                await anyio.to_thread.run_sync(os.sync)
+            seen = await anyio.to_thread.run_sync(_seen, plan.changes, self._problems)
+        return self._finish(plan, seen)
+
+    def stopped(self) -> Outcome:
+        """Nothing stops it but the end of the process; then it is open, and the next process does it again."""
+        return Outcome()
+
+    def failed(self, fault: Fault) -> Outcome:
+        """The plan cannot be read, or something of ours is wrong: files may be partly put back."""
+        problem = FileProblem(path="", problem=f"{fault.kind}: {fault.message}")
+        return Outcome((Draft(event=RestoreFinished(problems=(problem,)), cause=self._id),))
+
+    async def _content(self, change: Change) -> bytes:
+        if change.want.kind != "file":
+            return b""
+        try:
+            return await self._world.store.blob(change.want.sha256.hex())
+        except BlobMissing:
+            return b"\0"  # of another hash: it is refused by name
+
+    async def _in_thread(self, work: Callable[[], None]) -> None:
+        await anyio.to_thread.run_sync(work)
+
+    def _each(self, changes: Sequence[Change], contents: Sequence[bytes] = ()) -> None:
+        for place, change in enumerate(changes):
+            try:
+                content = contents[place] if contents else b""
+                put_back(change.want, content, self._roots, self._started.plan, now=change.now, sync=self._sync)
+            except NotPutBack as exc:
+                self._problem(change, exc)
+
+    def _settle(self, folders: Sequence[Change]) -> None:
+        for change in folders:
+            try:
+                settle_mode(change.want, self._roots)
+            except NotPutBack as exc:
+                self._problem(change, exc)
+
+    def _problem(self, change: Change, exc: NotPutBack) -> None:
+        path = change.want.path
+        self._problems.setdefault(path, FileProblem(path=path.decode("utf-8", "replace"), problem=str(exc)))
+
+    def _finish(self, plan: Plan, seen: Sequence[FileSeen]) -> Outcome:
+        done = [each for each in plan.changes if each.want.path not in self._problems]
+        removed = sum(each.want.kind == "absent" for each in done)
+        problems = (*(FileProblem(path=path, problem=why) for path, why in plan.problems), *self._problems.values())
+        finished = RestoreFinished(written=len(done) - removed, removed=removed, problems=_some(problems))
+        text = told(plan, done, problems)
+        entry = {"restore": self._id, "point": plan.words, "written": finished.written, "removed": removed}
+        drafts = (
+            Draft(event=finished, cause=self._id),
+            *(Draft(event=each, cause=self._id) for each in seen),
+            Draft(event=EntryAdded(kind="files-restored", content=msgspec.json.encode(entry).decode()), cause=self._id),
+            Draft(event=MessageInjected(role="system", parts=(Text(text=text),)), cause=self._id),
+        )
+        return Outcome(drafts)
+
+
+def told(plan: Plan, done: Sequence[Change], problems: Sequence[FileProblem]) -> str:
+    """What the model and the person read of a restore."""
+    removed = [each for each in done if each.want.kind == "absent"]
+    names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
+    more = f" and {len(done) - NAMED} more" if len(done) > NAMED else ""
+    words = (
+        f"The person put the files back to {plan.words}: {counted(len(done) - len(removed), 'path')} written, "
+        f"{len(removed)} removed ({', '.join(names)}{more}). Read files again before you rely on what you knew of them."
+    )
+    if problems:
+        left = "; ".join(f"{_plain(each.path)}: {each.problem}" for each in problems[:NAMED])
+        words += f" Left as they are: {left}."
+    return words
+
+
+def _plain(path: str) -> str:
+    """A path as it may stand in a sentence: a stranger chose the name, and it may have lines and signs of its own in it."""
+    return path if path.isprintable() else repr(path)
+
+
+def _some(problems: tuple[FileProblem, ...]) -> tuple[FileProblem, ...]:
+    """As many problems as an event should hold."""
+    if len(problems) <= MOST_PROBLEMS:
+        return problems
+    more = FileProblem(path="", problem=f"and {len(problems) - MOST_PROBLEMS} more paths have problems")
+    return (*problems[:MOST_PROBLEMS], more)
+
+
+def _batches(changes: Sequence[Change]) -> Iterator[list[Change]]:
+    batch: list[Change] = []
+    size = 0
+    for change in changes:
+        batch.append(change)
+        size += change.want.size + 4096
+        if size >= TOGETHER:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _seen(changes: Sequence[Change], left: Collection[bytes]) -> list[FileSeen]:
+    """What the session knows of the files that it had seen. Of those that are `left` as they are it knows nothing any more."""
+    found: list[FileSeen] = []
+    for change in changes:
+        if change.seen:
+            known = change.seen == "update" and change.want.path not in left
+            version = version_at(change.want.path) if known else ""
+            found.append(FileSeen(path=change.want.path.decode("utf-8", "replace"), version=version))
+    return found

@@ -1,0 +1,82 @@
+"""Where a command looks: the store and the folder, given before the command or after it."""
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+from msgspec import Struct
+from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from backstay.ports import EventStore
+
+F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
+
+
+class Place(Struct, frozen=True):
+    """A store's URL and a folder; None where the usual one is meant."""
+
+    store: str | None = None
+    cwd: str | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of the store."""
+        from backstay.session.options import default_store_url
+
+        return self.store or default_store_url()
+
+    @asynccontextmanager
+    async def opened(self, *, read_only: bool = False) -> "AsyncIterator[EventStore]":
+        """The store, open. Only the usual one is made when it is missing."""
+        from backstay.catalog.open_store import opened
+        from backstay.headless.formats import hinting
+
+        create = self.store is None and not read_only
+        async with opened(self.url, read_only=read_only, create=create) as store:
+            with hinting(store.url):
+                yield store
+
+
+def is_unicode(text: str) -> bool:
+    """Whether `text` is more than bytes that nobody could read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def accept(command: click.Command) -> click.Command:
+    """Let `--store` and `--cwd` stand behind `command` and each command of it, also where they say nothing: a program adds them to all."""
+    declared = {name for option in command.params for name in option.opts}
+    for name, kind in (("--store", None), ("--cwd", click.Path(exists=True, file_okay=False))):
+        if name not in declared:
+            command.params.append(click.Option([name], type=kind, hidden=True, expose_value=False, callback=_remember))
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        accept(each)
+    return command
+
+
+def _remember(ctx: click.Context, option: click.Parameter, given: str | None) -> None:
+    """Hand a flag that stood here to whoever asks for the place."""
+    if given is not None:
+        before = ctx.find_object(Place) or Place()
+        ctx.obj = replace(before, **{option.name or "": given})
+
+
+def placed(command: F) -> F:
+    """Give a command `--store` and `--cwd`, and hand it the `Place` that they mean, also when they stood before it."""
+
+    @click.option("--store", metavar="URL", help="Where sessions live.")
+    @click.option("--cwd", type=click.Path(exists=True, file_okay=False), metavar="DIR", help="The working folder.")
+    @click.pass_context
+    @functools.wraps(command)
+    def with_place(ctx: click.Context, /, **given: Any) -> Any:  # Any: as the command has it
+        before = ctx.find_object(Place) or Place()
+        place = Place(store=given.pop("store") or before.store, cwd=given.pop("cwd") or before.cwd)
+        return command(place=place, **given)
+
+    return with_place  # type: ignore[return-value]  # click adds and removes parameters

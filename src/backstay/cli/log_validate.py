@@ -1,0 +1,140 @@
+"""Is a log what a log must be? Looks at events alone, so it holds for every store."""
+
+from collections.abc import Iterable, Iterator
+
+from backstay.logic.history.conversation import SeenIds
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import (
+    ChildFinished,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    Started,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnStarted,
+    calls_of,
+)
+from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, WaitEnded, WaitStarted
+
+
+def problems(log: Iterable[Recorded]) -> tuple[str, ...]:
+    """Everything that is wrong with a log, in words; empty when nothing is."""
+    return Validity().take(log).problems
+
+
+class Validity:
+    """Looks at a log, some events at a time."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        """How many were looked at."""
+        self._wrong_places: list[str] = []
+        self._wrong_pairs: list[str] = []
+        self._ids = SeenIds()
+        self._at = 0
+        self._pairs = _Pairs()
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What is wrong so far, in words."""
+        return (*self._wrong_places, *self._wrong_pairs)
+
+    def take(self, records: Iterable[Recorded]) -> "Validity":
+        """Look at the next events."""
+        for record in records:
+            self.events += 1
+            self._wrong_places += self._place(record)
+            self._wrong_pairs += self._pairs.take(record)
+        return self
+
+    def _place(self, record: Recorded) -> Iterator[str]:
+        """Numbers without gaps, ids used once, time that never goes back, a beginning."""
+        is_start = isinstance(record.event, Started)
+        if self.events == 1 and not is_start:
+            yield f"The log begins with {_name(record.event)}, not with its start."
+        if record.seq != self.events:
+            yield f"Event {record.seq} stands at position {self.events}."
+        if not self._ids.add(record.id):
+            yield f"Event {record.seq} has the id {record.id!r} of an earlier one."
+        if record.at < self._at:
+            yield f"Event {record.seq} is older than the one before it."
+        if self.events > 1 and is_start:
+            yield f"Event {record.seq} starts the session again."
+        self._at = record.at
+
+
+class _Pairs:
+    """Every intent has one result, every call one result, every turn one end, unless a crash or the end of the log cut it off."""
+
+    def __init__(self) -> None:
+        self._asked: dict[str, int] = {}
+        self._calls: dict[str, str] = {}
+        self._started: dict[str, int] = {}
+        self._turn: tuple[str, int] | None = None
+        self._others: set[str] = set()
+        """Compactions and waits that are under way."""
+        self._forked = False
+        """A fork copies what came of a compaction and not its beginning."""
+
+    def take(self, record: Recorded) -> Iterator[str]:
+        """Say every pair that does not match. What is open at the end may still be answered."""
+        event, seq = record.event, record.seq
+        match event:
+            case Started():
+                self._forked = event.origin is not None
+            case CompactionStarted() | WaitStarted():
+                self._others.add(record.id)
+            case Compacted() | CompactionFailed() | WaitEnded():
+                if record.cause not in self._others and not self._forked:
+                    yield f"{_name(event)} at {seq} answers {record.cause!r}, which is not under way."
+                self._others.discard(record.cause)
+            case Opened():
+                self._asked.clear()  # whatever the process before it had in flight is lost, and said to be
+                self._started.clear()
+            case TurnStarted():
+                if self._turn is not None:
+                    yield f"Turn {record.id!r} begins at {seq}, and turn {self._turn[0]!r} has not ended."
+                self._turn = record.id, seq
+            case TurnCompleted():
+                yield from self._end_turn(event, seq)
+            case ModelAsked():
+                if self._asked:
+                    yield f"The model is asked at {seq} while another question is open."
+                self._asked[record.id] = seq
+            case ModelReplied() | ModelFailed():
+                if self._asked.pop(record.cause, None) is None:
+                    yield f"The reply at {seq} answers {record.cause!r}, which is not an open question."
+                if isinstance(event, ModelReplied):
+                    self._calls.update({call.id: call.name for call in calls_of(event)})
+            case ToolStarted():
+                if event.call not in self._calls:
+                    yield f"A tool is started at {seq} for the call {event.call!r}, which is not open."
+                if event.call in self._started:
+                    yield f"The call {event.call!r} is started again at {seq}."
+                self._started[event.call] = seq
+            case ToolFinished() | ChildFinished():
+                if self._calls.pop(event.call, None) is None:
+                    yield f"The result at {seq} is for the call {event.call!r}, which is not open."
+                self._started.pop(event.call, None)
+            case _:
+                pass
+
+    def _end_turn(self, event: TurnCompleted, seq: int) -> Iterator[str]:
+        if self._turn is None or self._turn[0] != event.turn:
+            yield f"Turn {event.turn!r} ends at {seq}, and it is not open."
+        if event.outcome != "abandoned":
+            for call, name in self._calls.items():
+                yield f"The turn that ends at {seq} leaves {name} (call {call!r}) without a result."
+            for question in self._asked:
+                yield f"The turn that ends at {seq} leaves the question {question!r} without an answer."
+        self._turn = None
+        self._calls.clear()
+        self._asked.clear()
+        self._started.clear()
+
+
+def _name(event: Event) -> str:
+    return type(event).__name__

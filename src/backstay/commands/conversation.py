@@ -1,0 +1,233 @@
+"""Commands about the conversation: what was said, making it shorter, going back, leaving."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from backstay.checkpoints.points import Checkpoint, RestoreReport
+from backstay.commands.spec import CommandCall, CommandResult, command, usage
+from backstay.logic.history.entries import SKILL_INVOCATION
+from backstay.logic.state.transcript import transcript_of
+from backstay.logic.text.plural import counted
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import EntryAdded, TurnStarted
+from backstay.vocab.events.limits import ChildSpent
+
+
+@command("help", hint="[COMMAND]", safety="reads")
+async def help_(call: CommandCall) -> CommandResult:
+    """List the commands, or explain one."""
+    wanted = call.args.strip().lstrip("/")
+    specs = [spec for spec in call.kit.commands.specs() if not wanted or spec.name == wanted]
+    if not specs:
+        return CommandResult(message=f"There is no command /{wanted}. /help lists them.", success=False)
+    lines = [_help_line(f"/{spec.name} {spec.argument_hint}".rstrip(), spec.description) for spec in specs]
+    return CommandResult(message="\n".join(lines), data={"commands": [spec.name for spec in specs]})
+
+
+def _help_line(usage: str, description: str) -> str:
+    """What is typed and what it does; on a line of its own what does not fit beside the others."""
+    return f"{usage:<28}{description}" if len(usage) < 27 else f"{usage}\n{'':<28}{description}"
+
+
+@command("clear")
+async def clear(call: CommandCall) -> CommandResult:
+    """Start the conversation over. The log keeps what was said."""
+    await call.session.clear_history()
+    return CommandResult(message="The conversation starts over.", data={"cleared": True})
+
+
+@command("compact", hint="[WHAT TO KEEP]")
+async def compact(call: CommandCall) -> CommandResult:
+    """Make the conversation shorter now; `/undo compact` brings it back."""
+    try:
+        done = await call.session.compact(call.args.strip())
+    except UserError as exc:
+        return CommandResult(message=str(exc), success=False)
+    state = call.session.context_state
+    if done is None:
+        return CommandResult(message="There is nothing that could be shortened.", data={"usedTokens": state.used})
+    return CommandResult(
+        message=f"The conversation is shorter: {state.used:,} tokens now.",
+        data={"usedTokens": state.used, "trigger": done.trigger},
+    )
+
+
+@command("rename", hint="NAME")
+async def rename(call: CommandCall) -> CommandResult:
+    """Give the session a name."""
+    name = call.args.strip()
+    if not name:
+        return usage(call, "NAME")
+    await call.session.rename(name)
+    return CommandResult(message=f"The session is called {name!r}.", data={"name": name})
+
+
+@command("resume", hint="[SESSION]")
+async def resume(call: CommandCall) -> CommandResult:
+    """Go on with another session."""
+    wanted = call.args.strip()
+    return CommandResult(
+        message=f"Going on with {wanted}." if wanted else "Choose a session.",
+        data={"triggerResumePicker": not wanted, "session": wanted},
+    )
+
+
+@command("reset")
+async def reset(call: CommandCall) -> CommandResult:
+    """Ask the caller for a new session; this one stays as it is."""
+    return CommandResult(message="A new session begins.", data={"resetRequested": True})
+
+
+@command("exit")
+async def exit_(call: CommandCall) -> CommandResult:
+    """Close the session and leave."""
+    return CommandResult(message="Goodbye.", data={"exitRequested": True})
+
+
+@command("rewind", hint="[list | TURN [conversation|files|both] | back]", subcommands=("list", "back"))
+async def rewind(call: CommandCall) -> CommandResult:
+    """Go back to the end of a turn: the conversation, the files, or both. `back` undoes it for the files."""
+    words = call.words
+    if not words or words[0] == "list":
+        return await _checkpoints(call)
+    what = words[1] if len(words) > 1 else "both"
+    if what not in ("conversation", "files", "both") or len(words) > 2:
+        return usage(call, "[list | TURN [conversation|files|both] | back]")
+    try:
+        if words[0] == "back":
+            return _restored(await call.session.restore_files(undo="latest"))
+        turn, begins = await _turn(call, words[0]), words[0] == "0"
+        if what == "files":
+            return _restored(await call.session.restore_files(to="" if begins else turn, before=turn if begins else ""))
+        report = await call.session.rewind(
+            to=None if begins else turn, before=turn if begins else None, files=what == "both"
+        )
+    except UserError as exc:
+        return CommandResult(message=str(exc), success=False)
+    return _gone_back(turn, report)
+
+
+@command("undo", hint="[compact]", subcommands=("compact",))
+async def undo(call: CommandCall) -> CommandResult:
+    """Take the newest turn back, with what it did to files; `/undo compact` takes the newest compaction back."""
+    wanted = call.args.strip()
+    if wanted not in ("", "compact"):
+        return usage(call, "[compact]")
+    try:
+        if wanted == "compact":
+            await call.session.undo_compaction()
+            return CommandResult(message="The conversation is whole again.")
+        log = await call.session.events()
+        turns = _path(log)
+        turn = turns[-1] if turns else ""
+        skill = _forked(log, turn)
+        if not turn:
+            return CommandResult(message=f"There is no turn to take back.{skill}", success=False)
+        kept = any(point.turn == turn for point in await call.session.checkpoints())
+        report = await call.session.rewind(before=turn, files=kept)
+    except UserError as exc:
+        return CommandResult(message=str(exc), success=False)
+    done = _gone_back(turn, report)
+    return CommandResult(message=f"{done.message}{skill}", data=done.data)
+
+
+def _path(log: Iterable[Recorded]) -> list[str]:
+    """The turns of the conversation as it is now: one that was gone back from is not taken back again."""
+    return [record.id for record in transcript_of(log).path() if isinstance(record.event, TurnStarted)]
+
+
+def _forked(log: Iterable[Recorded], turn: str) -> str:
+    """A sentence about the newest skill that a person let run in a session of its own after `turn`; empty when there is none."""
+    skill, words = "", ""
+    for record in log:
+        match record.event:
+            case TurnStarted() if record.id == turn:
+                words = ""
+            case EntryAdded(kind=kind, content=content) if kind == SKILL_INVOCATION:
+                skill = _skill_of_a_person(content)
+            case ChildSpent(child=child) if skill:
+                words = f" The skill {skill!r} ran in session {child}: `backstay -r {child} -p /undo` takes back what it did."
+            case _:
+                pass
+    return words
+
+
+def _skill_of_a_person(content: str) -> str:
+    """The skill whose run in a session of its own an entry begins; empty when it is another entry."""
+    try:
+        said = msgspec.json.decode(content, type=dict[str, object])
+    except msgspec.MsgspecError:
+        return ""
+    begins = (said.get("mode"), said.get("by"), said.get("status")) == ("fork", "user", "started")
+    return str(said.get("skill", "")) if begins else ""
+
+
+async def _checkpoints(call: CommandCall) -> CommandResult:
+    points = await call.session.checkpoints()
+    path = _path(await call.session.events())
+    lines = [line for each in points for line in _lines(each, path)]
+    if lines:
+        here = "* is the newest" if path else "The conversation is at its beginning"
+        lines.append(f"{here}; `/rewind 0` goes to before the first turn.")
+    return CommandResult(
+        message="\n".join(lines) or "No turn yet, or nothing is kept of files.",
+        data={"checkpoints": [_facts(each, path) for each in points]},
+    )
+
+
+def _lines(point: Checkpoint, path: Sequence[str]) -> Iterable[str]:
+    files = [counted(len(point.files), "file")] if point.files or not point.programs else []
+    changed = " + ".join([*files, *["programs"] * point.programs])
+    left = "" if point.turn in path else "  [not in the conversation any more]"
+    mark = "*" if point.turn in path[-1:] else " "
+    yield f"{mark}{point.number:>3}  {point.turn:<14}{changed:<20}  {point.prompt}{left}"
+    if point.why_not:
+        where = "back to before it" if point.restorable else "back to it"
+        yield f"      files cannot go {where}: {point.why_not}"
+
+
+def _facts(point: Checkpoint, path: Sequence[str]) -> dict[str, object]:
+    return {
+        "turn": point.turn,
+        "number": point.number,
+        "prompt": point.prompt,
+        "files": len(point.files),
+        "programs": point.programs,
+        "inConversation": point.turn in path,
+        "newest": point.turn in path[-1:],
+        "restorable": point.restorable,
+        "whyNot": point.why_not,
+    }
+
+
+async def _turn(call: CommandCall, word: str) -> str:
+    """The turn that a person means by its number or its id; `0` means the first one, whose start is gone to.
+
+    A number that was used again means the turn of the conversation as it is now, and otherwise the newest.
+    """
+    points = await call.session.checkpoints()
+    path = _path(await call.session.events())
+    meant = [each.turn for each in points if word in (each.turn, str(each.number))]
+    if word == "0":
+        meant = [each.turn for each in points if each.number == 1]
+    if not meant:
+        raise UserError(f"There is no turn {word!r}. `/rewind list` shows them.")
+    return next((turn for turn in reversed(meant) if turn in path), meant[-1])
+
+
+def _gone_back(turn: str, report: RestoreReport | None) -> CommandResult:
+    files = "" if report is None else f" {_restored(report).message}"
+    return CommandResult(message=f"The conversation goes on from there.{files}", data={"turn": turn})
+
+
+def _restored(report: RestoreReport) -> CommandResult:
+    said = [f"{counted(report.written, 'file')} written, {report.removed} removed ({report.point})."]
+    said += ["`/rewind back` brings back what was removed."] if report.removed else []
+    said += [f"Left as it is: {each.path}: {each.problem}" for each in report.problems]
+    said += [f"Somebody else had changed {path}; `/rewind back` has that." for path in report.changed_by_others[:20]]
+    return CommandResult(message="\n".join((*said, *report.warnings)), data={"restore": report.restore})
+
+
+COMMANDS = (help_, clear, compact, rename, resume, reset, exit_, rewind, undo)

@@ -1,0 +1,132 @@
+"""Commands about what the session found around it: skills, agents, hooks, servers, plugins, memory."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from backstay.commands.spec import CommandCall, CommandResult, command, usage
+from backstay.config.person import require_person
+from backstay.logic.text.plural import counted
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Draft
+
+if TYPE_CHECKING:
+    from backstay.mcp.servers import ServerStatus
+
+
+@command("skills", safety="reads")
+async def skills(call: CommandCall) -> CommandResult:
+    """List the skills. Each is a command of its own."""
+    found = [(each.name, each.description) for each in call.kit.found.skills if each.user_invocable]
+    return _listing("skills", found, "There are no skills. A skill is a folder with SKILL.md in .backstay/skills.")
+
+
+@command("agents", safety="reads")
+async def agents(call: CommandCall) -> CommandResult:
+    """List the agents that are defined."""
+    return _listing("agents", [(each.name, each.description) for each in call.kit.found.agents], "There are no agents.")
+
+
+@command("hooks", safety="reads")
+async def hooks(call: CommandCall) -> CommandResult:
+    """List the hooks of this session."""
+    found = [(hook.event, f"{hook.label} {hook.matcher}".strip()) for hook in call.session.hooks]
+    return _listing("hooks", found, "There are no hooks.")
+
+
+@command("mcp", hint="[approve SERVER]", subcommands=("approve",), safety="reads")
+async def mcp(call: CommandCall) -> CommandResult:
+    """List the MCP servers, whether they answer, and their tools; `approve` takes tools that changed as they are now."""
+    words = call.words
+    if words and (words[0] != "approve" or len(words) != 2 or call.by != "user"):
+        return usage(call, "[approve SERVER]")
+    if words:
+        return await _approve(call, words[1])
+    found = [(name, _standing(status)) for name, status in call.kit.server_status().items()]
+    return _listing("servers", found, "There are no MCP servers.")
+
+
+async def _approve(call: CommandCall, server: str) -> CommandResult:
+    if call.kit.servers is None:
+        return CommandResult(message="There are no MCP servers.", success=False)
+    try:
+        require_person("approve what a server offers")
+        held = await call.kit.servers.approve(server)
+    except UserError as exc:
+        return CommandResult(message=str(exc), success=False)
+    names = ", ".join(held) or "nothing was held back"
+    return CommandResult(
+        message=f"Approved: {names}. Sessions have them from the next opening on.", data={"approved": list(held)}
+    )
+
+
+def _standing(status: "ServerStatus") -> str:
+    why = f": {status.why}" if status.why else ""
+    held = f"; held back until `/mcp approve`: {', '.join(status.held)}" if status.held else ""
+    return f"{status.state}, {counted(status.tools, 'tool')}{why}{held}"
+
+
+@command("plugins", safety="reads")
+async def plugins(call: CommandCall) -> CommandResult:
+    """List the plugins that are on."""
+    found = [(f"{each.name} {each.version}".strip(), each.manifest.description) for each in call.kit.plugins]
+    return _listing("plugins", found, "No plugin is on. `backstay plugins search` finds some.")
+
+
+@command(
+    "memory",
+    hint="list | show TOPIC | add [TYPE/TOPIC] TEXT | pending | approve ID | reject ID | used",
+    subcommands=("list", "show", "add", "pending", "approve", "reject", "used"),
+    model=True,
+    safety="proposes",
+)
+async def memory(call: CommandCall) -> CommandResult:
+    """Show or change what is remembered about this project. What a model adds waits for a person."""
+    if call.kit.memory is None:
+        return CommandResult(
+            message="This session has no memory: it has no project, or memory is switched off.", success=False
+        )
+    from backstay.memory.command import memory_command  # noqa: PLC0415 - few sessions ask
+    from backstay.memory.memory import used_in  # noqa: PLC0415 - likewise
+
+    session = call.session
+    used = used_in(await session.events())
+    answer = await call.kit.remember(memory_command, call.args, call.by, mode=session.permission_mode, used=used)
+    await session.note(*(Draft(event=event, by=call.by) for event in answer.events))
+    data: dict[str, object] = msgspec.to_builtins(answer.data)
+    return CommandResult(message=answer.message, success=answer.success, data=data)
+
+
+@command("doctor", safety="reads")
+async def doctor(call: CommandCall) -> CommandResult:
+    """Say what was found here, what is off, and why."""
+    notes = call.session.notes
+    return CommandResult(
+        message="\n".join(notes) or "Everything that was found is in use.",
+        data={"doctorRequested": True, "notes": list(notes)},
+    )
+
+
+@command("export", hint="FILE")
+async def export(call: CommandCall) -> CommandResult:
+    """Write the session to a file: .md or .html to read, .yaml for a workflow, .json for its record."""
+    target = call.args.strip()
+    if not target:
+        return usage(call, "FILE")
+    return CommandResult(message=f"The session is written to {target}.", data={"exportRequested": target})
+
+
+@command("background", hint="[list]", subcommands=("list",), safety="reads")
+async def background(call: CommandCall) -> CommandResult:
+    """List what runs in the background."""
+    return _listing("tasks", call.kit.background(), "Nothing runs in the background.")
+
+
+def _listing(kind: str, rows: Iterable[tuple[str, str]], none: str) -> CommandResult:
+    known = list(rows)
+    lines = [f"{name:<24}{text}".rstrip() for name, text in known]
+    return CommandResult(message="\n".join(lines) or none, data={kind: [name for name, _ in known]})
+
+
+COMMANDS = (skills, agents, hooks, mcp, plugins, memory, doctor, export, background)

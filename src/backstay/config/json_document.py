@@ -1,0 +1,293 @@
+"""A settings file as text: read once, safely, so that an error can say where it is and what was read is what is used."""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import stat
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from backstay.config.key_table import nearly
+from backstay.stores.disk_errors import open_regular
+from backstay.vocab.errors import UserError
+
+_TOKEN: Final = re.compile(r'\s*(?:([{}\[\],:])|("(?:[^"\\]|\\.)*")|([^\s{}\[\],:"]+))')
+
+
+class Node(Struct):
+    """One value, and what is in it."""
+
+    key_at: int
+    """Where its key begins; where it begins itself when it has none."""
+    start: int
+    end: int = 0
+    kind: str = "other"
+    """`object`, `array` or `other`."""
+    inner: "dict[str | int, Node]" = field(default_factory=dict)
+    """What is in it, by key or by index. Of a key that stands twice, the last."""
+
+
+class Outline(Struct, frozen=True):
+    """A text and the places in it."""
+
+    text: str
+    root: Node
+    breaks: tuple[int, ...]
+    """Where lines end."""
+
+    def find(self, keys: Sequence[str], *, in_lists: bool = True) -> tuple[Node, int]:
+        """The node that `keys` lead to, as far as they are there, and how many of them were. A number may lead into a list."""
+        node, known = self.root, 0
+        for key in keys:
+            is_index = in_lists and node.kind == "array" and key.isdecimal()
+            below = node.inner.get(int(key) if is_index else key)
+            if below is None:
+                break
+            node, known = below, known + 1
+        return node, known
+
+    def line(self, position: int) -> int:
+        """The number of the line that a position is in."""
+        return bisect_left(self.breaks, position) + 1
+
+    def holding(self, node: Node, value: str) -> int:
+        """Where the text `value` stands in a list, or the list itself when it is not there."""
+        for each in node.inner.values():
+            if self.text[each.start] == '"' and json.loads(self.text[each.start : each.end]) == value:
+                return each.key_at
+        return node.key_at
+
+
+@lru_cache(maxsize=32)
+def outline(content: bytes) -> Outline:
+    """The places in `content`, which is JSON in UTF-8. Of what is no JSON, those before that shows."""
+    text = content.decode("utf-8", "replace")
+    tokens = _tokens(text)
+    mark, start, end = next(tokens, ("word", 0, 0))
+    root = Node(key_at=start, start=start, end=end, kind=_KINDS.get(mark, "other"))
+    open_nodes = [root] if root.kind != "other" else []
+    key: tuple[str, int] | None = None
+    for mark, start, end in tokens:
+        if not open_nodes:
+            break
+        within = open_nodes[-1]
+        if mark in "}]":
+            open_nodes.pop().end = end
+        elif mark == "string" and within.kind == "object" and key is None:
+            key = (json.loads(text[start:end]), start)
+        elif mark not in ",:":
+            name, key_at = key or (len(within.inner), start)
+            node = Node(key_at=key_at, start=start, end=end, kind=_KINDS.get(mark, "other"))
+            within.inner.pop(name, None)
+            within.inner[name] = node
+            key = None
+            if node.kind != "other":
+                open_nodes.append(node)
+    return Outline(text, root, tuple(found.start() for found in re.finditer("\n", text)))
+
+
+_KINDS: Final = {"{": "object", "[": "array"}
+
+
+def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
+    """Punctuation as it is, `string` and `word`, each with where it begins and ends."""
+    position = 0
+    while found := _TOKEN.match(text, position):
+        position = found.end()
+        group = found.lastindex or 1
+        yield found[1] or ("string" if group == 2 else "word"), found.start(group), position
+
+
+LARGEST: Final = 1024 * 1024
+"""Bytes that a settings file may have."""
+_PIECE: Final = 64 * 1024
+_GUARDED: Final = ("permissions", "hooks")
+"""Sections in which a key that stands twice would silently lose what the first one denied."""
+
+
+class JsonText(Struct, frozen=True):
+    """The bytes of a file that holds one JSON object."""
+
+    path: Path
+    content: bytes
+    mode: int = 0
+    owner: int = 0
+    group: int = 0
+    inode: tuple[int, int] = (0, 0)
+    """Device and number: tells two names of one file."""
+
+    @classmethod
+    def read(cls, path: Path) -> "JsonText":
+        """Read a file. Raise `UserError` when it is not there, not readable, or not a JSON object."""
+        try:
+            content, found = read_regular(path, LARGEST)
+        except OSError as exc:
+            raise UserError(f"The settings {str(path)!r} cannot be read: {exc.strerror}.") from exc
+        _check(path, content)
+        inode = (found.st_dev, found.st_ino)
+        plain = content.removeprefix(b"\xef\xbb\xbf")
+        return cls(path, plain, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, inode)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    def wrong(self, keys: tuple[str, ...], words: str) -> UserError:
+        """The error of what stands under `keys`."""
+        named = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in ".".join(keys))
+        return UserError(f"{self.place(keys)}: {named}: {words}")
+
+    def place(self, keys: tuple[str, ...], value: str | None = None) -> str:
+        """The file, and the line that `keys` lead to as far as they are there, or the line of a text below them."""
+        return f"{self.path}:{self.line(keys, value)}"
+
+    def line(self, keys: tuple[str, ...], value: str | None = None) -> int:
+        """The number of that line."""
+        found = outline(self.content)
+        node, known = found.find(keys)
+        position = node.key_at if known else 0
+        return found.line(position if value is None else found.holding(node, value))
+
+
+def is_missing(path: Path) -> bool:
+    """Whether nothing at all stands at `path`. A link that leads nowhere is something, and so is what may not be looked at."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def read_regular(path: Path, largest: int) -> tuple[bytes, os.stat_result]:
+    """The bytes of a regular file and what the system says of that very file. Never waits for a pipe or a device.
+
+    Raise `OSError` when it cannot be read, is anything else, or has more than `largest` bytes.
+    """
+    with open_regular(path) as file:
+        found = os.fstat(file.fileno())
+        content = bytearray()
+        while len(content) <= largest and (piece := file.read(min(_PIECE, largest + 1 - len(content)))):
+            content += piece
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"It has more than {largest:,} bytes", str(path))
+    return bytes(content), found
+
+
+class _Object(dict[str, object]):
+    """A JSON object that remembers which of its keys stand twice."""
+
+    twice: tuple[str, ...] = ()
+
+
+def _object(pairs: Sequence[tuple[str, object]]) -> _Object:
+    made = _Object(pairs)
+    if len(made) < len(pairs):
+        count = Counter(name for name, _ in pairs)
+        made.twice = tuple(sorted(name for name, number in count.items() if number > 1))
+    return made
+
+
+def _check(path: Path, content: bytes) -> None:
+    """Raise `UserError` unless `content` is one JSON object without doubt about what it denies."""
+    try:
+        found = json.loads(content.decode("utf-8-sig"), object_pairs_hook=_object)
+        msgspec.json.decode(content.removeprefix(b"\xef\xbb\xbf"), type=msgspec.Raw)
+    except UnicodeDecodeError:
+        raise UserError(f"The settings {str(path)!r} are not UTF-8 text.") from None
+    except json.JSONDecodeError as exc:
+        raise UserError(
+            f"{path}:{exc.lineno}: This is not JSON: {exc.msg} (column {exc.colno}). Mend the file or move it away."
+        ) from None
+    except RecursionError:
+        raise UserError(f"The settings {str(path)!r} are nested too deeply.") from None
+    except ValueError as exc:  # NaN, half a surrogate pair, a number of thousands of digits
+        raise UserError(f"{path}:1: This is not JSON: {exc}. Mend the file or move it away.") from None
+    if not isinstance(found, _Object):
+        raise UserError(f'{path}:1: Settings are a JSON object, like {{"chat": {{}}}}.')
+    for name, each in (("", found), *((name, found.get(name)) for name in _GUARDED)):
+        if isinstance(each, _Object) and each.twice:
+            where = f"{name}.{each.twice[0]}" if name else each.twice[0]
+            raise UserError(f"{path}:1: {where}: The key stands twice, and only one of them would count. Join them.")
+
+
+T = TypeVar("T")
+MOST_WARNINGS: Final = 20
+"""Unknown keys of one object that are told one by one."""
+MOST_TOLD: Final = 100
+"""Warnings about one file."""
+
+
+class JsonReader:
+    """The values of one file, each checked when it is asked for."""
+
+    def __init__(self, text: JsonText) -> None:
+        self.text = text
+        self.warnings: list[str] = []
+
+    def entries(self, said: Mapping[str, Raw], key: str) -> Iterator[tuple[str, Raw]]:
+        """The entries of the object under `key`; none when it is not there."""
+        yield from self.members(said[key], (key,)).items() if key in said else ()
+
+    def members(self, raw: bytes | Raw, where: tuple[str, ...]) -> dict[str, Raw]:
+        """An object, with its values still unread."""
+        return self.convert(raw, dict[str, Raw], where)
+
+    def value_or(self, said: Mapping[str, Raw], key: str, kind: object, other: T) -> T:
+        """What stands under `key` as a `kind`, or `other` when nothing does."""
+        if key not in said:
+            return other
+        found: T = self.convert(said[key], kind, (key,))  # type: ignore[arg-type]  # mypy has no type for a form of a type
+        return found
+
+    def convert(self, raw: bytes | Raw, kind: type[T], where: tuple[str, ...]) -> T:
+        """`raw` as a `kind`. Raise `UserError` with the place when it is something else."""
+        try:
+            return msgspec.json.decode(raw, type=kind)
+        except msgspec.ValidationError as exc:
+            words, _, inner = str(exc).partition(" - at `$")
+            keys = tuple(key for key in inner.strip("`").replace("[", ".").replace("]", "").split(".") if key)
+            raise self.text.wrong((*where, *keys), words + ".") from None
+
+    def warn_of_others(self, said: Mapping[str, Raw], known: tuple[str, ...], where: tuple[str, ...]) -> None:
+        """Warn of the keys that are not `known`, and say which ones were likely meant."""
+        others = [] if "*" in known or self._is_full() else [key for key in said if key not in known]
+        for key in others[:MOST_WARNINGS]:
+            near = nearly(key, known)
+            meant = f" (did you mean {near!r}?)" if near else ""
+            self.warn((*where, key), f"is not a setting that this version knows{meant}; it is left out")
+        if len(others) > MOST_WARNINGS:
+            more = len(others) - MOST_WARNINGS
+            self.warn((*where, others[MOST_WARNINGS]), f"and {more - 1} more are no settings that this version knows")
+
+    def warn(self, where: tuple[str, ...], words: str, *, at: int | None = None) -> None:
+        """Warn of what stands under `where`, or of one element of the list there."""
+        if self._is_full():
+            return
+        place = self.text.place(where if at is None else (*where, str(at)))
+        self.warnings.append(f"{place}: {_short('.'.join(where))!r} {words}{'' if words.endswith('?') else '.'}")
+        if self._is_full():
+            self.warnings.append(
+                f"{self.text.path}: There is more to be said about this file than {MOST_TOLD} warnings."
+            )
+
+    def _is_full(self) -> bool:
+        return len(self.warnings) >= MOST_TOLD
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]}..."
+
+
+_LONGEST: Final = 200

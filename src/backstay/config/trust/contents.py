@@ -1,0 +1,62 @@
+"""The digests of files in a workspace, within bounds."""
+
+import hashlib
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from backstay.config.json_document import read_regular
+from backstay.config.private_file import writable_name
+
+ABSENT: Final = "absent"
+"""In place of the digest of a file that would run if it were there."""
+MOST_FILES: Final = 5_000
+MOST_BYTES: Final = 64 * 1024 * 1024
+
+
+class Contents:
+    """Looks at files of the workspace `root`, as far as its bounds go."""
+
+    def __init__(self, root: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> None:
+        self.root = root
+        self.problem = ""
+        """Why not everything could be looked at."""
+        self.files_left = most_files
+        self._bytes_left = most_bytes
+
+    def content(self, path: Path, *, follow: bool) -> str:
+        """The digest of a file; of a link its target, and with `follow` also what it leads to."""
+        self.count(0)
+        try:
+            kind = stat.S_IFMT(path.lstat().st_mode)
+            if kind == stat.S_IFLNK:
+                inner = self.content(Path(os.path.realpath(path)), follow=False) if follow else ""
+                return sha(os.fsencode(f"link {os.readlink(path)}\0{inner}"))
+            if kind != stat.S_IFREG:
+                return "not a regular file"
+            content, found = read_regular(path, self._bytes_left)
+        except (FileNotFoundError, NotADirectoryError):
+            return ABSENT
+        except OSError as exc:
+            self.problem = self.problem or f"{str(path)!r} cannot be looked at: {exc.strerror}"
+            return "cannot be read"
+        self.count(len(content))
+        return f"{'x' if found.st_mode & stat.S_IXUSR else '-'}{sha(content)}"
+
+    def name(self, path: Path) -> str:
+        """The name of a file in a survey."""
+        text, top = str(path), f"{self.root}{os.sep}"
+        return writable_name(text.removeprefix(top) if text.startswith(top) else os.path.relpath(path, self.root))
+
+    def count(self, size: int) -> None:
+        """Count one file, or the bytes of one."""
+        self.files_left -= not size
+        self._bytes_left -= size
+        if self.files_left < 0:
+            self.problem = self.problem or "there are too many files to look at"
+
+
+def sha(content: bytes) -> str:
+    """The digest of some bytes."""
+    return hashlib.sha256(content).hexdigest()

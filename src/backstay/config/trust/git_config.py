@@ -1,0 +1,302 @@
+"""What a repository's own git configuration would run: the keys that name programs, or lead to a place that does.
+
+In the sections where git knows such keys, only those that are known to be harmless are passed over.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from backstay.config.json_document import LARGEST, is_missing, read_regular
+from backstay.sandbox.git import submodule_paths
+
+_HEADER: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?:[ \t]+"((?:\\[^\n]|[^"\\\n])*)")?[ \t]*\]')
+_NAME: Final = re.compile(r"([A-Za-z][A-Za-z0-9-]*)[ \t]*")
+_BLANK: Final = re.compile(r"(?:[ \t\r\n]|[#;][^\n]*)*")
+_PIECE: Final = re.compile(r'\\(\r?\n|[^\n])|"|\r?\n|([#;])|[^"\\\r\n#;]+|\r')
+_PLAIN_WORDS: Final = frozenset(("", "true", "false", "yes", "no", "on", "off", "0", "1"))
+_ESCAPES: Final = {"n": "\n", "t": "\t", "b": "\b", "\\": "\\", '"': '"'}
+
+
+class Unclear(ValueError):
+    """A configuration that cannot be read with certainty."""
+
+
+def program_keys(content: str) -> tuple[tuple[str, str], ...]:
+    """The keys of a git configuration that may run a program, with their values, in order. Raise `Unclear`."""
+    return tuple((key, value) for key, value in git_keys(content) if not _is_harmless(key, value))
+
+
+def git_keys(content: str) -> Iterator[tuple[str, str]]:
+    """Every key of a git configuration with its value: `section.name` or `section.sub.name`. Raise `Unclear`."""
+    if "\0" in content:
+        raise Unclear("it holds a null byte")
+    content, section = content.removeprefix("\ufeff"), ""
+    at = _past_blank(content, 0)
+    while at < len(content):
+        if content[at] == "[":
+            header = _HEADER.match(content, at)
+            if header is None:
+                raise Unclear(_line(content, at))
+            section, at = _section(header), header.end()
+        else:
+            name = _NAME.match(content, at)
+            if name is None or not section:
+                raise Unclear(_line(content, at))
+            value, at = _value(content, name.end())
+            yield f"{section}.{name[1].lower()}", value
+        at = _past_blank(content, at)
+
+
+def _past_blank(content: str, at: int) -> int:
+    blank = _BLANK.match(content, at)
+    return at if blank is None else blank.end()
+
+
+def _section(header: re.Match[str]) -> str:
+    name, old, sub = header[1].lower().partition(".")
+    given = re.sub(r"\\(.)", r"\1", header[2]) if header[2] is not None else ""
+    return ".".join(filter(None, (name, sub if old else "", given)))
+
+
+def _value(content: str, at: int) -> tuple[str, int]:
+    """The value that begins at `at`, where the name ended, and where it ends."""
+    if content[at : at + 1] != "=":
+        end = re.compile(r"[ \t]*(?:[#;][^\n]*)?(?:\r?\n|$)").match(content, at)
+        if end is None:
+            raise Unclear(_line(content, at))
+        return "true", end.end()
+    at, words, quoted = at + 1, "", False
+    while at < len(content):
+        piece = _PIECE.match(content, at)
+        assert piece is not None, "every character has its alternative"
+        if piece[1] is not None:
+            words += _escaped(piece[1], content, at)
+        elif piece[0] == '"':
+            quoted = not quoted
+        elif piece[0] in ("\n", "\r\n"):
+            break
+        elif piece[2] and not quoted:
+            line = content.find("\n", at)
+            return words.strip(), len(content) if line < 0 else line
+        else:
+            words += piece[0]
+        at = piece.end()
+    if quoted:
+        raise Unclear(_line(content, at))
+    return words.strip(), at
+
+
+def _escaped(text: str, content: str, at: int) -> str:
+    if text.endswith("\n"):
+        return ""  # the line goes on
+    if text not in _ESCAPES:
+        raise Unclear(_line(content, at))
+    return _ESCAPES[text]
+
+
+def _line(content: str, at: int) -> str:
+    return f"line {content.count(chr(10), 0, at) + 1} cannot be read"
+
+
+def _is_harmless(key: str, value: str) -> bool:
+    section, _, rest = key.partition(".")
+    sub, _, name = rest.rpartition(".")
+    if section not in _HARMLESS:
+        return True
+    if name in _HARMLESS[section]:
+        return not (section == "remote" and name.endswith("url") and _runs_helper(value))
+    known = _BY_VALUE.get((section, name)) or _BY_VALUE.get((section, "*"))
+    if section == "url":
+        return not _runs_helper(sub)
+    if known is None:
+        return False
+    return value.lower() in known
+
+
+def _runs_helper(address: str) -> bool:
+    """Whether git would start a program for an address: `ext::sh -c ...`, or an option in place of an address."""
+    return "::" in address.split("/", 1)[0] or address.startswith("-")
+
+
+_HARMLESS: Final = {
+    "core": frozenset(
+        (
+            *("repositoryformatversion", "filemode", "bare", "logallrefupdates", "ignorecase", "precomposeunicode"),
+            *("symlinks", "autocrlf", "eol", "safecrlf", "quotepath", "abbrev", "untrackedcache", "preloadindex"),
+            *("compression", "loosecompression", "bigfilethreshold", "sparsecheckout", "sparsecheckoutcone"),
+            *("longpaths", "protectntfs", "protecthfs", "commentchar", "commentstring", "whitespace", "fscache"),
+            *("sharedrepository", "excludesfile", "deltabasecachelimit", "packedgitlimit", "packedgitwindowsize"),
+            *("multipackindex", "commitgraph", "splitindex", "trustctime", "checkstat", "createobject", "notesref"),
+            *("hidedotfiles", "usereplacerefs", "warnambiguousrefs", "fsync", "fsyncmethod", "maxtreedepth"),
+        )
+    ),
+    "remote": frozenset(
+        (
+            *("url", "pushurl", "fetch", "push", "tagopt", "prune", "prunetags", "mirror", "skipdefaultupdate"),
+            *("skipfetchall", "promisor", "partialclonefilter", "pushdefault", "followremotehead", "gh-resolved"),
+        )
+    ),
+    "submodule": frozenset(
+        (
+            *("url", "active", "branch", "ignore", "recurse", "fetchjobs", "shallow", "fetchrecursesubmodules"),
+            *("propagatebranches", "alternateerrorstrategy", "alternatelocation", "path"),
+        )
+    ),
+    "diff": frozenset(
+        (
+            *("renames", "renamelimit", "algorithm", "colormoved", "colormovedws", "mnemonicprefix", "noprefix"),
+            *("context", "interhunkcontext", "submodule", "ignoresubmodules", "statgraphwidth", "statnamewidth"),
+            *("wserrorhighlight", "indentheuristic", "suppressblankempty", "wordregex", "dirstat", "orderfile"),
+            *("autorefreshindex", "tool", "guitool", "relative", "trustexitcode", "xfuncname", "funcname", "binary"),
+            *("cachetextconv", "srcprefix", "dstprefix"),
+        )
+    ),
+    "merge": frozenset(
+        (
+            *("ff", "conflictstyle", "renames", "renamelimit", "directoryrenames", "renormalize", "stat", "tool"),
+            *("guitool", "autostash", "log", "branchdesc", "suppressdest", "verbosity", "verifysignatures", "name"),
+            *("recursive", "defaulttoupstream", "autoedit"),
+        )
+    ),
+    "filter": frozenset(("required",)),
+    "credential": frozenset(("username", "usehttppath", "interactive", "sanitizeprompt", "protectprotocol")),
+    "gpg": frozenset(("format", "mintrustlevel")),
+    "difftool": frozenset(("prompt", "trustexitcode", "guidefault")),
+    "mergetool": frozenset(("prompt", "keepbackup", "trustexitcode", "keeptemporaries", "writetotemp", "hideresolved")),
+    "uploadpack": frozenset(
+        ("allowfilter", "allowanysha1inwant", "allowtipsha1inwant", "allowreachablesha1inwant", "hiderefs")
+    ),
+    "lfs": frozenset(
+        (
+            *("repositoryformatversion", "url", "pushurl", "access", "locksverify", "concurrenttransfers", "batch"),
+            *("fetchexclude", "fetchinclude", "setlockablereadonly", "basictransfersonly", "activitytimeout"),
+        )
+    ),
+    "trailer": frozenset(("separators", "ifexists", "ifmissing", "where", "key")),
+    "protocol": frozenset(("version",)),
+    "interactive": frozenset(("singlekey",)),
+    "tar": frozenset(("umask",)),
+    **dict.fromkeys(("alias", "browser", "guitool", "hook", "include", "includeif", "instaweb", "man"), frozenset()),
+    **dict.fromkeys(("pager", "sequence", "ssh", "url", "web"), frozenset()),
+}
+"""Sections in which git knows keys that run something, and the keys of them that do not."""
+
+_BY_VALUE: Final = {
+    ("core", "fsmonitor"): _PLAIN_WORDS,
+    ("core", "hookspath"): frozenset(("/dev/null",)),
+    ("core", "pager"): frozenset(("cat", "")),
+    ("pager", "*"): _PLAIN_WORDS,
+    ("submodule", "update"): frozenset(("checkout", "rebase", "merge", "none")),
+    ("protocol", "allow"): frozenset(("never",)),
+    ("filter", "clean"): frozenset(("git-lfs clean -- %f",)),
+    ("filter", "smudge"): frozenset(("git-lfs smudge -- %f",)),
+    ("filter", "process"): frozenset(("git-lfs filter-process",)),
+    ("credential", "helper"): frozenset(("", "cache", "store", "osxkeychain", "manager", "manager-core", "libsecret")),
+}
+"""Keys that are harmless with these values alone, in small letters."""
+
+_OF_GIT: Final = ("HEAD", "config", "config.worktree")
+_WITHOUT_MODULES: Final = frozenset(("objects", "refs", "logs", "hooks", "info", "lfs", "branches", "rr-cache"))
+"""Folders of a git folder in which no submodule is kept."""
+
+
+class TooMany(Exception):
+    """There are more folders than may be looked at."""
+
+
+class Submodules(Struct, frozen=True):
+    """What was found of the submodules of a project."""
+
+    folders: tuple[Path, ...]
+    """Their git folders, each once."""
+    unread: tuple[tuple[Path, str], ...]
+    """The indexes that cannot be read, and why: they may name more."""
+
+
+def own_folders(root: Path, cwd: Path) -> Iterator[Path]:
+    """Where git would find its configuration: the project's own folder, and a bare repository that lies around the working folder."""
+    yield from _git_of(root)
+    for folder in (cwd, *cwd.parents):
+        if (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir():
+            yield folder
+        if folder == root:
+            return
+
+
+def submodules(own: Iterable[Path], root: Path, most: int) -> Submodules:
+    """Find the git folders of submodules and of those in them: what lies in `modules` of `own` folders, and what their indexes name.
+
+    Raise `TooMany` when more than `most` folders must be looked at, `OSError` when one cannot be.
+    """
+    own = tuple(own)
+    found = {os.path.realpath(folder): folder for git in own for folder in _kept(git / "modules", most)}
+    unread = list[tuple[Path, str]]()
+    waiting, known = [(git, root) for git in own], set[tuple[str, str]]()
+    while waiting:
+        git, tree = waiting.pop()
+        if (real := (os.path.realpath(git), os.path.realpath(tree))) in known:
+            continue
+        known.add(real)
+        _check(len(known), most)
+        try:
+            names = submodule_paths(git)
+        except (OSError, ValueError) as exc:
+            unread.append((git / "index", getattr(exc, "strerror", None) or str(exc)))
+            continue
+        _check(len(names), most)
+        inner = [(folder, tree / name) for name in names for folder in _git_of(tree / name)]
+        found |= {os.path.realpath(folder): folder for folder, _ in inner}
+        waiting += inner
+    for folder in own:
+        found.pop(os.path.realpath(folder), None)
+    return Submodules(tuple(found.values()), tuple(unread))
+
+
+def _kept(modules: Path, most: int) -> Iterator[Path]:
+    """The git folders below `modules`, where git keeps those of submodules."""
+    waiting, known = [modules], set[str]()
+    while waiting:
+        folder = waiting.pop()
+        if not folder.is_dir() or (real := os.path.realpath(folder)) in known:
+            continue
+        known.add(real)
+        _check(len(known) + len(waiting), most)
+        with os.scandir(folder) as listing:
+            entries = list(listing)
+        is_git = any(entry.name in _OF_GIT for entry in entries)
+        if is_git:
+            yield folder
+        waiting += (
+            Path(entry.path) for entry in entries if entry.is_dir() and not (is_git and entry.name in _WITHOUT_MODULES)
+        )
+
+
+def _check(count: int, most: int) -> None:
+    if count > most:
+        raise TooMany("there are too many folders of git to look at")
+
+
+def _git_of(tree: Path) -> Iterator[Path]:
+    """The git folders of a work tree."""
+    own = tree / ".git"
+    if own.is_dir():
+        yield own
+    elif not is_missing(own):
+        yield from _pointed_to(own)
+
+
+def _pointed_to(file: Path) -> Iterator[Path]:
+    """The folders of a worktree or a submodule, whose `.git` is a file that names them."""
+    try:
+        content, _ = read_regular(file, LARGEST)
+        folder = file.parent / os.fsdecode(content.replace(b"\0", b"")).removeprefix("gitdir:").strip()
+        yield folder
+        shared, _ = read_regular(folder / "commondir", LARGEST)
+    except OSError:
+        return
+    yield folder / os.fsdecode(shared.replace(b"\0", b"")).strip()

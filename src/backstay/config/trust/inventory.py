@@ -1,0 +1,467 @@
+"""What a workspace brings along that would run something or loosen something, and the bytes that it hangs on."""
+
+import contextlib
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from backstay.config.json_document import LARGEST, JsonText, is_missing, read_regular
+from backstay.config.layer_file import LayerFile, changes_of, environment_of, servers_of
+from backstay.config.mask import masked
+from backstay.config.permissions_section import looser
+from backstay.config.private_file import writable_name
+from backstay.config.trust.contents import MOST_BYTES, MOST_FILES, Contents, sha
+from backstay.config.trust.followed import NotFollowed
+from backstay.config.trust.git_config import TooMany, Unclear, own_folders, program_keys, submodules
+from backstay.config.trust.own_programs import is_stranger, own_program
+from backstay.config.trust.run_files import HookCommand, followed, hook_commands, mentioned, server_commands
+from backstay.skills.frontmatter import folded, read_frontmatter
+from backstay.skills.problems import Unusable
+from backstay.stores.disk_errors import open_regular
+from backstay.vocab.errors import UserError
+from backstay.vocab.specs import Mode
+
+LARGEST_TEXT: Final = 512 * 1024
+"""Bytes of a text whose top is read."""
+
+
+def hook_words(hooks: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+    """The words of each handler of a section of hooks, and the handler."""
+    for event, groups in hooks.items():
+        for group in groups if isinstance(groups, list) else (groups,):
+            handlers = group.get("hooks", group) if isinstance(group, dict) else group
+            for each in handlers if isinstance(handlers, list) else (handlers,):
+                yield f"{event}: {' '.join(all_texts(_said_by(each)))}", each
+
+
+def _said_by(handler: object) -> object:
+    """What a handler runs or asks, without the keys that only say when and how."""
+    if not isinstance(handler, dict):
+        return handler
+    quiet = ("type", "timeout", "statusMessage", "matcher", "shell", "async", "asyncRewake", "onFailure", "once")
+    return {key: value for key, value in handler.items() if key not in quiet}
+
+
+def server_words(servers: object) -> Iterator[tuple[str, object]]:
+    """The words of each server, and the server."""
+    for name, server in servers.items() if isinstance(servers, dict) else ():
+        yield f"{name}: {' '.join(all_texts(masked(('mcpServers', str(name)), server)))}", server
+
+
+def granted_words(path: Path) -> Iterator[str]:
+    """What the text of a skill or command may use without asking while it is followed."""
+    try:
+        content, _ = read_regular(path, LARGEST_TEXT)
+        head = read_frontmatter(content, str(path)) if b"llowed" in content else None
+    except (OSError, Unusable):  # such a text is not loaded either
+        return
+    for key, value in head.values.items() if head is not None else ():
+        if folded(key) == "allowedtools" and value:
+            words = value if isinstance(value, str) else ", ".join(all_texts(value))
+            yield f"{words} (while this text is followed)"
+
+
+def variables(file: LayerFile) -> tuple[str, ...]:
+    """The names of the variables that a file sets."""
+    try:
+        return tuple(environment_of(file))
+    except UserError:
+        return ()
+
+
+def env_words(file: LayerFile) -> tuple[str, ...]:
+    """The variables that a file sets, with their values."""
+    try:
+        return tuple(f"{name}={value}" for name, value in environment_of(file).items())
+    except UserError:
+        return ("it cannot be read",)
+
+
+def setting_words(changes: Mapping[str, object]) -> Iterator[str]:
+    """What other settings a file changes."""
+    for section, value in changes.items():
+        for name, each in value.items() if isinstance(value, dict) else (("", value),):
+            words = " ".join(all_texts(masked((section, name) if name else (section,), each)))
+            yield f"{section}.{name}: {words}" if name else f"{section}: {words}"
+
+
+def all_texts(value: object) -> Iterator[str]:
+    """Every text in a JSON value, in order, names of objects' members left out."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            waiting += reversed(tuple(each.values()))
+        elif isinstance(each, list | tuple):
+            waiting += reversed(each)
+        elif each is not None:
+            yield str(each)
+
+
+ClaimKind = Literal["hook", "server", "allow", "folder", "mode", "env", "setting", "extension", "git", "own"]
+FAMILIES: Final = (".backstay", ".claude", ".agents")
+EXTENSIONS: Final = ("agents", "commands", "hooks", "output-styles", "plugins", "skills", "workflows")
+"""Folders of those families whose files shape what runs. A file that is not in the survey must not be loaded."""
+SERVERS: Final = ".mcp.json"
+OWN: Final = "own:"
+"""Before the name of a file that a program of the person's own would run."""
+MOST_GIT_KEYS: Final = 200
+LONGEST_COMMAND: Final = 16 * 1024
+"""Characters of a command in which files are looked for."""
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """One thing that a workspace would run or loosen."""
+
+    kind: ClaimKind
+    text: str
+    """In the workspace's own words: not to be shown on a terminal as it is."""
+    file: str
+    """Below the project's root."""
+    note: str = ""
+    """Why trust in it does not last, when it runs something that cannot be followed."""
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """What was found in a project."""
+
+    root: str
+    """The project's root, without links."""
+    claims: tuple[Claim, ...] = ()
+    seen: Mapping[str, str] = field(default_factory=dict)
+    """Everything that was looked at, as `kind:name`, and the digest of it."""
+    problem: str = ""
+    """Why not everything could be looked at: then it cannot be trusted for good."""
+    unfollowed: Mapping[str, str] = field(default_factory=dict)
+    """The commands of hooks and servers whose files cannot be told, and why."""
+    named: Mapping[str, str] = field(default_factory=dict)
+    """The files of the workspace that the person's own programs name, wherever they are started, and their digests."""
+    own: tuple[str, ...] = ()
+    """The commands of the person's own programs that were looked at; those of plugins and of this run's servers are not among them."""
+    running: tuple[str, ...] = ()
+    """Files and folders of the workspace that hooks, servers and git run, there or not; absolute, as named and as they lead."""
+
+    @property
+    def digest(self) -> str:
+        """One digest over everything that was looked at."""
+        lines = "".join(f"{name}\0{digest}\0" for name, digest in sorted(self.seen.items()))
+        return hashlib.sha256(lines.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def survey(
+    root: Path,
+    cwd: Path,
+    files: Sequence[LayerFile],
+    *,
+    home: Path,
+    own: Sequence[LayerFile] = (),
+    mode: Mode = "default",
+    bare: bool = False,
+    most_files: int = MOST_FILES,
+    most_bytes: int = MOST_BYTES,
+) -> Survey:
+    """Look at what the project `root` brings along. `files` are its settings, already read: those very bytes are looked at.
+
+    Nothing is run, no link of an extension is followed, and what is looked at is bounded. `mode` is the one that
+    holds without the project. `own` are the person's files: what their programs would run out of the project. `bare`: only
+    that, and what git would run.
+    """
+    look = _Look(Path(os.path.realpath(root)), Path(os.path.realpath(cwd)), home, most_files, most_bytes)
+    if not bare:
+        steered = frozenset(name for file in files for name in variables(file))
+        for file in files:
+            look.settings(file, mode, steered)
+        look.servers()
+        look.extensions()
+    for file in own:
+        look.own(file)
+    look.git()
+    return Survey(
+        root=str(look.root),
+        claims=tuple(dict.fromkeys(look.claims)),
+        seen=look.seen,
+        problem=look.problem,
+        unfollowed=look.unfollowed,
+        named=look.named,
+        own=tuple(dict.fromkeys(look.commands)),
+        running=tuple(dict.fromkeys(each for path in look.running for each in (str(path), os.path.realpath(path)))),
+    )
+
+
+def drifted(before: Survey) -> tuple[str, ...]:
+    """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
+    look = Contents(Path(before.root))
+    changed = []
+    for known, digest in before.seen.items():
+        kind, _, name = known.partition(":")
+        if kind in ("script", "file") and look.content(_path(before.root, name), follow=kind == "script") != digest:
+            changed.append(name)
+    return tuple(changed)
+
+
+def _path(root: str, name: str) -> Path:
+    return Path(root, os.fsdecode(bytes.fromhex(name[2:])) if name.startswith("//") else name)
+
+
+class _Look(Contents):
+    """One look at a project, as far as its bounds go."""
+
+    def __init__(
+        self, root: Path, cwd: Path, home: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
+    ) -> None:
+        super().__init__(root, most_files, most_bytes)
+        self.claims: list[Claim] = []
+        self.seen: dict[str, str] = {}
+        self.unfollowed: dict[str, str] = {}
+        self.named: dict[str, str] = {}
+        self.commands: list[str] = []
+        self.running: list[Path] = []
+        self._bases = (root,) if cwd == root else (root, cwd)
+        self._home = home
+
+    # --- settings --------------------------------------------------------------------------------------------------------------------
+
+    def settings(self, file: LayerFile, mode: Mode, steered: frozenset[str]) -> None:
+        name = writable_name(os.path.relpath(file.path, file.place.root))
+        self.seen[f"settings:{name}"] = file.text.digest if file.text is not None else sha(file.broken.encode())
+        if file.broken:
+            self.problem = self.problem or f"{name} is broken"
+        self._follow(hook_commands(file.hooks, steered))
+        self._follow(server_commands(servers_of(file)))
+        self.claims += (
+            Claim(kind="hook", text=words, file=name, note=self._note_of(hook_commands(handler, frozenset())))
+            for words, handler in hook_words({} if file.hooks_off else file.hooks)
+        )
+        self._servers(name, servers_of(file))
+        self._claim("allow", name, map(str, file.permissions.decided("allow")))
+        self._claim("folder", name, file.permissions.folders)
+        wanted = file.permissions.mode
+        possible = wanted is not None and wanted != "bypassPermissions" and looser(wanted, mode)
+        self._claim("mode", name, (wanted,) if wanted is not None and possible else ())
+        self._claim("env", name, env_words(file))
+        self._claim("setting", name, setting_words(changes_of(file)))
+        self._scripts(all_texts((file.hooks, servers_of(file))))
+
+    def servers(self) -> None:
+        path = self.root / SERVERS
+        if is_missing(path):
+            return
+        try:
+            text = JsonText.read(path)
+        except UserError as exc:
+            self.seen[f"servers:{SERVERS}"] = sha(str(exc).encode("utf-8", "replace"))
+            self._claim("server", SERVERS, ("it cannot be read",))
+            return
+        self.seen[f"servers:{SERVERS}"] = text.digest
+        said = _decoded(text)
+        servers = said.get("mcpServers", said)
+        self._follow(server_commands(servers))
+        self._servers(SERVERS, servers)
+        self._scripts(all_texts(said))
+
+    def _servers(self, file: str, servers: object) -> None:
+        self.claims += (
+            Claim(kind="server", text=words, file=file, note=self._note_of(server_commands({"": server})))
+            for words, server in server_words(servers)
+        )
+
+    def _scripts(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            for path in self._mentioned(text):
+                self._script(path)
+
+    def _script(self, path: Path) -> None:
+        self.running.append(path)
+        known = f"script:{self.name(path)}"
+        if known not in self.seen:
+            self.seen[known] = self.content(path, follow=True)
+            for interpreter in self._mentioned(_first_line(path)):
+                self._script(interpreter)
+
+    def _follow(self, commands: Iterable[HookCommand]) -> None:
+        for each in commands:
+            try:
+                paths = each.files(self._bases, self._home) if len(each.text) <= LONGEST_COMMAND else ()
+            except NotFollowed as exc:
+                self.unfollowed[each.text] = str(exc)
+                continue
+            for path in paths:
+                self._script(path)
+
+    def _note_of(self, commands: Iterable[HookCommand]) -> str:
+        return next((self.unfollowed[each.text] for each in commands if each.text in self.unfollowed), "")
+
+    def own(self, file: LayerFile) -> None:
+        """What the person's own programs would run out of the project."""
+        hooks = () if file.hooks_off else hook_commands(file.hooks, frozenset())
+        for what, commands in (("hook", hooks), ("server", server_commands(servers_of(file)))):
+            for each in commands:
+                self._own(what, each)
+
+    def _own(self, what: str, each: HookCommand) -> None:
+        program = own_program(each.command, each.args, self.root, self._bases[-1], self._home)
+        self.running += program.paths
+        self.commands.append(each.text)
+        self.named |= {self.name(path): self.content(path, follow=True) for path in program.named}
+        new = [path for path in program.modules if os.path.lexists(path)]
+        modules = program.modules if not program.safe or any(map(is_stranger, new)) else ()
+        there = [path for path in (*program.found, *modules) if os.path.lexists(path)]
+        for path in there:
+            self.seen[f"{OWN}{self.name(path)}"] = self.content(path, follow=True)
+        if there:
+            self._claim("own", self.name(there[0]), (f"your {what} {each.text}",))
+
+    def _mentioned(self, text: str) -> Iterator[Path]:
+        self.count(0)
+        if len(text) > LONGEST_COMMAND:
+            self.problem = self.problem or f"a command of {len(text):,} characters is too long to look at"
+        elif not self.problem:
+            yield from mentioned(text, self._bases, self._home)
+
+    def _claim(self, kind: ClaimKind, file: str, texts: Iterable[str]) -> None:
+        self.claims += (Claim(kind=kind, text=text, file=file) for text in texts)
+
+    # --- extensions ------------------------------------------------------------------------------------------------------------------
+
+    def extensions(self) -> None:
+        for family in FAMILIES:
+            if (self.root / family).is_symlink():
+                where = os.readlink(self.root / family)
+                self.seen[f"link:{family}"] = sha(os.fsencode(where))
+                continue  # settings are read through it; nothing else is
+            for folder in EXTENSIONS:
+                self._folder(self.root / family / folder)
+
+    def _folder(self, top: Path) -> None:
+        waiting = [top]
+        while waiting and not self.problem:
+            folder = waiting.pop()
+            if folder.is_symlink() or not folder.is_dir():
+                if not is_missing(folder):
+                    self._extension(folder)
+                continue
+            for entry in self._listed(folder):
+                if entry.is_dir(follow_symlinks=False):
+                    self.count(0)
+                    waiting.append(Path(entry.path))
+                else:
+                    self._extension(Path(entry.path))
+
+    def _extension(self, path: Path) -> None:
+        name = self.name(path)
+        self.seen[f"file:{name}"] = self.content(path, follow=False)
+        if "hooks" not in name.split(os.sep)[1:2]:  # a script there does nothing until a hook names it
+            self._claim("extension", name, (name,))
+        if path.suffix == ".md" and {"skills", "commands", "plugins"} & set(name.split(os.sep)[1:2]):
+            self._claim("allow", name, granted_words(path) if not path.is_symlink() else ())
+
+    # --- git -------------------------------------------------------------------------------------------------------------------------
+
+    def git(self) -> None:
+        own = tuple(own_folders(self.root, self._bases[-1]))
+        for folder in own:
+            self._git_folder(folder, own=True)
+        try:
+            inner = submodules(own, self.root, self.files_left)
+        except (TooMany, OSError) as exc:
+            self.problem = self.problem or str(exc)
+            return
+        for folder in inner.folders:
+            self._git_folder(folder, own=False)
+        for index, why in inner.unread:
+            self._git_item("", f"cannot be read: {why}", "", index)
+
+    def _git_folder(self, folder: Path, *, own: bool) -> None:
+        for name in ("config", "config.worktree"):
+            self._git_config(folder, folder / name, own=own)
+        hooks = folder / "hooks"
+        for entry in self._listed(hooks) if hooks.is_dir() else ():
+            if not entry.name.endswith(".sample") and not entry.is_dir() and os.access(entry.path, os.X_OK):
+                self._git_item("", "", self.content(Path(entry.path), follow=True), Path(entry.path))
+
+    def _listed(self, folder: Path) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(folder) as listing:
+                return sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
+        except OSError as exc:
+            self.problem = self.problem or f"{str(folder)!r} cannot be looked into: {exc.strerror}"
+            return []
+
+    def _git_config(self, folder: Path, path: Path, *, own: bool) -> None:
+        if is_missing(path):
+            return
+        try:
+            content, _ = read_regular(path, LARGEST)
+            found = program_keys(content.decode("utf-8", "surrogateescape"))
+        except (OSError, Unclear) as exc:
+            self._git_item("", f"cannot be read: {getattr(exc, 'strerror', None) or exc}", "", path)
+            return
+        if len(found) > MOST_GIT_KEYS:
+            self.problem = self.problem or f"{path} names more than {MOST_GIT_KEYS} programs"
+        count: Counter[str] = Counter()
+        for key, value in found[:MOST_GIT_KEYS]:
+            if key == "core.worktree" and self._is_own_tree(os.path.realpath(folder / value), own=own):
+                continue
+            inner = "".join(self._git_value(folder, key, value))
+            count[key] += 1
+            self._git_item(f"{key} {count[key]}" if count[key] > 1 else key, f"{key} = {value}", inner, path)
+
+    def _is_own_tree(self, tree: str, *, own: bool) -> bool:
+        """Whether a work tree is the one that a git folder is expected to have: the project, or for a submodule a folder in it."""
+        return tree == str(self.root) or (not own and tree.startswith(f"{self.root}{os.sep}"))
+
+    def _git_value(self, folder: Path, key: str, value: str) -> Iterator[str]:
+        """The digests of the files that a value leads to, so that a change of them is noticed."""
+        for path in self._mentioned(value):
+            self.running.append(path)
+            yield self.content(path, follow=True)
+        target = Path(os.path.expanduser(value))
+        if key.startswith("include") and (target := folder / target).is_file():
+            yield self.content(target, follow=True)
+        if key == "core.hookspath":
+            self.running.append(Path(os.path.normpath(self.root / target)))
+            yield from self._git_hooks(self.root / target)
+        with contextlib.suppress(NotFollowed):
+            for path in followed(value.removeprefix("!"), None, self._bases, self._home):
+                self.running.append(path)
+                yield self.content(path, follow=True)
+
+    def _git_hooks(self, folder: Path) -> Iterator[str]:
+        """The names and digests of the hooks in a folder: one that is added runs as well."""
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(islice(listing, self.files_left + 1), key=lambda entry: entry.name)
+        except OSError as exc:
+            yield f"cannot be looked into: {exc.strerror}"
+            return
+        for entry in entries:
+            if not entry.is_dir():
+                yield f"{entry.name}\0{self.content(Path(entry.path), follow=True)}"
+
+    def _git_item(self, key: str, text: str, inner: str, path: Path) -> None:
+        name = self.name(path)
+        self.seen[f"git:{name} {key}".rstrip()] = sha(f"{text}\0{inner}".encode("utf-8", "surrogateescape"))
+        self._claim("git", name, (text or name,))
+
+
+def _first_line(path: Path) -> str:
+    """The line of a script that names what runs it; empty when it has none."""
+    try:
+        with open_regular(path) as file:
+            line = file.readline(LONGEST_COMMAND)
+    except OSError:
+        return ""  # whoever looks at its content says so
+    return line[2:].decode("utf-8", "surrogateescape") if line.startswith(b"#!") else ""
+
+
+def _decoded(text: JsonText) -> dict[str, object]:
+    import json  # noqa: PLC0415 - only for a project that names servers
+
+    found = json.loads(text.content)
+    return found if isinstance(found, dict) else {}

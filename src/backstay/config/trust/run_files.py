@@ -1,0 +1,430 @@
+"""Find the files of a project that a hook's command runs, and say when that cannot be told.
+
+A command is followed when each program in it is one whose way to its files is known (`followed.toml`): a script that is named, an
+interpreter with its script or module, a runner with the file that says what it runs. What such a file runs in turn is not looked at.
+"""
+
+import ast
+import os
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from backstay.config.trust.followed import (
+    NotFollowed,
+    Unknown,
+    below,
+    command_table,
+    require_commands,
+    require_python,
+    require_words,
+    text_of,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+PROJECT_VARIABLE: Final = re.compile(r"\$\{?(?:CLAUDE_PROJECT_DIR|BACKSTAY_PROJECT_DIR|PWD)(?:\}|\b)")
+_HOME_PREFIX: Final = re.compile(r"^(?:~|\$HOME|\$\{HOME\})(?=/)")
+_BETWEEN: Final = re.compile(r"[\s;|&()<>=`'\",\[\]{}]+")
+_DEEPEST_QUOTES: Final = 4
+_LONGEST: Final = 4096
+
+
+def mentioned(command: str, bases: tuple[Path, ...], home: Path) -> Iterator[Path]:
+    """The files of the project, the first of `bases`, that stand in `command`, looked for from each of them.
+
+    Those that are in the project as written count, wherever a link leads, and those that a link leads into it.
+    """
+    root = os.path.realpath(bases[0])
+    for written in sorted(_words_in_quotes(PROJECT_VARIABLE.sub(".", command), _DEEPEST_QUOTES)):
+        if not written or len(written) > _LONGEST or "\0" in written:
+            continue
+        word = _HOME_PREFIX.sub(lambda _: str(home), written)
+        for base in bases:
+            path = os.path.normpath(base / word)
+            if os.path.isdir(path) or not os.path.lexists(path):
+                continue
+            if any(_is_below(each, root) for each in (path, _unlinked(path), os.path.realpath(path))):
+                yield Path(path)
+
+
+def _is_below(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip("/") + "/")
+
+
+def _unlinked(path: str) -> str:
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def _words_in_quotes(text: str, depth: int) -> set[str]:
+    """Everything in `text` that a shell could see as a word, also in quotes within quotes."""
+    found = {text, *_BETWEEN.split(text)}
+    try:
+        split = shlex.split(text)
+    except ValueError:
+        return found
+    found.update(split)
+    for word in split if depth else ():
+        if word != text and _BETWEEN.search(word):
+            found |= _words_in_quotes(word, depth - 1)
+    return found
+
+
+_HOME: Final = re.compile(r"\$(?:HOME\b|\{HOME\})")
+_TOP: Final = re.compile(r"\$\(git rev-parse --show-toplevel\)")
+_QUOTED: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\\\\.", re.DOTALL)
+_PATTERN: Final = re.compile(r"[*?\[{]")
+"""What makes several words of one, where it is not quoted."""
+_VERSION: Final = re.compile(r"(?<=[a-z])[0-9.]+$")
+_MODULE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
+_ASIDE: Final = re.compile(r"-.*|[0-9.]+[smhd]?|[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+"""What may stand between a wrapper and its command."""
+_WRITES: Final = re.compile(r">(?!&\d)")
+_DEEPEST: Final = 4
+_DYNAMIC: Final = (
+    "simple_expansion",
+    "expansion",
+    "command_substitution",
+    "process_substitution",
+    "arithmetic_expansion",
+)
+_UNREADABLE: Final = ("function_definition", "process_substitution", "coproc_statement")
+
+
+def followed(
+    command: str, args: Sequence[str] | None, bases: tuple[Path, ...], home: Path, *, fetches: bool = False
+) -> tuple[Path, ...]:
+    """The files that a hook's command runs, looked for from each of `bases`; also those that would run if they were there.
+
+    With `args` the command is one program, started as it is; without, a shell reads it. `fetches`: what is
+    fetched by a name that the command has is what was trusted with it. Raise `NotFollowed`.
+    """
+    look = CommandLook(bases, home, fetches=fetches)
+    look.command(command, args)
+    return tuple(dict.fromkeys(look.found))
+
+
+class HookCommand(Struct, frozen=True):
+    """A program that the settings name for a hook."""
+
+    command: str
+    args: tuple[str, ...] | None
+    bash: bool
+    variables: frozenset[str]
+    """Those that are set for it."""
+    fetches: bool = False
+    """As in `followed`."""
+
+    @property
+    def text(self) -> str:
+        """What tells it from others."""
+        return command_text(self.command, self.args)
+
+    def files(self, bases: tuple[Path, ...], home: Path) -> tuple[Path, ...]:
+        """As `followed`."""
+        if not self.bash:
+            raise NotFollowed("it is written for another shell than bash")
+        if steered := sorted(filter(command_table().steers, self.variables)):
+            raise NotFollowed(f"the settings set {steered[0]} for it")
+        return followed(self.command, self.args, bases, home, fetches=self.fetches)
+
+
+def hook_commands(hooks: object, variables: frozenset[str]) -> Iterator[HookCommand]:
+    """The programs in a section of hooks, however it is nested. `variables` are set for all of them."""
+    waiting = [hooks]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            waiting += each.values()
+            command, args, own = each.get("command"), each.get("args"), each.get("env")
+            if isinstance(command, str):
+                yield HookCommand(
+                    command=command,
+                    args=tuple(map(str, args)) if isinstance(args, list) else None,
+                    bash=each.get("shell", "bash") == "bash",
+                    variables=variables.union(map(str, own) if isinstance(own, Mapping) else ()),
+                )
+        elif isinstance(each, list | tuple):
+            waiting += each
+
+
+def server_commands(servers: object) -> Iterator[HookCommand]:
+    """The programs of MCP servers: each is started as it is, without a shell."""
+    for each in servers.values() if isinstance(servers, Mapping) else ():
+        if isinstance(each, Mapping) and isinstance(command := each.get("command"), str) and command:
+            args, own = each.get("args"), each.get("env")
+            yield HookCommand(
+                command=command,
+                args=tuple(map(str, args)) if isinstance(args, list) else (),
+                bash=True,
+                variables=frozenset(map(str, own) if isinstance(own, Mapping) else ()),
+                fetches=True,
+            )
+
+
+def command_text(command: str, args: Sequence[str] | None) -> str:
+    """What tells a hook's program from others: the words that it is started with."""
+    return " ".join((command, *(args or ())))
+
+
+class CommandLook:
+    """One look at a command."""
+
+    def __init__(self, bases: tuple[Path, ...], home: Path, *, fetches: bool = False) -> None:
+        self.found: list[Path] = []
+        self._bases = bases
+        self._home = home
+        self._fetches_packages = fetches
+        self._written: list[str | None] = []
+
+    def command(self, command: str, args: Sequence[str] | None) -> None:
+        """Look at a program with its words, or at a text for a shell. Raise `NotFollowed`."""
+        if args is None:
+            self.shell(command, _DEEPEST)
+        else:
+            words = [PROJECT_VARIABLE.sub(".", word) for word in (command, *args)]
+            self.program([None if "${" in word else word for word in words], _DEEPEST)
+        self._require_unwritten()
+
+    def shell(self, text: str, depth: int) -> None:
+        """Follow every program in a text."""
+        if not depth:
+            raise NotFollowed("it is nested too deep")
+        text = _HOME.sub(lambda _: str(self._home), _TOP.sub(".", PROJECT_VARIABLE.sub(".", text)))
+        content = text.encode("utf-8", "replace")
+        root = _parser().parse(content).root_node
+        if root.has_error:
+            raise NotFollowed("it cannot be read with certainty")
+        self._require_commands(root, content)
+        for node in below(root):
+            if node.type in _UNREADABLE:
+                raise NotFollowed("it defines functions or runs commands beside it")
+            if node.type == "variable_assignment" and (name := node.child_by_field_name("name")) is not None:
+                value = node.child_by_field_name("value")
+                self._assigned(text_of(name, content), text_of(value, content) if value is not None else "")
+            if node.type == "file_redirect" and _WRITES.search(text_of(node, content).partition("<")[0]):
+                destination = node.child_by_field_name("destination")
+                self._written.append(_word(destination, content) if destination is not None else None)
+            if node.type == "command":
+                self.program(_words(node, content), depth)
+
+    def program(self, words: Sequence[str | None], depth: int) -> None:
+        """Follow one program with its words; None stands for a word that is known only when it runs."""
+        table, (name, *rest) = command_table(), words or (None,)
+        if name is None:
+            raise NotFollowed("the name of a program is known only when it runs")
+        short = os.path.basename(name)
+        script = short if short in table.scripts else _VERSION.sub("", short)
+        self._require_words(short, rest)
+        if short in table.writers:
+            self._written += (word for word in rest if word is None or not word.startswith("-"))
+        if "/" in name:
+            self.found += (path for path in self._at(name) if path.is_relative_to(self._bases[0]))
+        if name == "cd":
+            self._enter(rest)
+        elif short in table.wrappers and (inner := self._unwrapped(rest)):
+            self.program(inner, depth)
+        elif script in table.scripts:
+            self._script(script, rest, depth)
+        elif short in table.manifests:
+            self._manifest(table.manifests[short], rest)
+        elif short == "npx":
+            self._package(rest)
+        elif short in table.subcommands:
+            if not rest or rest[0] not in table.subcommands[short]:
+                raise NotFollowed(f"what {short} runs with these words is not known")
+        elif short in table.plain:
+            pass
+        elif "/" in name:
+            self._file(name)
+        elif not self._fetches(short, rest):
+            raise Unknown(f"what {name!r} runs here is not known")
+
+    def _fetches(self, name: str, rest: Sequence[str | None]) -> bool:
+        """Whether a program runs what it fetches by name, and nothing of the folder."""
+        words = command_table().fetching.get(name)
+        if words is None or not self._fetches_packages or any(word is None for word in rest):
+            return False
+        first = next((word for word in rest if word and not word.startswith("-")), "")
+        if words and first not in words:
+            return False
+        return not any(place.exists() for word in rest if word for place in self._at(word.partition("=")[2] or word))
+
+    def _unwrapped(self, rest: Sequence[str | None]) -> Sequence[str | None]:
+        for at, word in enumerate(rest):
+            if word is None:
+                raise NotFollowed("the name of a program is known only when it runs")
+            if not _ASIDE.fullmatch(word):
+                return rest[at:]
+            self._assigned(*word.partition("=")[::2])
+        return ()
+
+    def _assigned(self, name: str, value: str) -> None:
+        if command_table().steers(name):
+            raise NotFollowed(f"it sets {name}")
+
+    def _enter(self, rest: Sequence[str | None]) -> None:
+        if len(rest) != 1 or rest[0] is None or rest[0].startswith("-"):
+            raise NotFollowed("the folder that it goes to is known only when it runs")
+        into = self._at(rest[0])
+        self._bases = tuple(dict.fromkeys((*self._bases, *into)))
+
+    def _script(self, name: str, rest: Sequence[str | None], depth: int) -> None:
+        kind = command_table().scripts[name]
+        for at, word in enumerate(rest):
+            value = rest[at + 1] if at + 1 < len(rest) else None
+            if word is None:
+                break
+            if kind.code and re.fullmatch(kind.code, word):
+                return self._code(kind.language, value, depth)
+            if kind.modules and re.fullmatch(kind.modules, word):
+                self._module(value)
+                return self._require_known(value, command_table().modules)
+            if not word.startswith("-"):
+                return self._file(word)
+            if not re.fullmatch(kind.flags, word):
+                break
+        raise NotFollowed(f"what {name} reads is known only when it runs")
+
+    def _code(self, language: str, text: str | None, depth: int) -> None:
+        if text is None:
+            raise NotFollowed("its text is known only when it runs")
+        if language == "shell":
+            return self.shell(text, depth - 1)
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError) as exc:
+            raise NotFollowed("its Python text cannot be read") from exc
+        require_python(tree, text)
+        self._imports(tree)
+
+    def _imports(self, tree: ast.AST) -> None:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names = [each.name for each in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            else:
+                continue
+            for name in names:
+                self._module(name)
+                self._require_known(name, command_table().imports)
+
+    def _require_commands(self, root: "Node", content: bytes) -> None:
+        """Refuse a text in which something may run that is not written as a command."""
+        require_commands(root, content)
+
+    def _require_words(self, name: str, rest: Sequence[str | None]) -> None:
+        """Refuse words with which a program runs others."""
+        require_words(name, rest)
+
+    def _require_known(self, name: str | None, harmless: frozenset[str]) -> None:
+        """A module that the folder does not bring must be one that runs nothing of it."""
+        if name not in harmless and not any(map(os.path.lexists, self._places_of(name))):
+            raise NotFollowed(f"what the module {name!r} runs is not known")
+
+    def _require_unwritten(self) -> None:
+        """Refuse a command that writes what it runs: what is there before and afterwards says nothing of it."""
+        for word in self._written if self.found else ():
+            if word is None:
+                raise NotFollowed("what it writes is known only when it runs")
+            if any(file.is_relative_to(place) for place in self._at(word) for file in self.found):
+                raise NotFollowed(f"it writes {word!r} and runs it")
+
+    def _module(self, name: str | None) -> None:
+        """A module is a file or a folder of each place where Python looks; one that appears earlier would run instead."""
+        self.found += self._places_of(name)
+
+    def _places_of(self, name: str | None) -> Iterator[Path]:
+        if name is None or not _MODULE.fullmatch(name):
+            raise NotFollowed("the module is known only when it runs")
+        parts = name.split(".")
+        for base in self._bases:
+            for count in range(1, len(parts) + 1):
+                place = base.joinpath(*parts[:count])
+                yield from (place.with_name(f"{place.name}.py"), place / "__init__.py")
+            yield base.joinpath(*parts) / "__main__.py"
+
+    def _manifest(self, names: Sequence[str], rest: Sequence[str | None]) -> None:
+        if any(word is None for word in rest):
+            raise NotFollowed("a word of it is known only when it runs")
+        places = list(self._bases)
+        for word in rest:
+            for each in (word or "", (word or "").partition("=")[2], (word or "").removeprefix("-C")):
+                places += (place for place in self._at(each) if each and place.is_dir())
+        self.found += (place / name for place in dict.fromkeys(places) for name in names)
+
+    def bring(self, rest: Sequence[str | None]) -> None:
+        """`npx NAME` runs what the folder brings under this name, before it fetches anything."""
+        names = [word for word in rest if word and not word.startswith("-")]
+        for base in self._bases:
+            for name in names:
+                program = name.rpartition("/")[2].partition("@")[0] or name
+                self.found += (base / "node_modules/.bin" / program, base / "node_modules" / name)
+            self.found.append(base / ".npmrc")
+            if _has_programs(base / "package.json"):
+                self.found.append(base / "package.json")
+
+    def _package(self, rest: Sequence[str | None]) -> None:
+        """`npx NAME` runs what is installed in the folder; what is not is fetched, and nobody knows what that is."""
+        if self._fetches_packages and next((word for word in rest if word is None or not word.startswith("-")), None):
+            return self.bring(rest)
+        name = next((word for word in rest if word is None or not word.startswith("-")), None)
+        installed = [] if name is None else [base / "node_modules/.bin" / name for base in self._bases]
+        if not any(each.exists() for each in installed):
+            raise NotFollowed("npx runs what it fetches")
+        self.found += installed
+
+    def _file(self, word: str) -> None:
+        for path in self._at(word):
+            self.found.append(path / "__main__.py" if path.is_dir() else path)
+
+    def _at(self, word: str) -> tuple[Path, ...]:
+        if "\0" in word or len(word) > os.pathconf("/", "PC_PATH_MAX"):
+            raise NotFollowed("a word of it is no path")
+        word = f"{self._home}{word[1:]}" if word.startswith("~/") else word
+        return tuple(dict.fromkeys(Path(os.path.normpath(base / word)) for base in self._bases))
+
+
+def _has_programs(manifest: Path) -> bool:
+    """Whether a package says that it has programs itself; one that cannot be read may."""
+    try:
+        with manifest.open("rb") as file:
+            return b'"bin"' in file.read(1024 * 1024)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+
+
+def _words(command: "Node", content: bytes) -> tuple[str | None, ...]:
+    skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
+    parts = [each for each in command.named_children if each.type not in skipped]
+    return tuple(_word(each, content) for each in parts)
+
+
+def _word(node: "Node", content: bytes) -> str | None:
+    """What a word is, when that is known before it runs."""
+    text = text_of(node, content)
+    if any(each.type in _DYNAMIC for each in below(node)) or _PATTERN.search(_QUOTED.sub("", text)):
+        return None
+    try:
+        words = shlex.split(text) if any(quote in text for quote in "\"'\\") else [text]
+    except ValueError:
+        return None
+    return words[0] if len(words) == 1 and not text.startswith(("$'", '$"')) else None
+
+
+@cache
+def _parser() -> "Parser":
+    import tree_sitter_bash  # noqa: PLC0415  # a project without hooks needs no grammar, and loading one costs 20 ms
+    from tree_sitter import Language, Parser  # noqa: PLC0415
+
+    return Parser(Language(tree_sitter_bash.language()))

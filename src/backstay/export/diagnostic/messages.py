@@ -1,0 +1,163 @@
+"""Messages as the diagnostic log has them: one neutral shape, long texts whole, secrets taken out, each written down once."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from backstay.logic.secrets.redact import Redactor
+from backstay.vocab.events import ChildFinished, ToolFinished
+from backstay.vocab.messages import MediaRef, SessionMessage, Text, TextRef, ToolCall, ToolResult, iso
+
+Fields = dict[str, object]
+
+
+class History(NamedTuple):
+    """A conversation at one moment, each message as JSON."""
+
+    items: tuple[bytes, ...]
+
+
+class Messages:
+    """Writes messages down, each one once. `read` gives long texts by their hash."""
+
+    def __init__(self, read: Callable[[str], str | None], redactor: Redactor) -> None:
+        self._read = read
+        self._redactor = redactor
+        self._written: dict[int, tuple[SessionMessage, bytes, bytes]] = {}
+
+    def fields(self, message: SessionMessage) -> Fields:
+        """A message: its role, its text, its calls or the call that it answers, and what else there is in it."""
+        fields: Fields = {"id": message.id, "role": message.role, "content": self.text(message.content)}
+        if calls := [_call(part) for part in message.content if isinstance(part, ToolCall)]:
+            fields["toolCalls"] = calls
+        for part in message.content:
+            if isinstance(part, ToolResult):
+                fields |= {"toolCallId": part.call, "content": self.text(part.content), "isError": part.is_error}
+        if others := [part for part in message.content if not isinstance(part, Text | TextRef | ToolCall | ToolResult)]:
+            fields["parts"] = msgspec.to_builtins(others)
+        if message.model:
+            fields["model"] = message.model
+        return fields | {"state": message.state, "timestamp": iso(message.at)}
+
+    def text(self, parts: Sequence[object]) -> str:
+        """The text of `parts`, whole."""
+        return "".join([self._text(part) for part in parts])
+
+    def history(self, messages: Sequence[SessionMessage]) -> History:
+        """A conversation."""
+        return History(tuple([self._known(message)[1] for message in messages]))
+
+    def forget(self, kept: Iterable[SessionMessage]) -> None:
+        """Drop all messages but those `kept`."""
+        ids = {id(message) for message in kept}
+        self._written = {at: known for at, known in self._written.items() if at in ids}
+
+    def structure(self, messages: Sequence[SessionMessage]) -> History:
+        """The outline of a conversation: who said how much and called what."""
+        return History(tuple([self._known(message)[2] for message in messages]))
+
+    def _known(self, message: SessionMessage) -> tuple[SessionMessage, bytes, bytes]:
+        # By identity, since the same message may be shortened later; it is kept so that its place is not used again.
+        known = self._written.get(id(message))
+        if known is None:
+            fields = self.fields(message)
+            known = message, self._json(fields), self._json(_outline(message, fields))
+            self._written[id(message)] = known
+        return known
+
+    def _json(self, value: object) -> bytes:
+        return msgspec.json.encode(self._redactor.value(value))
+
+    def _text(self, part: object) -> str:
+        match part:
+            case Text():
+                return part.text
+            case TextRef():
+                text = self._read(part.sha256)
+                return f"{part.head}… [the rest of {part.chars:,} characters is missing]" if text is None else text
+            case MediaRef():
+                return f"[{part.media_type}, {part.size:,} bytes]"
+            case _:
+                return ""
+
+
+def _outline(message: SessionMessage, fields: Fields) -> Fields:
+    calls = [part.name for part in message.content if isinstance(part, ToolCall)]
+    return {
+        "role": message.role,
+        "contentLength": len(str(fields["content"])),
+        "hasToolCalls": bool(calls),
+        "toolCallNames": calls,
+        "metadata": {"id": message.id, "state": message.state, "model": message.model},
+    }
+
+
+def _call(call: ToolCall) -> Fields:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.args}}
+
+
+class _Call(Struct, frozen=True, kw_only=True):
+    call: ToolCall
+    about: Fields
+
+
+class Batches:
+    """The calls of a session, by batch."""
+
+    def __init__(self, session: str) -> None:
+        self._session = session
+        self._calls: dict[str, _Call] = {}
+        self.parent = ""
+        """The session whose call opened this one."""
+
+    def started(self, batch: str, calls: Sequence[ToolCall], about: Fields) -> Iterator[tuple[str, Fields]]:
+        """A reply asked for `calls`; `about` is what its lines say of the model call."""
+        if not calls:
+            return
+        names = [call.name for call in calls]
+        mode = {"mode": "parallel" if len(calls) > 1 else "sequential", "maxConcurrency": 8 if len(calls) > 1 else 1}
+        yield "tool_batch_started", {**about, "batchId": batch, **mode, "requestCount": len(calls), "toolNames": names}
+        for index, call in enumerate(calls):
+            place = {"batchId": batch, "batchIndex": index, "ownerPath": self._owners(about)}
+            one = _Call(call=call, about={**about, "toolCallId": call.id, "toolName": call.name, **place})
+            self._calls[call.id] = one
+            yield "tool_execution_request", one.about | {"parameters": _parameters(call.args)}
+
+    def finished(self, event: ToolFinished | ChildFinished, messages: Messages) -> Iterator[tuple[str, Fields]]:
+        """A call has its result."""
+        child = isinstance(event, ChildFinished)
+        ok = event.outcome in ("ok", "completed")
+        text = event.text if isinstance(event, ChildFinished) else messages.text(event.content)
+        fields: Fields = {"success": ok, "denied": event.outcome == "denied", "outcome": event.outcome, "result": text}
+        if not ok:
+            fields["error"] = {"code": "" if isinstance(event, ChildFinished) else event.code, "message": text[:2000]}
+        if child:
+            fields["childSessionId"] = event.child if isinstance(event, ChildFinished) else ""
+        yield "tool_execution_result", self.about(event.call) | fields
+
+    def forget(self, kept: Collection[str]) -> None:
+        """Drop the calls of all turns but those `kept`."""
+        self._calls = {id: one for id, one in self._calls.items() if one.about.get("executionId") in kept}
+
+    def about(self, call: str) -> Fields:
+        """What every line about `call` says."""
+        known = self._calls.get(call)
+        return known.about if known is not None else {"conversationId": self._session, "toolCallId": call}
+
+    def _owners(self, about: Fields) -> list[Fields]:
+        parents: list[Fields] = [{"type": "session", "id": self.parent}] if self.parent else []
+        return [
+            *parents,
+            {"type": "session", "id": self._session},
+            {"type": "execution", "id": about.get("executionId")},
+        ]
+
+
+def _parameters(args: str) -> object:
+    """The arguments, read; the text as the model sent it when it is not JSON."""
+    try:
+        return msgspec.json.decode(args) if args.strip() else {}
+    except (msgspec.DecodeError, RecursionError):
+        return args

@@ -1,0 +1,509 @@
+"""Tells the conversation of a log: the active path, turn by turn, without secrets. What a rewind left behind is not told."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from backstay.catalog.load import PagedLog
+from backstay.logic import budget
+from backstay.logic.budget import Purse, dollars
+from backstay.logic.history.conversation import Conversation, ConversationFold
+from backstay.logic.history.outline import project
+from backstay.logic.secrets.redact import Redactor
+from backstay.logic.state.branches import NODES
+from backstay.logic.text.excerpt import Excerpt, excerpt
+from backstay.logic.text.plural import counted
+from backstay.vocab.event import By, Recorded
+from backstay.vocab.events import (
+    ChildFinished,
+    ChildStarted,
+    EntryAdded,
+    HistoryCleared,
+    InputReceived,
+    InputTaken,
+    MessageInjected,
+    ModelFailed,
+    ModelReplied,
+    PermissionAnswered,
+    Rewound,
+    ToolFinished,
+    TurnCompleted,
+    TurnStarted,
+)
+from backstay.vocab.events.limits import Compacted, CompactionUndone
+from backstay.vocab.events.tools import HookFinished
+from backstay.vocab.messages import (
+    InlineMedia,
+    MediaLink,
+    MediaRef,
+    Reasoning,
+    ServerBlock,
+    Text,
+    TextRef,
+    ToolCall,
+    iso,
+)
+from backstay.vocab.specs import SessionMeta
+
+Who = Literal["person", "model", "other"]
+
+
+class Passage(Struct, frozen=True, kw_only=True):
+    """Something that was said."""
+
+    text: str
+
+
+class Folded(Struct, frozen=True, kw_only=True):
+    """Something that a reader opens when they want to: reasoning, a summary."""
+
+    title: str
+    text: str
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """An argument of a call that has lines of its own, or all the others together as JSON."""
+
+    name: str
+    """Empty for the others."""
+    value: Excerpt
+
+
+class Call(Struct, frozen=True, kw_only=True):
+    """A tool that the model called."""
+
+    name: str
+    given: tuple[Given, ...]
+    ending: str
+    """How it ended, in words."""
+    went_well: bool
+    changed: tuple[Given, ...] = ()
+    """What the model had wanted to give it, when a hook or the person changed that."""
+    result: tuple["Excerpt | Media", ...] = ()
+    child: str = ""
+    """The session that answered it."""
+
+
+class Media(Struct, frozen=True, kw_only=True):
+    """An image, a sound or a document: named, not shown."""
+
+    name: str
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """Something that happened, in our words, and what others said of it."""
+
+    text: str
+    detail: str = ""
+    title: str = ""
+    """What the detail is, when it is to be opened; empty when it stands there."""
+
+
+Block = Passage | Folded | Call | Media | Note
+
+
+class Speech(Struct, frozen=True, kw_only=True):
+    """What one of them said and did, until another took over."""
+
+    who: Who
+    label: str
+    """Who it was. Of a model its name, where there are several."""
+    blocks: tuple[Block, ...]
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """What was said from one input to the end of its answer. What came before the first input has the number 0."""
+
+    number: int
+    at: str
+    parts: tuple[Speech | Note, ...]
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """A line of the header."""
+
+    label: str
+    value: str
+    literal: bool = False
+    """Whether it is a name or a path, to be copied letter for letter."""
+
+
+class Dialogue(Struct, frozen=True, kw_only=True):
+    """A whole conversation."""
+
+    title: str
+    facts: tuple[Fact, ...]
+    turns: Iterable[Turn]
+    ending: str = ""
+    """Why it goes no further, when the log does not."""
+
+
+MOST_PARTS: Final = 20
+"""Parts of a result, and arguments with lines of their own, that are shown."""
+ENDINGS: Final = {
+    "ok": "done",
+    "completed": "done",
+    "failed": "failed",
+    "denied": "denied: it was not run",
+    "invalid": "not valid: it was not run",
+    "interrupted": "interrupted",
+    "abandoned": "given up",
+    "unknown": "outcome unknown: the process died while it ran, and it was not run again",
+}
+
+
+class Results(Struct, kw_only=True):
+    """What became of calls, by their ids. An id belongs to one reply, so other paths do no harm here."""
+
+    ends: dict[str, ToolFinished | ChildFinished] = {}
+    replaced: dict[str, str] = {}
+    """What a hook showed the model instead of a result."""
+    args: dict[str, str] = {}
+    """Arguments that a hook or a person changed."""
+    children: dict[str, str] = {}
+
+    def hear(self, record: Recorded) -> None:
+        """Take an event in."""
+        match event := record.event:
+            case ToolFinished():
+                self.ends[event.call] = event
+            case ChildFinished():
+                self.ends[event.call] = event
+                self.children[event.call] = event.child
+            case ChildStarted():
+                self.children[event.call] = event.child
+            case PermissionAnswered(allowed=True) if event.args:
+                self.args[event.call] = event.args
+            case HookFinished(event="PreToolUse" | "PermissionRequest") if event.args:
+                self.args[event.subject] = event.args
+            case HookFinished() if event.output is not None:
+                self.replaced[event.subject] = event.output
+            case _:
+                pass
+
+
+class Calls:
+    """Tells calls; `read` gives a long result whole."""
+
+    def __init__(self, results: Results, read: Callable[[TextRef], str], redactor: Redactor) -> None:
+        self._results = results
+        self._read = read
+        self._redactor = redactor
+
+    def told(self, call: ToolCall, *, over: bool) -> Call:
+        """A call; `over` says whether its turn has ended."""
+        end = self._results.ends.get(call.id)
+        changed = self._results.args.get(call.id, call.args)
+        return Call(
+            name=self._redactor.text(call.name),
+            given=tuple(self._given(changed)),
+            changed=tuple(self._given(call.args)) if changed != call.args else (),
+            ending=self._ending(call.id, over=over),
+            went_well=end is not None and end.outcome in ("ok", "completed"),
+            result=tuple(self._result(call.id)),
+            child=self._results.children.get(call.id, ""),
+        )
+
+    def _ending(self, call: str, *, over: bool) -> str:
+        end = self._results.ends.get(call)
+        if end is None:
+            return "it has no result in the log" if over else "it has no result yet"
+        code = "" if isinstance(end, ChildFinished) or end.outcome != "failed" else end.code
+        hooked = "; a hook replaced what the model saw of it" if call in self._results.replaced else ""
+        return f"{ENDINGS[end.outcome]}{f' ({self._redactor.text(code)})' if code else ''}{hooked}"
+
+    def _given(self, args: str) -> Iterator[Given]:
+        try:
+            read = msgspec.json.decode(args) if args.strip() else {}
+            clean = self._redactor.value(read)
+            whole = self._redactor.text(_pretty(clean))
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            yield Given(name="", value=excerpt(self._redactor.text(args)))
+            return
+        long = {name: text for name, text in clean.items() if _has_lines(text)} if isinstance(clean, dict) else {}
+        if isinstance(clean, dict) and long and len(long) <= MOST_PARTS:
+            clean = {name: value for name, value in clean.items() if name not in long}
+            whole = self._redactor.text(_pretty(clean))
+        if clean or not long:
+            yield Given(name="", value=excerpt(whole))
+        for name, text in long.items() if len(long) <= MOST_PARTS else ():
+            yield Given(name=self._redactor.text(str(name)), value=excerpt(text))
+
+    def _result(self, call: str) -> Iterator[Excerpt | Media]:
+        end = self._results.ends.get(call)
+        if (shown := self._results.replaced.get(call)) is not None:
+            yield excerpt(self._redactor.text(shown))
+        elif isinstance(end, ChildFinished):
+            if end.text:
+                yield excerpt(self._redactor.text(end.text))
+        elif end is not None:
+            for part in end.content[:MOST_PARTS]:
+                yield self._part(part)
+            if len(end.content) > MOST_PARTS:
+                yield Media(name=f"{len(end.content) - MOST_PARTS} more parts, left out")
+
+    def _part(self, part: Text | TextRef | MediaRef) -> Excerpt | Media:
+        match part:
+            case Text():
+                return excerpt(self._redactor.text(part.text))
+            case TextRef():
+                return excerpt(self._redactor.text(self._read(part)))
+            case MediaRef():
+                return Media(name=self._redactor.text(media_name(part)))
+
+
+def media_name(part: MediaRef | MediaLink | InlineMedia) -> str:
+    """An image, a sound or a document in words."""
+    match part:
+        case MediaRef():
+            named = f"{part.name}, " if part.name else ""
+            return f"{named}{part.media_type}, {part.size:,} bytes"
+        case MediaLink():
+            return ", ".join(filter(None, (part.name, part.media_type, part.url)))
+        case InlineMedia():
+            return ", ".join(filter(None, (part.name, part.media_type)))
+
+
+def _pretty(value: object) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _has_lines(value: object) -> bool:
+    return isinstance(value, str) and "\n" in value.strip()
+
+
+SPEAKERS: Final[Mapping[By, str]] = {"hook": "Hook", "system": "Backstay", "child": "Child session", "model": "Model"}
+"""Who else may put something into a conversation."""
+TRIGGERS: Final = {
+    "manual": "because somebody asked for it",
+    "auto": "because it was nearly full",
+    "overflow": "because the model refused it as too long",
+    "trim": "because it had too many messages",
+}
+ENDS: Final = {"interrupted": "This turn was interrupted.", "failed": "This turn failed.", "abandoned": "Given up."}
+STOPS: Final = {
+    "interrupted": "The answer was interrupted here.",
+    "length": "The answer was cut off here: it reached its limit.",
+    "filter": "The answer was stopped here by a filter of the provider.",
+}
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """What is said of a whole conversation before its turns are told."""
+
+    meta: SessionMeta
+    told: Conversation
+    turns: int
+    models: tuple[str, ...]
+    """Those that answered, in order."""
+    rewinds: int
+    cost: str
+    """What the session and its children cost, on every path; empty when nobody knows."""
+
+
+def dialogue_of(log: PagedLog, redactor: Redactor) -> Dialogue:
+    """The conversation of a log. Its turns are made one at a time, as somebody asks for them."""
+    found = _survey(log)
+    trouble = log.trouble.detail if log.trouble is not None else ""
+    return Dialogue(
+        title=redactor.text(found.meta.name) or found.meta.id,
+        facts=tuple(_facts(found, redactor)),
+        turns=_Teller(log.text, found, redactor).turns(),
+        ending=f"The log goes no further: {trouble}" if trouble else "",
+    )
+
+
+def _survey(log: PagedLog) -> Survey:
+    meta, fold, money = SessionMeta(id=log.session), ConversationFold(), Purse()
+    told = unknown = rewinds = turns = 0
+    for records in log.pages():
+        meta = project(meta, records)
+        for record in records:
+            event = record.event
+            fold.apply(record)
+            rewinds += isinstance(event, Rewound)
+            if type(event) in budget.HEARS:
+                money = budget.fold_purse(money, record)
+            if isinstance(event, ModelReplied | ModelFailed) and event.usage:
+                told, unknown = told + 1, unknown + (event.cost is None)
+    conversation = fold.over(log, log.session)
+    models: dict[str, None] = {}
+    for record in filter(conversation.path.holds, log):
+        turns += isinstance(record.event, TurnStarted)
+        if isinstance(record.event, ModelReplied):
+            models[record.event.model or meta.model] = None
+    unpriced = f", without {counted(unknown, 'answer')} of unknown price" if unknown else ""
+    cost = dollars(money.spent) + unpriced if money.spent or unknown != told else ""
+    return Survey(meta=meta, told=conversation, turns=turns, models=tuple(models), rewinds=rewinds, cost=cost)
+
+
+def _facts(found: Survey, redactor: Redactor) -> Iterator[Fact]:
+    meta = found.meta
+    yield Fact(label="Session", value=meta.id, literal=True)
+    models = [redactor.text(model) for model in found.models] or [meta.model]
+    yield Fact(label="Model" if len(models) == 1 else "Models", value=", ".join(models), literal=True)
+    if folder := meta.project or meta.cwd:
+        yield Fact(label="Project", value=redactor.text(folder), literal=True)
+    yield Fact(label="Started", value=moment(meta.created))
+    yield Fact(label="Turns", value=str(found.turns))
+    if found.cost:
+        yield Fact(label="Cost", value=found.cost)
+    if meta.parent:
+        yield Fact(label="Opened by session", value=meta.parent, literal=True)
+    if meta.origin:
+        yield Fact(label="Fork of session", value=meta.origin, literal=True)
+    if found.rewinds:
+        yield Fact(label="Rewound", value=f"{counted(found.rewinds, 'time')}; what was left behind is not shown")
+
+
+class _Teller:
+    def __init__(self, read: Callable[[TextRef], str], found: Survey, redactor: Redactor) -> None:
+        self._read = read
+        self._told = found.told
+        self._redactor = redactor
+        self._calls = Calls(Results(), read, redactor)
+        self._inputs: dict[str, Recorded] = {}
+        self._child = bool(found.meta.parent)
+        self._several = len(found.models) > 1
+        self._over = False
+        """Whether the turn that is told has ended."""
+
+    def turns(self) -> Iterator[Turn]:
+        """The turns, each with what came of its calls. Of the log, one turn is in memory at a time."""
+        turns = enumerate(self._told.turns())
+        number, heard = next(turns)
+        for following, later in turns:
+            yield from self._turn(number, heard, last=False)
+            number, heard = following, later
+        yield from self._turn(number, heard, last=True)
+
+    def _turn(self, number: int, heard: Sequence[Recorded], *, last: bool) -> Iterator[Turn]:
+        results = Results()
+        for record in heard:
+            results.hear(record)
+        self._calls = Calls(results, self._read, self._redactor)
+        self._inputs = {r.event.input: r for r in heard if isinstance(r.event, InputReceived)}
+        self._over = any(isinstance(record.event, TurnCompleted) for record in heard)
+        parts = [part for record in heard for part in self._parts(record)]
+        if number and last and not self._over:
+            parts.append(Note(text="This turn has no end in the log."))
+        if number or parts:
+            at = next(record.at for record in heard if type(record.event) in NODES)
+            yield Turn(number=number, at=moment(at), parts=tuple(_joined(parts)))
+
+    def _parts(self, record: Recorded) -> Iterator[Speech | Note]:
+        match event := record.event:
+            case InputTaken():
+                for input in event.inputs:
+                    if (received := self._inputs.get(input)) is not None:
+                        yield from self._input(received)
+            case ModelReplied():
+                yield from self._reply(event)
+            case MessageInjected():
+                label = f"Added to the conversation, as {'the model' if event.role == 'assistant' else event.role}"
+                yield Speech(who="other", label=label, blocks=tuple(self._blocks(event.parts)))
+            case EntryAdded():
+                shown = excerpt(self._redactor.text(event.content)).text
+                yield Note(text=f"Note: {self._redactor.text(event.kind)}", detail=shown, title="More")
+            case HistoryCleared():
+                yield Note(text="The conversation was cleared here: the model saw nothing of what stands above.")
+            case Compacted():
+                yield self._compaction(event)
+            case CompactionUndone():
+                yield Note(text="A compaction was undone here: the model saw the conversation whole again.")
+            case TurnCompleted() if event.outcome in ENDS:
+                said = ": ".join(filter(None, (event.code, event.message)))
+                yield Note(text=ENDS[event.outcome], detail=self._redactor.text(said))
+            case _:
+                pass
+
+    def _input(self, record: Recorded) -> Iterator[Speech]:
+        event = record.event
+        assert isinstance(event, InputReceived)
+        blocks = tuple(self._blocks(event.parts))
+        if event.display:
+            given = "\n".join(block.text for block in blocks if isinstance(block, Passage))
+            others = (block for block in blocks if not isinstance(block, Passage))
+            shown = self._redactor.text(event.display)
+            folded = (Folded(title="What the model was given", text=given),) if given and given != shown else ()
+            blocks = (Passage(text=shown), *folded, *others)
+        who: Who = "person" if record.by == "user" and not self._child else "other"
+        label = "Person" if who == "person" else SPEAKERS.get(record.by, "The session that opened this one")
+        if blocks:
+            yield Speech(who=who, label=label, blocks=blocks)
+
+    def _reply(self, event: ModelReplied) -> Iterator[Speech]:
+        blocks = list(self._blocks(event.parts))
+        if event.stop in STOPS:
+            blocks.append(Note(text=STOPS[event.stop]))
+        if event.problem:
+            blocks.append(
+                Note(text="The answer could not be taken as it is.", detail=self._redactor.text(event.problem))
+            )
+        if blocks:
+            label = self._redactor.text(event.model) if self._several else ""
+            yield Speech(who="model", label=label, blocks=tuple(blocks))
+
+    def _blocks(self, parts: Iterable[object]) -> Iterator[Block]:
+        said: list[str] = []
+        for part in parts:
+            if isinstance(part, Text | TextRef):
+                said.append(self._text(part))
+                continue
+            yield from self._passage(said)
+            said = []
+            if (block := self._block(part)) is not None:
+                yield block
+        yield from self._passage(said)
+
+    def _passage(self, said: Sequence[str]) -> Iterator[Passage]:
+        text = self._redactor.text("".join(said))  # together: a secret may lie over two parts
+        if text.strip():
+            yield Passage(text=text)
+
+    def _block(self, part: object) -> Block | None:
+        match part:
+            case Reasoning():
+                return Folded(title="Reasoning", text=self._redactor.text(part.text)) if part.text.strip() else None
+            case ToolCall():
+                return self._call(part)
+            case MediaRef() | MediaLink():
+                return Media(name=self._redactor.text(media_name(part)))
+            case ServerBlock():
+                title = f"Done by the provider: {self._redactor.text(part.name or part.kind)}"
+                return Folded(title=title, text=excerpt(self._redactor.text(part.content)).text)
+            case _:
+                return None
+
+    def _call(self, call: ToolCall) -> Call:
+        return self._calls.told(call, over=self._over)
+
+    def _text(self, part: Text | TextRef) -> str:
+        return part.text if isinstance(part, Text) else self._read(part)
+
+    def _compaction(self, event: Compacted) -> Note:
+        sizes = f", from about {event.before:,} to {event.after:,} tokens" if event.before else ""
+        why = TRIGGERS[event.trigger]
+        text = f"The conversation was shortened here{sizes}, {why}. From here on the model saw a summary of what stands above."
+        summary = "" if event.summary is None else self._redactor.text(self._text(event.summary))
+        return Note(text=text, detail=summary, title="The summary")
+
+
+def moment(at: int) -> str:
+    """A time in words."""
+    return f"{iso(at)[:19].replace('T', ' ')} UTC"
+
+
+def _joined(parts: Iterable[Speech | Note]) -> Iterator[Speech | Note]:
+    """Replies of one model that follow each other, as one."""
+    for label, group in groupby(
+        parts, lambda part: part.label if isinstance(part, Speech) and part.who == "model" else None
+    ):
+        if label is None:
+            yield from group
+        else:
+            blocks = (block for part in group if isinstance(part, Speech) for block in part.blocks)
+            yield Speech(who="model", label=label, blocks=tuple(blocks))

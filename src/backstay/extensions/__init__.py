@@ -1,1 +1,0 @@
-"""Layer 6: what people keep beside their work for an agent: skills, agents, commands, plugins."""

@@ -1,0 +1,325 @@
+"""The one object that `--output-format json` prints, and the last line of `stream-json`."""
+
+import shlex
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Final, assert_never
+
+import msgspec
+from msgspec import Struct, field
+
+from backstay.logic.budget import DOLLAR
+from backstay.logic.decide.answer_schema import unfenced
+from backstay.logic.history.tool_entries import arguments
+from backstay.logic.secrets.redact import PLAIN
+from backstay.logic.state.results import Denial, TurnResult
+from backstay.logic.state.usage import add
+from backstay.logic.text.invisible import shown
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import ModelAsked, ModelFailed, ModelReplied, TurnCompleted, TurnStarted
+from backstay.vocab.events.limits import Compacted
+from backstay.vocab.messages import DurablePart
+from backstay.vocab.specs import ModelFacts, Usage
+
+DONE: Final = 0
+COULD_NOT_START: Final = 1
+USAGE: Final = 2
+HALTED: Final = 3
+FAILED: Final = 4
+INTERRUPTED: Final = 130
+
+CEILINGS: Final = frozenset({"turn_limit", "budget"})
+"""Codes of turns that reached a limit which somebody set."""
+
+
+class Spent(Struct, frozen=True):
+    """What one model used and cost."""
+
+    usage: Usage = field(default_factory=Usage)
+    cost: int | None = None
+    """Micro-cents of the calls that have a price; None when none has."""
+
+    def plus(self, usage: Usage, cost: int | None) -> "Spent":
+        """With one call more."""
+        return Spent(add(self.usage, usage), self.cost if cost is None else (self.cost or 0) + cost)
+
+
+class Account:
+    """What the models of one turn said last, how long they took and what they used; a fold over its events."""
+
+    def __init__(self, records: Iterable[Recorded] = ()) -> None:
+        self.reply: tuple[DurablePart, ...] = ()
+        self.model_us = 0
+        self.by_model: dict[str, Spent] = {}
+        self.last = 0
+        """When the newest event happened."""
+        self.structured = False
+        """Whether the answer was to fit a schema."""
+        self._asked = 0
+        self._model = ""
+        for record in records:
+            self.apply(record)
+
+    def apply(self, record: Recorded) -> None:
+        """Take an event in."""
+        event = record.event
+        self.last = record.at
+        match event:
+            case ModelAsked():
+                self._asked, self._model = record.at, event.model
+                self.structured = "schema" in event.parameters
+            case ModelReplied():
+                self.reply = event.parts
+                self._answered(record.at)
+                self._spend(self._model or event.model, event.usage or Usage(), event.cost)
+            case ModelFailed():
+                self._answered(record.at)
+                self._spend(self._model, event.usage, event.cost)
+            case Compacted():
+                self._spend(event.model, event.usage, event.cost)
+            case _:
+                pass
+
+    def _answered(self, at: int) -> None:
+        self.model_us += max(0, at - self._asked) if self._asked else 0
+        self._asked = 0
+
+    def _spend(self, model: str, usage: Usage | None, cost: int | None) -> None:
+        if usage is not None:
+            self.by_model[model] = self.by_model.get(model, Spent()).plus(usage, cost)
+
+
+class About(Struct, frozen=True, kw_only=True):
+    """What a session is, when it is opened."""
+
+    cwd: str
+    tools: tuple[str, ...]
+    model: str
+    mode: str
+    seq: int
+    commands: tuple[str, ...] = ()
+    skills: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    plugins: tuple[tuple[str, str], ...] = ()
+    """Names, and folders."""
+    servers: tuple[tuple[str, str, str], ...] = ()
+    """Names, how it stands with each, and who wrote it down."""
+
+
+class Answered(Struct, frozen=True, kw_only=True):
+    """A command that is over and that spoke to no model of the session."""
+
+    name: str
+    message: str
+    success: bool
+    content: Mapping[str, object]
+    """What it says to programs."""
+    key: str
+    """A word that no other command of the session has."""
+    seq: int
+    took_us: int = 0
+    cost: int = 0
+    """Micro-cents; a skill in a session of its own has some."""
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A turn that is over, with everything that can be said of it."""
+
+    result: TurnResult
+    key: str
+    """A word that no other end has: the turn, where there was one."""
+    account: Account
+    text: str
+    """The final text, however long."""
+    facts: Mapping[str, ModelFacts] = field(default_factory=dict)
+    """What is known of the models that may have answered."""
+
+
+def records_of_turn(log: Iterable[Recorded], turn: str) -> list[Recorded]:
+    """The events of one turn, from its beginning to its end."""
+    found: list[Recorded] = []
+    for record in log:
+        if found or (isinstance(record.event, TurnStarted) and record.id == turn):
+            found.append(record)
+        if isinstance(record.event, TurnCompleted) and record.event.turn == turn:
+            break
+    return found
+
+
+def exit_code(result: TurnResult) -> int:
+    """How a program should end after that turn."""
+    match result.outcome:
+        case "completed":
+            return HALTED if any(denial.halted for denial in result.denials) else DONE
+        case "failed":
+            return HALTED if result.code in CEILINGS else FAILED
+        case None:  # it is paused: the budget is spent
+            return HALTED
+        case _:
+            return INTERRUPTED
+
+
+def denial_in_words(denial: Denial, *, answerable: bool) -> str:
+    """A line about a call that was not run, with what to do when nobody could approve it."""
+    said = f"{denial.tool}{_excerpt(denial.args)} was not run:"
+    flags = " ".join(f"--allow {shlex.quote(rule)}" for rule in denial.offers or denial.remedies)
+    match denial.by:
+        case "policy" | "person" | "hook":
+            return f"{said} {denial.why.rstrip('.')}."
+        case "mode":
+            advice = f" Allow it with {flags}." if flags else " No rule is offered for it."
+            return f"{said} {denial.why.rstrip('.')}.{advice}"
+        case "nobody" if answerable:
+            return f"{said} it needs an approval, and the input ended without an answer."
+        case "nobody" if denial.tool == "AskUserQuestion":
+            return f"{said} nobody was there to answer. Answer with --input-format stream-json."
+        case "nobody":
+            advice = f"Allow it with {flags}, or answer" if flags else "No rule is offered for it. Answer"
+            asked = f"{said} it needs an approval, and nobody could be asked ({denial.why.rstrip('.')})."
+            return f"{asked} {advice} with --input-format stream-json."
+        case _:
+            assert_never(denial.by)
+
+
+def _excerpt(text: str) -> str:
+    """The beginning of what a call is about, on one line, without secrets and fit for a terminal; empty when its arguments do not say."""
+    args = arguments(text)
+    about = next((args[name] for name in _TELLING if isinstance(args.get(name), str)), "")
+    line = shown(" ".join(PLAIN.text(str(about)).split()), keep="")
+    return f" ({line if len(line) <= _EXCERPT else f'{line[:_EXCERPT]}...'})" if line else ""
+
+
+_TELLING: Final = ("command", "file_path", "notebook_path", "path", "url", "query", "pattern")
+"""Arguments that say what a call is about."""
+_EXCERPT: Final = 60
+
+_NAMES: Final = uuid.UUID("0b5b5f0e-3f0a-5e0c-9d5e-8a4d6a1c7f21")
+_SUBTYPES: Final = {
+    "turn_limit": "error_max_turns",
+    "budget": "error_max_budget_usd",
+    "schema": "error_max_structured_output_retries",
+}
+"""What a turn's code is called in the convention; the others are `error_during_execution`."""
+_STOPS: Final = {"end": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "filter": "refusal"}
+
+
+def result_object(session: str, ended: Ended) -> dict[str, object]:
+    """A turn that is over or paused, in the shape that programs know."""
+    result, account = ended.result, ended.account
+    over = subtype(result)
+    found: dict[str, object] = {
+        "type": "result",
+        "subtype": over,
+        "is_error": over != "success",
+        "duration_ms": max(0, (result.ended or account.last) - result.started) // 1000,
+        "duration_api_ms": account.model_us // 1000,
+        "num_turns": result.rounds,
+        "result": ended.text,
+        "stop_reason": stop_reason(result.stop_reason),
+        "session_id": session,
+        "total_cost_usd": usd(None if result.unpriced and not result.priced else result.cost),
+        "usage": usage_object(result.usage),
+        "modelUsage": {
+            model: _model_usage(spent, ended.facts.get(model, ModelFacts()))
+            for model, spent in account.by_model.items()
+        },
+        "permission_denials": [_denial(denial) for denial in result.denials],
+        "errors": [result.message] if over != "success" and result.message else [],
+        "uuid": stable_uuid(session, ended.key, "result"),
+    }
+    if over == "success" and account.structured:
+        found["structured_output"] = call_arguments(unfenced(ended.text))
+    return found
+
+
+def command_object(session: str, answered: Answered) -> dict[str, object]:
+    """A command that spoke to no model, in the shape of a turn: what it said is the result."""
+    over = "success" if answered.success else "error_during_execution"
+    return {
+        "type": "result",
+        "subtype": over,
+        "is_error": not answered.success,
+        "duration_ms": answered.took_us // 1000,
+        "duration_api_ms": 0,
+        "num_turns": 0,
+        "result": answered.message,
+        "stop_reason": None,
+        "session_id": session,
+        "total_cost_usd": usd(answered.cost),
+        "usage": usage_object(Usage()),
+        "modelUsage": {},
+        "permission_denials": [],
+        "errors": [] if answered.success else [answered.message],
+        "command": answered.name,
+        "command_data": dict(answered.content),
+        "uuid": stable_uuid(session, answered.key, "command"),
+    }
+
+
+def subtype(result: TurnResult) -> str:
+    """How the turn ended, in the convention's words."""
+    if result.outcome == "completed":
+        return "success"
+    if result.outcome is None:
+        return "error_max_budget_usd"
+    return _SUBTYPES.get(result.code, "error_during_execution")
+
+
+def stop_reason(ours: str) -> str | None:
+    """Why a model stopped, in the convention's words; None when that is not known."""
+    return _STOPS.get(ours, ours) or None
+
+
+def usage_object(usage: Usage) -> dict[str, object]:
+    """Tokens in the convention's words: there, the input does not count what was cached."""
+    return {
+        "input_tokens": max(0, usage.input - usage.cache_read - usage.cache_write),
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    }
+
+
+def usd(microcents: int | None) -> float | None:
+    """An amount in dollars; None when it is not known."""
+    return None if microcents is None else microcents / DOLLAR
+
+
+def stable_uuid(*names: str) -> str:
+    """The same id for the same names, in every process."""
+    return str(uuid.uuid5(_NAMES, "\n".join(names)))
+
+
+def _model_usage(spent: Spent, facts: ModelFacts) -> dict[str, object]:
+    usage = spent.usage
+    return {
+        "inputTokens": max(0, usage.input - usage.cache_read - usage.cache_write),
+        "outputTokens": usage.output,
+        "cacheReadInputTokens": usage.cache_read,
+        "cacheCreationInputTokens": usage.cache_write,
+        "webSearchRequests": 0,
+        "costUSD": usd(spent.cost),
+        "contextWindow": facts.window,
+        "maxOutputTokens": facts.max_output,
+    }
+
+
+def _denial(denial: Denial) -> dict[str, object]:
+    return {
+        "tool_name": denial.tool,
+        "tool_use_id": denial.call,
+        "tool_input": call_arguments(denial.args),
+        "reason": {"kind": denial.reason, "detail": denial.why},
+        "denied_by": denial.by,
+        "offers": denial.offers,
+        "remedies": denial.remedies,
+    }
+
+
+def call_arguments(text: str) -> object:
+    """A call's arguments as an object; text that is not JSON stays text."""
+    try:
+        found: object = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return text
+    return found

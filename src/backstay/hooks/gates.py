@@ -1,0 +1,220 @@
+"""When hooks are due, and what they said: a part of `Progress`, and the gates that `decide` passes through. Pure.
+
+A gate is a moment with a subject: `PreToolUse` of a call, `Stop` of a round. It opens when every handler that matches has been heard,
+together, in one `HookFinished`. A verdict in the log is never asked for again.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.hooks.events import EVENTS
+from backstay.hooks.matching import select
+from backstay.hooks.merge import unheard
+from backstay.logic.decide.policy import Policy
+from backstay.logic.state.calls import Calls, EndedCall
+from backstay.logic.text.untrusted import frame
+from backstay.vocab.event import Draft, Event, Recorded
+from backstay.vocab.events import (
+    HistoryCleared,
+    InputDropped,
+    InputTaken,
+    MessageInjected,
+    Opened,
+    ResultIgnored,
+    Started,
+    TurnCompleted,
+    TurnStarted,
+)
+from backstay.vocab.events.limits import Compacted
+from backstay.vocab.events.tools import HookFinished, HookStarted
+
+HEARS: Final[frozenset[type[Event]]] = frozenset(
+    (
+        HookStarted,
+        HookFinished,
+        MessageInjected,
+        InputTaken,
+        InputDropped,
+        ResultIgnored,
+        TurnStarted,
+        TurnCompleted,
+        Opened,
+        Started,
+        HistoryCleared,
+        Compacted,
+    )
+)
+"""The events that change it."""
+SESSION: Final = "session"
+"""The subject of hooks that are about the session as a whole."""
+OF_TURN: Final = frozenset(("UserPromptSubmit", "PostToolBatch", "Stop"))
+"""Gates of a turn."""
+OF_CALL: Final = frozenset(("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure"))
+"""Gates of a call, when it is a call of a turn that they are heard about."""
+_WHOSE: Final = "(Added by a hook of the settings. The person did not write this.)"
+STOP_BLOCKS: Final = 8
+"""How often hooks may keep one turn from ending."""
+
+
+class OpenHook(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Handlers that are being heard."""
+
+    intent: str
+    event: str
+    subject: str
+    within: bool = False
+    """Whether a turn was open when they began to be heard."""
+    over: bool = False
+    """Whether a turn ended since: what they say has no effect on another."""
+    void: bool = False
+    """Whether the gate they stand at is gone: what they say is not taken."""
+
+
+class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The hooks of a session: open, heard, and what they left to be said."""
+
+    open: tuple[OpenHook, ...] = ()
+    done: tuple[HookFinished, ...] = ()
+    """Those of the open turn, and of the session itself."""
+    owed: tuple[str, ...] = ()
+    """What the model is to be told before it is asked again."""
+    stop: str = ""
+    """Why a hook ended the turn."""
+    within: bool = False
+    """Whether a turn is open."""
+    source: str = "startup"
+    """Why the session starts: `startup`, `resume`, `fork`, `clear`, `compact`."""
+    compacted: tuple[str, str] = ("", "")
+    """The compaction that was done last, and what it was for, until somebody was told."""
+
+    def heard(self, event: str, subject: str) -> HookFinished | None:
+        """The verdict of a gate that is open."""
+        return next((each for each in reversed(self.done) if each.event == event and each.subject == subject), None)
+
+    def hearing(self, event: str, subject: str) -> bool:
+        """Whether handlers are being heard."""
+        return any(each.event == event and each.subject == subject and not each.void for each in self.open)
+
+    def awaits(self, intent: str) -> bool:
+        """Whether what the handlers of `intent` say will be taken."""
+        return any(each.intent == intent and not each.void for each in self.open)
+
+
+def gate(
+    hooking: Hooking, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
+) -> Sequence[Draft] | None:
+    """None when the gate is open, else what to write to open it: nothing while handlers are being heard."""
+    if not policy.hooks or hooking.heard(event, subject) is not None:
+        return None
+    if hooking.hearing(event, subject):
+        return ()
+    started = due(policy, event, subject, word=word, args=args)
+    return None if started is None else (started,)
+
+
+def due(policy: Policy, event: str, subject: str, *, word: str = "", args: str = "") -> Draft | None:
+    """The intent that hears the handlers of `event`; None when none is for it. For a call, `word` names the tool."""
+    if not any(hook.event == event for hook in policy.hooks):
+        return None
+    given = msgspec.json.decode(args, type=dict[str, object]) if args else {}
+    found = select(policy.hooks, event, word, args=given, rule_matches=policy.rule_matches)
+    if not found:
+        return None
+    ids = tuple([hook.id for hook in found])
+    started = HookStarted(event=event, subject=subject, handlers=ids, agent=policy.agent)
+    return Draft(event=started, by="hook", cause=subject)
+
+
+def fold_hooking(hooking: Hooking, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> Hooking:
+    """`hooking` after `record`; `calls` and `ended` are the calls of the round before it."""
+    match record.event:
+        case HookStarted(event=event, subject=subject):
+            heard = OpenHook(intent=record.id, event=event, subject=subject, within=hooking.within)
+            opened = (*hooking.open, heard)
+            untold = ("", "") if event == "PostCompact" else hooking.compacted
+            return replace(hooking, open=opened, compacted=untold)
+        case HookFinished():
+            return _finished(hooking, record, record.event)
+        case MessageInjected() if record.by == "hook":
+            return replace(hooking, owed=())
+        case InputTaken() if hooking.open:  # the turn does not end here, whatever hooks say about its end
+            return _voided(hooking, lambda hook: hook.event == "Stop")
+        case InputDropped(inputs=inputs) if hooking.open:
+            return _voided(hooking, lambda hook: hook.event == "UserPromptSubmit" and hook.subject in inputs)
+        case ResultIgnored() if hooking.open:
+            return replace(hooking, open=tuple([each for each in hooking.open if each.intent != record.cause]))
+        case TurnStarted():
+            return replace(hooking, within=True)
+        case TurnCompleted(code=code):
+            unsaid = hooking.owed if code == "hook" else ()  # a refused prompt: nobody has been told anything yet
+            mine = {*(call.id for call in calls), *(call.id for call in ended)} if hooking.open else set()
+            rest = _voided(hooking, lambda hook: _is_of_turn(hook, mine), over=True)
+            return replace(rest, done=_of_session(hooking), owed=unsaid, stop="", within=False)
+        case Opened():
+            source = "fork" if hooking.source == "fork" else "resume"
+            return replace(hooking, open=(), done=_outlived(hooking), source=source)
+        case Started(origin=origin):
+            return replace(hooking, source="fork" if origin else "startup")
+        case HistoryCleared():
+            return replace(hooking, done=_without_start(hooking.done), source="clear")
+        case Compacted(trigger=trigger):
+            again = _without_start(hooking.done)
+            return replace(hooking, done=again, source="compact", compacted=(record.id, trigger))
+        case _:
+            return hooking
+
+
+def _voided(hooking: Hooking, gone: Callable[[OpenHook], bool], *, over: bool = False) -> Hooking:
+    """`hooking` when some gates are gone at which handlers are being heard."""
+    if not hooking.open:
+        return hooking
+    left = [replace(each, void=each.void or gone(each), over=each.over or over) for each in hooking.open]
+    return replace(hooking, open=tuple(left))
+
+
+def _is_of_turn(hook: OpenHook, calls: set[str]) -> bool:
+    """Whether handlers stand at a gate of a turn with these calls. An input that waits on is heard about anew."""
+    return hook.event in OF_TURN or (hook.event in OF_CALL and hook.subject.partition("~")[0] in calls)
+
+
+def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hooking:
+    began = next((each for each in hooking.open if each.intent == record.cause), None)
+    about_all = event.event == "SessionStart"
+    within = about_all or began is None or (began.within and not began.over)
+    late = began is not None and began.over and not about_all
+    holds = event.blocked and event.event == "Stop"
+    ends = within and (event.stops or (event.blocked and event.event == "PostToolBatch"))
+    added = "\n".join(filter(None, (event.reason if holds else "", event.context)))
+    said = () if late or not added else (added_by_hook(event.event, added),)
+    return replace(
+        hooking,
+        open=tuple([each for each in hooking.open if each.intent != record.cause]),
+        done=(*hooking.done, event),
+        owed=(*hooking.owed, *said),
+        stop=(event.reason or "it gave no reason") if ends else hooking.stop,
+        source="startup" if event.event == "SessionStart" and hooking.source == "fork" else hooking.source,
+    )
+
+
+def added_by_hook(event: str, text: str) -> str:
+    """What a hook adds for the model, in a frame that says whose words they are."""
+    return frame("hook", f"{_WHOSE}\n{text}", {"event": event})
+
+
+def _outlived(hooking: Hooking) -> tuple[HookFinished, ...]:
+    """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
+    watching = (each for each in hooking.open if each.event in EVENTS and not EVENTS[each.event].again)
+    began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
+    lost = (unheard(each, "the process ended before they had answered") for each in began)
+    return (*_without_start(hooking.done), *lost)
+
+
+def _of_session(hooking: Hooking) -> tuple[HookFinished, ...]:
+    return tuple([each for each in hooking.done if each.event == "SessionStart"])
+
+
+def _without_start(done: tuple[HookFinished, ...]) -> tuple[HookFinished, ...]:
+    return tuple([each for each in done if each.event != "SessionStart"])

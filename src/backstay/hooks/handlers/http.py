@@ -1,0 +1,80 @@
+"""Hooks that are addresses: the input is posted, and the body of the answer is what a program would have printed."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+
+from backstay.hooks.run_context import Means, Outcome, Told
+from backstay.hooks.spec import HookSpec, HttpHook
+from backstay.sandbox.egress import Egress
+from backstay.vocab.env_keys import without_keys
+from backstay.vocab.errors import BackstayError
+
+LONGEST: Final = 1_000_000
+"""Bytes that an answer may have."""
+
+_VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
+
+
+async def post(spec: HookSpec, handler: HttpHook, told: Told, means: Means) -> Outcome:
+    """Post what the hook is told. Only an empty body or a JSON object with a 2xx status is an answer; redirects are not followed."""
+    client = means.http_client
+    if client is None:
+        return Outcome(failed="there is no client to post with")
+    headers = _headers(handler, means.environment if means.headers is None else means.headers)
+    if wrong := next((name for name, value in headers.items() if not _sendable(value)), ""):
+        return Outcome(failed=f"the header {wrong!r} has characters that no header can have")
+    try:
+        async with client(spec) as http:
+            return await _exchange(http, handler.url, msgspec.json.encode(told), headers)
+    except (httpx.HTTPError, httpx.InvalidURL, BackstayError) as exc:
+        return Outcome(failed=f"it could not be reached: {str(exc) or type(exc).__name__}")
+
+
+async def _exchange(http: httpx.AsyncClient, url: str, content: bytes, headers: Mapping[str, str]) -> Outcome:
+    sent = {"content-type": "application/json", **headers}
+    async with http.stream("POST", url, content=content, headers=sent, follow_redirects=False, timeout=None) as answer:
+        if not answer.is_success:
+            return Outcome(failed=f"it answered with the status {answer.status_code}")
+        body = bytearray()
+        async for piece in answer.aiter_bytes():
+            body += piece
+            if len(body) > LONGEST:
+                return Outcome(failed=f"its answer is longer than {LONGEST:,} bytes")
+    text = body.decode("utf-8", "replace").strip().removeprefix("\ufeff")
+    if text and not text.startswith("{"):
+        return Outcome(failed="its answer is not a JSON object")
+    return Outcome(exit_code=0, stdout=text)
+
+
+def _headers(handler: HttpHook, environment: Mapping[str, str]) -> dict[str, str]:
+    """The headers, with the variables that the hook lists; any other stands for nothing, a provider's key included."""
+    known = {name: value for name, value in without_keys(environment).items() if name in handler.env_names}
+
+    def value(found: "re.Match[str]") -> str:
+        return known.get(found[1] or found[2], "")
+
+    return {name: _VARIABLE.sub(value, text).strip() for name, text in handler.headers}
+
+
+def _sendable(value: str) -> bool:
+    return value.isascii() and value.isprintable()
+
+
+def guarded_client(spec: HookSpec) -> httpx.AsyncClient:
+    """A client for one hook.
+
+    A hook of the person or of whoever runs the machine may be an address of this machine or of a private network, and of any port, since
+    they wrote it down. What came with a workspace or a plugin reaches public addresses by the usual ports only.
+    """
+    if not isinstance(spec.handler, HttpHook) or spec.source not in ("managed", "person", "flag"):
+        return Egress().client()
+    parts = urlsplit(spec.handler.url)
+    host = parts.hostname or ""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    named = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return Egress(allow_hosts=(host,), allow_private=(named,), allow_ports=(port,)).client()

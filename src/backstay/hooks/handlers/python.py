@@ -1,0 +1,64 @@
+"""Hooks that are functions of the program."""
+
+import inspect
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from backstay.hooks.run_context import Means, Outcome, PythonFunction, Told
+from backstay.hooks.spec import AgentHook, PromptHook, PythonHook
+
+
+async def call(handler: PythonHook, told: Told, means: Means) -> Outcome:
+    """Call the function with a copy of what the hook is told. A plain function runs in a thread, so that it can be left behind."""
+    function = means.python.get(handler.name)
+    if function is None:
+        return Outcome(failed="the program that opened the session did not bring this function")
+    copy: dict[str, object] = msgspec.json.decode(msgspec.json.encode(told))
+    said = await _call(function, copy)
+    if said is None:
+        return Outcome(exit_code=0)
+    if not isinstance(said, dict):
+        return Outcome(failed=f"it returned {type(said).__name__}, neither None nor a dict")
+    return Outcome(exit_code=0, stdout=msgspec.json.encode(said).decode())
+
+
+async def _call(function: PythonFunction, told: dict[str, object]) -> object:
+    if inspect.iscoroutinefunction(function):
+        return await function(told)
+    # A limiter of its own: a function that never returns must not use up the threads that everybody shares.
+    said = await anyio.to_thread.run_sync(function, told, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
+    return await said if inspect.isawaitable(said) else said
+
+
+FORM = 'Answer with nothing but JSON: {"ok": true}, or {"ok": false, "reason": "why"}.'
+"""What is asked for, after the hook's own words."""
+
+
+async def ask_model(handler: PromptHook, told: Told, means: Means) -> Outcome:
+    """Ask a model once."""
+    ask = means.run_prompt
+    if ask is None:
+        return Outcome(failed="there is no model to ask")
+    return await _answered(lambda: ask(question(handler.prompt, told), handler))
+
+
+async def ask_agent(handler: AgentHook, told: Told, means: Means) -> Outcome:
+    """Let a child session look around and answer."""
+    ask = means.run_agent
+    if ask is None:
+        return Outcome(failed="there is nobody to run an agent")
+    return await _answered(lambda: ask(question(handler.prompt, told), handler))
+
+
+def question(prompt: str, told: Told) -> str:
+    """The hook's prompt with the event in the place of `$ARGUMENTS`, or behind it when it has none."""
+    event = msgspec.json.encode(told).decode()
+    asked = prompt.replace("$ARGUMENTS", event) if "$ARGUMENTS" in prompt else f"{prompt}\n\n{event}".lstrip()
+    return f"{asked}\n\n{FORM}"
+
+
+async def _answered(ask: Callable[[], Awaitable[str]]) -> Outcome:
+    return Outcome(answer=await ask())

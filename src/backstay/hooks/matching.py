@@ -1,0 +1,257 @@
+"""Which hooks are due: matchers in their three forms, and the rule of `if`."""
+
+import functools
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from backstay.hooks.events import EVENTS
+from backstay.hooks.spec import HookSpec
+from backstay.permissions.tool_kinds import meant_tool
+
+LONGEST_TEXT: Final = 256
+"""Characters of a text that a pattern is tried against."""
+MOST_WAYS: Final = 4 * LONGEST_TEXT**3
+"""Ways to try a pattern on such a text: those of a search for two wildcards between three words, and a little more."""
+_LONGEST: Final = 1_000
+_TOKEN: Final = re.compile(
+    r"""(?P<open>\((?!\?)|\(\?(?::|<?[=!]|<(?P<name>[A-Za-z_]\w*)>))|(?P<close>\))|(?P<either>\|)|(?P<end>\$)
+    |(?P<repeat>[*+?]|\{(?P<least>\d{1,3})(?P<comma>,(?P<most>\d{0,3}))?\})\??
+    |(?P<atom>\\[dDwWsSbBfnrtv]|\\[^\w]|\[\^?(?:\\[dDwWsSfnrtv]|\\[^\w]|(?![-&|~]{2})[^]\\[])+\]|[^]\\[(){}*+?|$])""",
+    re.VERBOSE | re.ASCII,
+)
+
+
+@functools.lru_cache(maxsize=512)
+def compiled(pattern: str) -> "re.Pattern[str]":
+    """Return the pattern, ready to search a text of `LONGEST_TEXT` characters. Raise `ValueError` with the reason when it is refused."""
+    if len(pattern) > _LONGEST:
+        raise ValueError(f"it is longer than {_LONGEST} characters")
+    tokens = _tokens(pattern)
+    while _is_wildcard(tokens[:2]):  # a search finds the same without it
+        del tokens[:2]
+    while _is_wildcard(tokens[-2:]):
+        del tokens[-2:]
+    if _ways(tokens) > MOST_WAYS:
+        raise ValueError("it could be tried in too many ways. Use fewer wildcards, or list the names")
+    try:
+        return re.compile("".join(map(_in_python, tokens)), re.ASCII)
+    except (re.error, OverflowError, RecursionError) as exc:
+        raise ValueError(str(exc)) from None
+
+
+def _tokens(pattern: str) -> "list[re.Match[str]]":
+    tokens, at = [], 0
+    while at < len(pattern):
+        found = _TOKEN.match(pattern, at)
+        if found is None:
+            raise ValueError(f"{pattern[at : at + 3]!r} at character {at + 1} is not supported here")
+        tokens.append(found)
+        at = found.end()
+    return tokens
+
+
+def _is_wildcard(tokens: "list[re.Match[str]]") -> bool:
+    return [token[0] for token in tokens] == [".", "*"]
+
+
+def _in_python(token: "re.Match[str]") -> str:
+    return r"\Z" if token["end"] else f"(?P<{token['name']}>" if token["name"] else token[0]
+
+
+class _Group(Struct):
+    """What was read of a group, or of the whole pattern."""
+
+    others: int = 0
+    """Ways of the alternatives before this one."""
+    before: int = 1
+    """Ways of what stands before the newest piece of this alternative."""
+    piece: int = 1
+    """Ways of the newest piece."""
+    repeats: bool = False
+    """Whether something is repeated inside."""
+    inner: bool = False
+    """Whether something is repeated inside the newest piece."""
+    repeatable: bool = False
+    """Whether the newest piece may be repeated."""
+
+    @property
+    def ways(self) -> int:
+        return self.others + self.before * self.piece
+
+    def take(self, ways: int, *, inner: bool) -> None:
+        """Add a piece."""
+        self.before *= self.piece
+        self.piece, self.inner, self.repeatable = ways, inner, True
+        self.repeats |= inner
+
+
+def _ways(tokens: "list[re.Match[str]]") -> int:
+    """Return in how many ways a text can be tried at most. Raise `ValueError` for a repetition within a repetition."""
+    groups = [_Group()]
+    for token in tokens:
+        group = groups[-1]
+        if token["open"]:
+            groups.append(_Group())
+        elif token["close"] and len(groups) > 1:
+            groups.pop()
+            groups[-1].take(group.ways, inner=group.repeats)
+        elif token["either"]:
+            groups[-1] = _Group(others=group.ways, repeats=group.repeats)
+        elif token["repeat"]:
+            _repeat(group, token)
+        else:
+            group.take(1, inner=False)
+    anchored = tokens and tokens[0][0] == "^" and not groups[0].others
+    return groups[0].ways * (1 if anchored else LONGEST_TEXT)
+
+
+def _repeat(group: _Group, token: "re.Match[str]") -> None:
+    if not group.repeatable:
+        raise ValueError("nothing to repeat")
+    group.repeatable = False
+    if token["repeat"] == "?":
+        group.piece += 1
+        return
+    if group.piece > 1 or group.inner:
+        raise ValueError(
+            "it repeats what is repeated or has alternatives, which could take for ever. List the names instead"
+        )
+    least, most = int(token["least"] or 0), int(token["most"] or LONGEST_TEXT)
+    exact = token["least"] and not token["comma"]
+    group.piece = 1 if exact else min(max(1, most - least + 1), LONGEST_TEXT)
+    group.inner = group.repeats = True
+
+
+RuleMatches = Callable[[str, str, Mapping[str, object]], bool]
+"""Whether a permission rule, as it is written, is about a call: its tool and its arguments. What it cannot tell is a yes."""
+
+ALSO_CALLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "Agent": ("Task",),
+    "MultiEdit": ("Edit",),
+    "apply_patch": ("Edit", "Write"),
+}
+"""Other names that hooks know a tool by: a guard over `Edit|Write` must not be passed by because a file is changed in a third way."""
+
+_NAMES: Final = re.compile(r"[A-Za-z0-9_\-,| ]*")
+_NARROW_NAMES: Final = re.compile(r"[A-Za-z0-9_|]*")
+_SERVER: Final = re.compile(r"mcp__(?:(?!__).)+")
+
+
+def select(
+    specs: Iterable[HookSpec],
+    event: str,
+    word: str = "",
+    *,
+    tool: str = "",
+    args: Mapping[str, object] | None = None,
+    rule_matches: RuleMatches | None = None,
+) -> tuple[HookSpec, ...]:
+    """The hooks that are due, in order, each of those that would do the same only once."""
+    due = (spec for spec in specs if matches(spec, event, word, tool=tool, args=args or {}, rule_matches=rule_matches))
+    return distinct(due)
+
+
+def matches(
+    spec: HookSpec,
+    event: str,
+    word: str = "",
+    *,
+    tool: str = "",
+    args: Mapping[str, object] | None = None,
+    rule_matches: RuleMatches | None = None,
+) -> bool:
+    """Whether a hook is due. `word` is what its matcher is compared with; for the call of a tool, the tool's name unless said."""
+    if spec.event != event or not EVENTS[event].moment:
+        return False
+    return fits(event, spec.matcher, word or tool) and _rule_holds(spec, tool or word, args or {}, rule_matches)
+
+
+def fits(event: str, matcher: str, word: str) -> bool:
+    """Whether a matcher is about `word`. One that cannot be read is about everything when the event's hooks stand guard."""
+    facts = EVENTS[event]
+    if not facts.word or matcher in ("", "*"):
+        return True
+    if matcher_problem(event, matcher) or len(word) > LONGEST_TEXT:
+        return stands_guard(event)
+    words = (word, *ALSO_CALLED.get(word, ())) if facts.tool else (word,)
+    names = names_of(event, matcher)
+    if names is not None:
+        return any(each in names for each in words)
+    return any(compiled(matcher).search(each) is not None for each in words)
+
+
+def stands_guard(event: str) -> bool:
+    """Whether hooks of an event can keep something from happening, so that running one too often is the safe mistake."""
+    return EVENTS[event].on_failure == "block" or EVENTS[event].decides == "call"
+
+
+def names_of(event: str, matcher: str) -> tuple[str, ...] | None:
+    """The names that a matcher lists; None when it is a pattern."""
+    alphabet = _NARROW_NAMES if EVENTS[event].narrow else _NAMES
+    if not alphabet.fullmatch(matcher):
+        return None
+    return tuple(name for each in re.split(r"[|,]", matcher) if (name := each.strip()))
+
+
+def matcher_problem(event: str, matcher: str) -> str:
+    """Why a matcher cannot be read; empty when it can."""
+    if matcher in ("", "*"):
+        return ""
+    names = names_of(event, matcher)
+    if names is not None:
+        return "" if names else "it names nothing"
+    try:
+        compiled(matcher)
+    except ValueError as exc:
+        return str(exc)
+    return ""
+
+
+def matcher_warning(event: str, matcher: str) -> str:
+    """What is probably not meant as it is written; empty when nothing is."""
+    facts = EVENTS[event]
+    if matcher in ("", "*"):
+        return ""
+    if not facts.word:
+        return f"{event} takes no matcher; {matcher!r} is ignored."
+    for name in names_of(event, matcher) or ():
+        if facts.tool and _SERVER.fullmatch(name):
+            return f"{name!r} is the exact name of a tool, and matches none of the server's. Write '{name}__.*'."
+        if facts.tool and (meant := meant_tool(name)):
+            return f"{name!r} is the name of no tool that comes with backstay, so the hook is never due. Did you mean {meant!r}?"
+    return ""
+
+
+def distinct(specs: Iterable[HookSpec]) -> tuple[HookSpec, ...]:
+    """`specs` without those that do what an earlier one does. Two that differ in their time, or in what a failure means, stay."""
+    found: dict[object, HookSpec] = {}
+    for spec in specs:
+        root = spec.root if spec.source == "plugin" else ""
+        found.setdefault((spec.event, spec.handler, spec.timeout, spec.on_failure, root, bool(spec.doubt)), spec)
+    return tuple(found.values())
+
+
+def near_misses(specs: Sequence[HookSpec], event: str, word: str) -> tuple[HookSpec, ...]:
+    """The hooks of the event that would be due if nobody cared for upper and lower case, or for the rest of a name."""
+    return tuple(spec for spec in specs if spec.event == event and _nearly(spec, word))
+
+
+def _nearly(spec: HookSpec, word: str) -> bool:
+    if fits(spec.event, spec.matcher, word):
+        return False
+    lower, matcher = word.lower(), spec.matcher.lower()
+    names = names_of(spec.event, matcher)
+    if names is not None:
+        return any(lower == name or lower.startswith(f"{name}__") for name in names)
+    if matcher_problem(spec.event, spec.matcher) or len(word) > LONGEST_TEXT:
+        return False
+    return re.search(compiled(spec.matcher).pattern, word, re.ASCII | re.IGNORECASE) is not None
+
+
+def _rule_holds(spec: HookSpec, tool: str, args: Mapping[str, object], rule_matches: RuleMatches | None) -> bool:
+    if not spec.if_rule or not spec.facts.tool or rule_matches is None:
+        return True
+    return rule_matches(spec.if_rule, tool, args)

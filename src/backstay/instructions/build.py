@@ -1,0 +1,262 @@
+"""Puts the instructions of a session together."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Final, Literal
+
+from msgspec import Struct, field
+
+from backstay.instructions.base_prompt import (
+    BASE,
+    FOLLOW,
+    LANGUAGE,
+    LISTS,
+    MEMORY,
+    MODES,
+    NOTES,
+    PERSON,
+    SCOPED,
+    STRANGERS,
+)
+from backstay.instructions.fit import Fitted, clipped, fit_files, fit_text
+from backstay.instructions.inputs import Place
+from backstay.instructions.markdown import sections
+from backstay.instructions.notes import Notes, agent_notes, person_notes, project_notes
+from backstay.instructions.parts import KIND, KINDS, TOTAL_LIMIT, Part, PartKind, listing, listing_limit
+from backstay.instructions.repository import branch_of, detect
+from backstay.instructions.safe_reader import Reading, TextFile
+from backstay.instructions.tasks import find_tasks, in_order, told
+from backstay.logic.state.content import digest
+from backstay.logic.text.lines import one_line
+from backstay.logic.text.untrusted import attribute, defuse, frame
+from backstay.system.files import Stamp, has_changed
+from backstay.vocab.events.instructions import InstructionsRead
+
+LIMIT: Final = 4_096
+"""Bytes of all such sections together."""
+_HEADINGS: Final = ("compact instructions", "compact instruction", "compaction instructions")
+
+
+def compact_instructions(files: Iterable[TextFile]) -> str:
+    """What summaries are to keep, as the notes say it; empty when they say nothing."""
+    found = [words for file in files for words in sections(file.text, _HEADINGS) if words]
+    return clipped("\n\n".join(dict.fromkeys(found)), LIMIT)
+
+
+Why = Literal["start", "changed", "compacted", "resumed", "asked"]
+
+_SEPARATOR: Final = "\n\n"
+_OF_FILES: Final = ("agent-instructions", "project-notes", "person")
+_TOLD_WHEN_CUT: Final = ("base", *_OF_FILES, "memory", "append")
+_LEAST: Final = 100
+"""Bytes of a part that are worth having."""
+_LANGUAGE: Final = re.compile(r"[\w-]{1,24}(?: [\w()-]{1,24}){0,3}")
+_MOST_TOLD: Final = 20
+"""Problems that an event names."""
+
+
+class Instructions(Struct, frozen=True, kw_only=True, dict=True):
+    """What a session is told before anybody speaks."""
+
+    parts: tuple[Part, ...]
+    """In the order in which the model sees them; none is empty."""
+    compact_instructions: str = ""
+    """What summaries are to keep, as the notes say it."""
+    files: Mapping[str, Stamp] = field(default_factory=dict)
+    """Every file and folder that was looked at, and how it was; None when it was not there."""
+    problems: tuple[str, ...] = ()
+    """What was skipped, with file and line, for the person."""
+
+    @cached_property
+    def text(self) -> str:
+        """The whole, as it is sent. The same files give the same bytes."""
+        return _SEPARATOR.join(part.whole for part in self.parts)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the whole, in UTF-8: the name of its blob."""
+        return digest(self.text.encode())
+
+    def part(self, name: str) -> str:
+        """The text of a part; empty when there is none."""
+        return next((part.text for part in self.parts if part.name == name), "")
+
+    def stale(self) -> bool:
+        """Whether any of the files is not as it was: a few looks at the file system. Then gather again, and compare `sha256`."""
+        return has_changed(self.files)
+
+    def event(self, why: Why) -> InstructionsRead:
+        """The event that records them; `text` goes with it as a blob."""
+        return InstructionsRead(
+            sha256=self.sha256,
+            parts=tuple(part.recorded(digest(part.text.encode())) for part in self.parts),
+            why=why,
+            problems=self.problems[:_MOST_TOLD],
+        )
+
+
+def gather(place: Place) -> Instructions:
+    """Put the instructions for `place` together. It reads files and never fails: what cannot be used is among the problems.
+
+    Call it in a thread. For the same place and files it gives the same bytes.
+    """
+    reading = Reading(place)
+    made = {
+        "base": _made(BASE if place.system_prompt is None else place.system_prompt),
+        "append": _made(place.append),
+    }
+    summaries = ""
+    if place.system_prompt is None:
+        branch = branch_of(place.project) if place.project else ""
+        made["permission-mode"] = _made(MODES[place.mode])
+        made["working-directory"] = _made("\n".join(_where(place, branch)))
+        if not place.bare:
+            summaries = _from_files(reading, made, branch)
+            made |= _lists(place)
+    parts = tuple(_bounded(made, place))
+    for part in parts:
+        if part.cut and part.name in _TOLD_WHEN_CUT:
+            reading.complain(f"{part.name}: There is more than the {part.limit:,} bytes of this part; the rest is cut.")
+    return Instructions(
+        parts=parts, compact_instructions=summaries, files=reading.stamps, problems=tuple(reading.problems)
+    )
+
+
+def _from_files(reading: Reading, made: dict[str, Fitted], branch: str) -> str:
+    """Add the parts that come from files; return what the notes say about summaries."""
+    place = reading.place
+    own = person_notes(reading)  # first: a file that is both the person's and the project's is the person's
+    agents, notes = agent_notes(reading), project_notes(reading)
+    strangers = not place.trusted
+    limit = place.part_limit
+    made["person"] = _files(own, limit, PERSON, strangers=False)
+    made["agent-instructions"] = _files(agents, limit, FOLLOW, strangers=strangers)
+    made["project-notes"] = _files(notes, limit, NOTES, strangers=strangers)
+    made["memory"] = _memory(place)
+    made["tasks"] = _tasks(reading, branch)
+    made["project"] = _made("\n".join(_project(reading)))
+    made["language"] = _made(_language(reading))
+    return compact_instructions((*(() if strangers else (*agents.files, *notes.files)), *own.files))
+
+
+def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
+    files = [file for file in notes.files if file.text.strip()]
+    if not files and not notes.scoped:
+        return _made("")
+    listed = "\n".join(f"- {_word(file)}: {_word(patterns)}" for file, patterns in notes.scoped)
+    scoped = fit_text(listed, limit // 4).text
+    if not scoped:
+        after = ""
+    elif strangers:
+        after = frame("strangers-file", f"Rules for some files only:\n{scoped}")
+    else:
+        after = f"{SCOPED}\n{scoped}"
+    return fit_files(files, limit, strangers=strangers, ahead=STRANGERS if strangers else ahead, after=after)
+
+
+def _memory(place: Place) -> Fitted:
+    if not place.memory.strip():
+        return _made("")
+    words = MEMORY if place.trusted else STRANGERS
+    kept = fit_text(defuse(place.memory.strip()), KIND["memory"].limit - len(words.encode()) - 100)
+    text = f"{words}\n{frame('project-memory', kept.text)}"
+    return Fitted(text=text, cut=kept.cut, sources=(place.memory_source,) if place.memory_source else ())
+
+
+def _tasks(reading: Reading, branch: str) -> Fitted:
+    place = reading.place
+    tasks = in_order(find_tasks(reading), branch) if place.task_context and place.task_folder else ()
+    if not tasks:
+        return _made("")
+    text, cut = told(tasks, branch, KIND["tasks"].limit - len(STRANGERS) - 1)
+    if not place.trusted:
+        text = f"{STRANGERS}\n{text}"
+    return Fitted(text=text, cut=cut, sources=(str(place.root / place.task_folder),))
+
+
+def _where(place: Place, branch: str) -> Iterator[str]:
+    yield f"Working folder: {_word(str(place.cwd))}"
+    if place.project is None:
+        yield "It belongs to no repository."
+    else:
+        yield f"Repository: {_word(str(place.project))}{f', branch {_word(branch)} when this was written' if branch else ''}"
+    if place.folders:
+        yield f"Other folders that you may work in: {', '.join(_word(str(each)) for each in place.folders[:20])}"
+    about = (("System", place.system), ("Date", place.date), ("Model", place.model))
+    yield from (f"{name}: {_word(value)}" for name, value in about if value)
+
+
+def _project(reading: Reading) -> Iterator[str]:
+    found = detect(reading)
+    if not found:
+        return
+    first = found[0]
+    values = (
+        ("Name", defuse(first.name)),
+        ("Type", first.type),
+        ("Language", first.language),
+        ("Package manager", first.package_manager),
+        ("Also here", ", ".join(each.type for each in found[1:])),
+    )
+    yield from (f"{name}: {value}" for name, value in values if value)
+
+
+def _language(reading: Reading) -> str:
+    """The language as a few plain words: a project's settings may name one, and nothing else."""
+    words = " ".join(reading.place.language.split())
+    if not words:
+        return ""
+    if not _LANGUAGE.fullmatch(words):
+        reading.complain(f"language: {words[:60]!r} is left out: it does not look like a language.")
+        return ""
+    return LANGUAGE.format(words)
+
+
+def _lists(place: Place) -> dict[str, Fitted]:
+    limit = listing_limit(place.window)
+    made = {}
+    for name, entries in (("skills", place.skills), ("agents", place.agents), ("commands", place.commands)):
+        text, cut = listing(entries, limit - len(LISTS[name]) - 1)
+        made[name] = Fitted(text=f"{LISTS[name]}\n{text}" if text else "", cut=cut)
+    return made
+
+
+def _made(text: str) -> Fitted:
+    """A part that comes from no file."""
+    return Fitted(text=text.strip(), cut=False)
+
+
+def _bounded(made: Mapping[str, Fitted], place: Place) -> Iterator[Part]:
+    """The parts in their order, each within its limit and all within theirs."""
+    around = {kind.name: len(kind.title) + 6 + len(_SEPARATOR) for kind in KINDS}
+    saved = min(TOTAL_LIMIT // 4, len(made["append"].text.encode()) + around["append"])
+    left = TOTAL_LIMIT - saved
+    for kind in KINDS:
+        if kind.name == "append":  # the person's own words, at the end: what the others took does not make them shorter
+            left += saved
+        found, limit = made.get(kind.name, _made("")), _limit(kind, place)
+        room = min(limit, left - around[kind.name])
+        if not found.text.strip() or room <= _LEAST:
+            continue
+        kept = fit_text(found.text, room)
+        left -= len(kept.text.encode()) + around[kind.name]
+        yield Part(
+            name=kind.name,
+            title=kind.title,
+            text=kept.text,
+            sources=found.sources,
+            cut=found.cut or kept.cut,
+            limit=limit,
+        )
+
+
+def _limit(kind: PartKind, place: Place) -> int:
+    if kind.name in LISTS:
+        return listing_limit(place.window)
+    return place.part_limit if kind.name in _OF_FILES else kind.limit
+
+
+def _word(text: str, longest: int = 500) -> str:
+    """A short text that stays on its line and within its tags."""
+    return attribute(one_line(text, longest))

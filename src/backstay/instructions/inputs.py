@@ -1,0 +1,155 @@
+"""Where a session begins, and what others have to say to it: everything that its instructions are made from."""
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from backstay.config.locations import claude_dir, home_dir
+from backstay.config.settings import config_dir
+from backstay.sandbox.project_root import project_root
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import Mode
+
+if TYPE_CHECKING:
+    from backstay.config.layers import Layered
+
+KIB: Final = 1024
+PART_LIMIT: Final = 40 * KIB
+"""Bytes of a part that is made of files, unless a place says otherwise."""
+TASK_FOLDER: Final = ".agents/tasks"
+
+
+class Listed(Struct, frozen=True, kw_only=True):
+    """Something that can be asked for by its name."""
+
+    name: str
+    description: str = ""
+
+
+class Place(Struct, frozen=True, kw_only=True, dict=True):
+    """Where a session begins and what is known there. The instructions are a function of this and of the files that it leads to."""
+
+    cwd: Path
+    """Absolute."""
+    project: Path | None
+    """The root of the repository; None outside of any."""
+    home: Path
+    config_dir: Path
+    claude_dir: Path
+    trusted: bool = True
+    """Whether the person trusts the workspace. The files of another are shown as what strangers wrote."""
+    folders: tuple[Path, ...] = ()
+    """Folders besides the project's that imports may lead to."""
+    excluded: tuple[str, ...] = ()
+    """Patterns of files that are left out, compared with the whole path: `/srv/mono/other-team/**`."""
+    denials: tuple[Rule, ...] = ()
+    """Rules that deny: what may not be read, or not without a question, is not told either."""
+    bare: bool = False
+    """Whether no file is read and nothing is listed."""
+    system_prompt: str | None = None
+    """Replaces everything but `append`."""
+    append: str = ""
+    """What the person adds at the end."""
+    language: str = ""
+    """The language that the person would like to read."""
+    mode: Mode = "default"
+    task_context: bool = True
+    task_folder: str = TASK_FOLDER
+    """Below the project's root."""
+    memory: str = ""
+    """The index of what was remembered about the project, within its caps."""
+    memory_source: str = ""
+    """The file of that index."""
+    skills: tuple[Listed, ...] = ()
+    """Those that the model may use, dearest first."""
+    agents: tuple[Listed, ...] = ()
+    commands: tuple[Listed, ...] = ()
+    model: str = ""
+    date: str = ""
+    """The day, as `2026-01-31`."""
+    system: str = sys.platform
+    window: int = 200_000
+    """Tokens that the model's context holds: the lists take a share of it."""
+    part_limit: int = PART_LIMIT
+
+    @cached_property
+    def root(self) -> Path:
+        """The project's root, or the working folder where there is no project."""
+        return self.project or self.cwd
+
+    @cached_property
+    def walk(self) -> tuple[Path, ...]:
+        """The folders whose notes hold here, outermost first, the working folder last.
+
+        From the project's root on. Outside of any project, from just below the home folder on; elsewhere the working folder alone,
+        for who knows who can write above it.
+        """
+        above = (self.cwd, *self.cwd.parents)
+        if self.project in above:
+            return above[: above.index(self.project) + 1][::-1]
+        if self.project is None and self.home in above[1:]:
+            return above[: above.index(self.home)][::-1]
+        return (self.cwd,)
+
+    def shown(self, path: Path | str) -> str:
+        """A path as people write it here: below the project's root, below the home folder, or whole."""
+        text = os.fspath(path).encode("utf-8", "replace").decode()
+        for folder, prefix in ((self.root, ""), (self.home, "~/")):
+            if text.startswith(f"{folder}{os.sep}"):
+                return prefix + text[len(str(folder)) + 1 :]
+        return text
+
+
+def find_place(
+    cwd: str | Path,
+    *,
+    trusted: bool,
+    folders: Sequence[str | Path] = (),
+    environment: Mapping[str, str] = os.environ,
+    **known: Any,  # Any: the other fields of `Place`, checked by its constructor
+) -> Place:
+    """Find the place of a session that works in `cwd`. `known` are further fields of `Place`, such as `mode` and `skills`."""
+    folder = Path(cwd).expanduser().absolute()
+    root = project_root(folder)
+    return Place(
+        cwd=folder,
+        project=root if (root / ".git").exists() else None,
+        home=home_dir(environment),
+        config_dir=config_dir(environment),
+        claude_dir=claude_dir(environment),
+        trusted=trusted,
+        folders=tuple(Path(each).expanduser().absolute() for each in folders),
+        **known,
+    )
+
+
+def denials_of(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """What denies some files, or asks before: nobody can be asked for a note. A rule about a whole tool says nothing of files."""
+    return tuple(replace(rule, decision="deny") for rule in rules if rule.decision != "allow" and rule.pattern)
+
+
+def settled_place(
+    cwd: str | Path,
+    layers: "Layered",
+    *,
+    environment: Mapping[str, str] = os.environ,
+    **known: Any,  # Any: as above
+) -> Place:
+    """Find the place of a session with what the settings files say: trust, folders, mode, language and tasks. `known` goes before them."""
+    said = layers.settings
+    found = {
+        "trusted": layers.trust.trusted,
+        "denials": denials_of(layers.rules),
+        "folders": layers.folders,
+        "mode": layers.mode or "default",
+        "language": said.language,
+        "task_context": said.task_context.enabled,
+        "task_folder": said.task_context.dir or TASK_FOLDER,
+    }
+    return find_place(cwd, environment=environment, **{**found, **known})

@@ -1,0 +1,227 @@
+"""What the session and its children have spent, and what they may: over every event of the log, never rewound.
+
+Money is set aside before a call and settled after it. A call whose process died is settled with what was set aside.
+"""
+
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Event, OnExceed, Recorded
+from backstay.vocab.events import (
+    ChildFinished,
+    HistoryCleared,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    ResultIgnored,
+    Rewound,
+    TurnStarted,
+)
+from backstay.vocab.events.limits import (
+    BudgetAnswered,
+    BudgetAsked,
+    BudgetSet,
+    BudgetWarned,
+    ChildPaused,
+    ChildSpent,
+    Compacted,
+    CompactionFailed,
+    CompactionStarted,
+    CompactionUndone,
+)
+from backstay.vocab.specs import ModelFacts, Prices, Usage
+
+
+class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Money, in micro-cents."""
+
+    limit: int | None = None
+    on_exceed: OnExceed = "fail"
+    spent: int = 0
+    reserved: int = 0
+    """For the open model call."""
+    warned: bool = False
+    asking: str = ""
+    """The open `BudgetAsked`."""
+    paused: bool = False
+    """Nobody could be asked: the session waits until the budget is raised."""
+    refused: str = ""
+    """The person said no, in these words."""
+    guessed: tuple[str, int] = ("", 0)
+    """The newest model call that was stopped, and what was counted for it: its reply may still come."""
+    children: tuple[tuple[str, int], ...] = ()
+    """Child sessions and what each has spent so far, as its own log says."""
+
+    def left(self) -> int | None:
+        """What may still be spent; None when there is no limit."""
+        return None if self.limit is None else max(0, self.limit - self.spent - self.reserved)
+
+    def share(self, child: str) -> int | None:
+        """What a child session may spend in all, its earlier runs included; None when there is no limit that binds."""
+        left = self.left()
+        return None if left is None or self.on_exceed == "warn" else left + dict(self.children).get(child, 0)
+
+    def empty(self, needed: int) -> bool:
+        """Whether a call that needs at least `needed` would go past the limit."""
+        left = self.left()
+        return left is not None and (left <= 0 or needed > left)
+
+
+def fold_purse(purse: Purse, record: Recorded) -> Purse:
+    """`purse` after `record`."""
+    change = _FOLDS.get(type(record.event))
+    return purse if change is None else change(purse, record, record.event)
+
+
+def _settled(purse: Purse, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed) -> Purse:
+    return replace(purse, spent=purse.spent + (event.cost or 0), reserved=0)
+
+
+def _replied(purse: Purse, record: Recorded, event: ModelReplied) -> Purse:
+    settled = _settled(purse, record, event)
+    unfinished = event.stop == "interrupted" and event.cost
+    return replace(settled, guessed=(record.cause, event.cost)) if unfinished else settled
+
+
+def _child(purse: Purse, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> Purse:
+    """A child says what it has spent in all; what it had said before is counted already."""
+    if not event.cost:
+        return purse
+    known = dict(purse.children)
+    spent = purse.spent + event.cost - known.get(event.child, 0)
+    return replace(purse, spent=spent, children=tuple((known | {event.child: event.cost}).items()))
+
+
+def _set(purse: Purse, _: Recorded, event: BudgetSet) -> Purse:
+    raised = event.limit is None or purse.limit is None or event.limit > purse.limit
+    return replace(
+        purse,
+        limit=event.limit,
+        on_exceed=event.on_exceed,
+        warned=purse.warned and not raised,
+        paused=False,  # it is looked at again
+        asking="",  # and so is what somebody was asked
+        refused="" if raised else purse.refused,
+    )
+
+
+def _answered(purse: Purse, _: Recorded, event: BudgetAnswered) -> Purse:
+    if event.nobody:
+        return replace(purse, asking="", paused=True)
+    if not event.allowed:
+        return replace(purse, asking="", refused=event.message or "the person did not want to spend more")
+    limit = purse.limit if event.limit is None or purse.limit is None else max(purse.limit, event.limit)
+    return replace(purse, asking="", limit=limit, warned=False)
+
+
+def _opened(purse: Purse, _: Recorded, __: Opened) -> Purse:
+    """What was set aside for a call that is lost may have been spent."""
+    return replace(purse, spent=purse.spent + purse.reserved, reserved=0, asking="", paused=False)
+
+
+_FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  # Any: each function takes its own event
+    TurnStarted: lambda p, r, e: replace(p, paused=False, refused=""),  # another turn is another question
+    ModelAsked: lambda p, r, e: (
+        replace(p, reserved=e.reserved, refused="", paused=False) if e.reserved or p.refused or p.paused else p
+    ),
+    ModelReplied: _replied,
+    ModelFailed: _settled,
+    CompactionStarted: lambda p, r, e: replace(p, reserved=e.reserved) if e.reserved else p,
+    Compacted: _settled,
+    CompactionFailed: _settled,
+    ResultIgnored: lambda p, r, e: replace(p, spent=p.spent + e.cost) if e.cost else p,
+    ChildSpent: _child,
+    ChildFinished: _child,
+    ChildPaused: _child,
+    Opened: _opened,
+    # these three end a compaction that nobody waits for any more; what it costs is counted when it comes home
+    Rewound: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    HistoryCleared: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    CompactionUndone: lambda p, r, e: replace(p, reserved=0) if p.reserved else p,
+    BudgetSet: _set,
+    BudgetWarned: lambda p, r, e: replace(p, warned=True),
+    BudgetAsked: lambda p, r, e: replace(p, asking=r.id),
+    BudgetAnswered: _answered,
+}
+HEARS: Final = frozenset(_FOLDS)
+"""The events that change it."""
+
+DOLLAR: Final = 100_000_000
+"""Micro-cents of a dollar."""
+_MILLION: Final = 1_000_000
+_MOST: Final = Decimal(10) ** 9
+"""Dollars that nobody means: a slip of the finger, or a number that is no number."""
+
+
+def cost(usage: Usage, prices: Prices | None) -> int | None:
+    """What a model call cost in micro-cents, each class of token rounded half up; None when the model has no price.
+
+    Tokens read from a cache or written to one are part of the input and are paid at their own price. Reasoning is part of the output.
+    """
+    if prices is None:
+        return None
+    cached, written = max(0, usage.cache_read), max(0, usage.cache_write)
+    plain = max(0, usage.input - cached - written)
+    return (
+        _rounded(plain, prices.input)
+        + _rounded(cached, _or(prices.cache_read, prices.input))
+        + _rounded(written, _or(prices.cache_write, prices.input))
+        + _rounded(max(0, usage.output), prices.output)
+    )
+
+
+def check_priced(facts: Mapping[str, ModelFacts]) -> None:
+    """Raise `UserError` when a budget cannot be kept, because one of these models has no price."""
+    for name, known in facts.items():
+        if known.prices is None:
+            raise UserError(
+                f"The model {name!r} has no known price, so a budget cannot be kept. Give its prices in the settings under "
+                "`models`, or allow it with allow_unpriced (--allow-unpriced): then its calls count as free."
+            )
+
+
+def dollars(microcents: int) -> str:
+    """An amount as people read it: two digits after the point when it is a dollar or more, four below, as many as it takes below that."""
+    amount = Decimal(abs(microcents)) / DOLLAR
+    places = 2 if amount >= 1 else 4 if amount >= Decimal("0.0001") or not amount else 8
+    rounded = amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    return f"{'-' if microcents < 0 else ''}${rounded:,.{places}f}"
+
+
+def parse_dollars(text: str) -> int:
+    """The micro-cents of an amount in dollars, exactly. Raise `UserError` for what is no amount, or is finer than a micro-cent."""
+    try:
+        amount = Decimal(text.strip().removeprefix("$"))
+    except InvalidOperation:
+        raise UserError(f"{text!r} is not an amount of dollars. Write it like 0.25.") from None
+    return microcents(amount, what=repr(text))
+
+
+def microcents(amount: Decimal, *, what: str) -> int:
+    """The micro-cents of `amount` dollars, exactly; `what` names it in an error."""
+    if not amount.is_finite() or not 0 <= amount <= _MOST:
+        raise UserError(f"{what} is not an amount of dollars. Write a number that is not negative, like 0.25.")
+    whole = amount * DOLLAR
+    if whole != int(whole):
+        raise UserError(
+            f"{what} is finer than the smallest amount, a hundred-millionth of a dollar. Use up to 8 digits."
+        )
+    return int(whole)
+
+
+def _rounded(tokens: int, price: int) -> int:
+    return (tokens * price + _MILLION // 2) // _MILLION
+
+
+def _rounded_up(tokens: int, price: int) -> int:
+    return -(-tokens * price // _MILLION)
+
+
+def _or(price: int | None, other: int) -> int:
+    return other if price is None else price

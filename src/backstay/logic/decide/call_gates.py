@@ -1,0 +1,246 @@
+"""What open calls are due: looked at, heard by hooks, judged, asked about, started, or answered in their stead. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.hooks.gates import due, gate
+from backstay.hooks.merge import HookVerdict
+from backstay.logic.decide.policy import Policy
+from backstay.logic.state.calls import OpenCall, seen_as, subject_of
+from backstay.logic.state.progress import Progress
+from backstay.permissions import Call, fingerprint, rules_digest, weigh
+from backstay.permissions.suggested_rules import is_exact_text
+from backstay.permissions.tool_kinds import usual_name
+from backstay.permissions.verdict import Verdict
+from backstay.vocab.event import Draft, ToolOutcome
+from backstay.vocab.events import CallJudged, CallProposed, ChildStarted, PermissionAsked, ToolFinished, ToolStarted
+from backstay.vocab.events.limits import BudgetAsked
+from backstay.vocab.ids import child_session_id
+from backstay.vocab.messages import Text
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import ToolSpec
+
+
+def judged(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
+    """The verdict on a call that was looked at."""
+    verdict = _weighed(p, call, spec, policy)
+    event = CallJudged(
+        call=call.id,
+        decision=verdict.decision,
+        reason=verdict.reason,
+        detail=verdict.detail,
+        rules=rules_digest(policy.rules),
+        offers=verdict.offers,
+        remedies=verdict.remedies,
+        taints=verdict.taints,
+        unasked=verdict.unasked,
+    )
+    return Draft(event=event, by="rule", cause=call.id)
+
+
+def exact_rule(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> str:
+    """The rule that would allow exactly this call in any session; empty when no rule does."""
+    command = msgspec.json.decode(call.args, type=dict[str, object]).get("command")
+    if usual_name(call.name) != "Bash" or not isinstance(command, str) or not is_exact_text(command):
+        return ""
+    text = f"Bash({command})"
+    ruled = replace(policy, rules=(*policy.rules, replace(Rule.parse("allow", text), source="grant")))
+    return text if _weighed(p, replace(call, approved=""), spec, ruled).decision == "allow" else ""
+
+
+def _weighed(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Verdict:
+    facts = call.facts
+    ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
+    hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
+    own, seen = fingerprint(call.name, call.args), seen_as(call.name, call.args, facts)
+    return weigh(
+        Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
+        ground,
+        policy.rules,
+        mode=p.mode,
+        scope=p.scope,
+        grants=frozenset((own,)) if seen in p.consent.grants else frozenset(),
+        granted=[replace(Rule.parse("allow", text), source="session") for text in p.consent.rules],
+        taint=p.consent.taint.union(*(other.taints for other in p.calls if other.id != call.id)),
+        hook=hook,
+        approved=own if call.approved in (seen, own) else "",
+    )
+
+
+def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
+    """Every event that any open call is due, in call order."""
+    drafts: list[Draft] = [*after_calls(p, policy)]
+    may_ask, running = True, sum(call.phase == "running" for call in p.calls)
+    may_start = not drafts and not being_heard(p)  # what a hook says about the call before may end the turn
+    judging = False
+    for call in p.calls:
+        if judging and call.phase == "inspected" and not call.problem:
+            may_ask = may_start = False
+            continue  # what the one before brings along counts for this one: it is judged in the next round of this step
+        spec = policy.tools.get(call.name)
+        parallel = spec is not None and spec.effect == "pure" and spec.concurrent
+        if found := _due(p, call, spec, policy, may_ask=may_ask, may_start=may_start and (parallel or not running)):
+            drafts += found
+            judging = judging or isinstance(found[-1].event, CallJudged)
+            running += isinstance(found[-1].event, ToolStarted | ChildStarted)
+        may_ask = may_ask and not judging and call.phase in ("allowed", "running")
+        may_start = may_start and parallel and running < policy.parallel
+    return drafts
+
+
+def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
+    """The hooks that are due for calls with results."""
+    drafts: list[Draft] = []
+    for call in p.ended if policy.hooks else ():
+        event = "PostToolUse" if call.outcome in ("ok", "completed") else "PostToolUseFailure"
+        if call.outcome not in ("denied", "invalid"):
+            drafts += gate(p.hooks, policy, event, call.id, word=call.name, args=call.args) or ()
+    return drafts
+
+
+def being_heard(p: Progress) -> bool:
+    """Whether hooks are being heard about calls with results."""
+    return any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure"))
+
+
+def close_call(call: OpenCall) -> Draft:
+    """The result of a call whose turn is being stopped."""
+    if call.lost:
+        return _lost(call)
+    if call.phase == "paused":
+        return _result(call, "interrupted", "interrupted", "The child session waited for money and was stopped.")
+    if call.phase == "running":
+        text = "Stopped by the person; it did not answer in time and may have partly happened."
+        return _result(call, "interrupted", "interrupted", text)
+    return _result(call, "interrupted", "interrupted", "Not run: the turn was interrupted before it began.")
+
+
+def _due(
+    p: Progress, call: OpenCall, spec: ToolSpec | None, policy: Policy, *, may_ask: bool, may_start: bool
+) -> Sequence[Draft]:
+    if call.lost and call.effect == "once":
+        return (_lost(call),)
+    match call.phase:
+        case "new" if _is_heard(p, call):
+            return ()  # what hooks say about it counts for what is looked at next
+        case "new":
+            return (Draft(event=CallProposed(call=call.id), cause=call.id),)
+        case "inspected" if (
+            spec is not None and not call.problem and spec.touches == "person" and _answers_itself(call)
+        ):
+            return (_result(call, "invalid", "bad_arguments", "Leave `answers` out: they are the person's to give."),)
+        case "inspected" if spec is not None and not call.problem:
+            waits = _gate(p, policy, "PreToolUse", call)
+            return (judged(p, call, spec, policy),) if waits is None else waits
+        case "inspected":
+            return (_lost(call) if call.lost and call.effect != "pure" else _invalid(call),)
+        case "judged" if may_ask:
+            waits = _gate(p, policy, "PermissionRequest", call)
+            if waits is None and (settled := _refused_before(p, call, policy)):
+                return (settled,)
+            shown = call.args if call.changed else ""
+            asked = Draft(event=PermissionAsked(call=call.id, detail=call.detail, args=shown), cause=call.id)
+            return (asked,) if waits is None else waits
+        case "refused":
+            return _refuse(call, policy)
+        case "allowed" if may_start and spec is not None:
+            fresh = call.rules == rules_digest(policy.rules)  # settings may have been read again since
+            return (_start(p, call, spec, policy) if fresh else judged(p, call, spec, policy),)
+        case "paused" if may_start and spec is not None:
+            return _wake(p, call, spec, policy)
+        case _:
+            return ()
+
+
+def _answers_itself(call: OpenCall) -> bool:
+    """Whether the model wrote what only a person can say."""
+    return not call.changed and bool(msgspec.json.decode(call.args, type=dict[str, object]).get("answers"))
+
+
+def _gate(p: Progress, policy: Policy, event: str, call: OpenCall) -> Sequence[Draft] | None:
+    return gate(p.hooks, policy, event, subject_of(call), word=call.name, args=call.args)
+
+
+def _is_heard(p: Progress, call: OpenCall) -> bool:
+    return any(p.hooks.hearing(event, subject_of(call)) for event in ("PreToolUse", "PermissionRequest"))
+
+
+def _refused_before(p: Progress, call: OpenCall, policy: Policy) -> Draft | None:
+    """The no of hooks to this very call before it had to be looked at again. A yes was judged with it."""
+    heard = p.hooks.heard("PermissionRequest", subject_of(call))
+    if heard is None or heard.decision != "deny":
+        return None
+    event = CallJudged(
+        call=call.id,
+        decision="deny",
+        reason="hook",
+        detail=heard.reason or "a hook said so",
+        rules=rules_digest(policy.rules),
+        taints=call.taints,
+    )
+    return Draft(event=event, by="hook", cause=call.id)
+
+
+def _start(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Draft:
+    args = msgspec.json.decode(call.args, type=dict[str, object])
+    if spec.child or (call.name == "Skill" and args.get("skill") in policy.forks):
+        child = child_session_id(p.session, call.id)
+        share = p.purse.share(child)
+        started = ChildStarted(
+            call=call.id,
+            child=child,
+            prompt=str(args.get("prompt", "")),
+            budget={} if share is None else {"limit": share, "on_exceed": p.purse.on_exceed},
+        )
+        return Draft(event=started, by="model", cause=call.id)
+    event = ToolStarted(call=call.id, name=call.name, effect=spec.effect, key=f"{p.session}:{call.id}", again=call.lost)
+    return Draft(event=event, by="model", cause=call.id)
+
+
+def _wake(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Sequence[Draft]:
+    """Run a child again that waits for money, once there is more."""
+    purse = p.purse
+    share = purse.share(child_session_id(p.session, call.id))
+    if share is None or (purse.left() and share > call.share):
+        return (_start(p, call, spec, policy),)
+    if purse.paused:
+        return ()
+    if purse.refused or purse.limit is None:
+        return (_result(call, "failed", "budget", f"The child session has spent what it might: {purse.refused}."),)
+    return (Draft(event=BudgetAsked(spent=purse.spent, limit=purse.limit), cause=call.id),)
+
+
+def _refuse(call: OpenCall, policy: Policy) -> Sequence[Draft]:
+    if call.lost and call.effect != "pure":
+        return (_lost(call),)
+    seen = due(policy, "PermissionDenied", call.id, word=call.name, args=call.args)
+    refused = _result(call, "denied", "denied", f"{_as_changed(call)}Not run: {call.detail.rstrip('.')}.")
+    return (refused,) if seen is None else (seen, refused)
+
+
+def _invalid(call: OpenCall) -> Draft:
+    code, _, message = call.problem.partition(": ")
+    words = message or f"There is no tool called {call.name!r} here."
+    return _result(call, "invalid", code or "unknown_tool", f"{_as_changed(call)}{words}")
+
+
+def _as_changed(call: OpenCall) -> str:
+    """What the model must know first when it was not its own arguments that were judged."""
+    if not call.changed:
+        return ""
+    return f"({'The person' if call.changed == 'user' else 'A hook'} changed the arguments to {call.args}) "
+
+
+def _lost(call: OpenCall) -> Draft:
+    text = (
+        f"Outcome unknown: {call.name} was started, then the process died before it reported back. "
+        "It may have happened wholly, partly or not at all, and it was not run again. Find out before relying on either."
+    )
+    return _result(call, "unknown", "restart", text)
+
+
+def _result(call: OpenCall, outcome: ToolOutcome, code: str, text: str) -> Draft:
+    finished = ToolFinished(call=call.id, outcome=outcome, code=code, content=(Text(text=text),))
+    return Draft(event=finished, cause=call.intent or call.id)

@@ -1,0 +1,89 @@
+"""The outline of a session: what a list shows of it, as a fold over every event. Stores keep it in the transaction of the events."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from backstay.logic.text.lines import shortened
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import (
+    Closed,
+    Exported,
+    InputReceived,
+    ModeChanged,
+    ModelChanged,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    Renamed,
+    Started,
+    StoreChanged,
+    TurnCompleted,
+    TurnStarted,
+)
+from backstay.vocab.events.secrets import SecretsErased
+from backstay.vocab.messages import text_of
+from backstay.vocab.specs import SessionMeta
+
+PREVIEW: Final = 160
+"""Characters of a prompt or an answer that a list shows."""
+
+
+def project(meta: SessionMeta, records: Iterable[Recorded]) -> SessionMeta:
+    """`meta` after `records`."""
+    changed: dict[str, object] = {}
+    turns, sent, received = meta.turns, meta.input_tokens, meta.output_tokens
+    prompt = meta.prompt
+    replies: list[ModelReplied] = []
+    for record in records:
+        event = record.event
+        changed["seq"] = record.seq
+        if not isinstance(event, Exported | SecretsErased):  # who looks at a session, or cleans it, does not use it
+            changed["updated"] = record.at
+        if change := _CHANGES.get(type(event)):
+            changed |= change(record, event)
+        if isinstance(event, ModelReplied | ModelFailed):
+            replies += [event] if isinstance(event, ModelReplied) else []
+            if event.usage is not None:
+                sent, received = sent + event.usage.input, received + event.usage.output
+        elif isinstance(event, TurnCompleted):
+            turns += event.outcome == "completed"
+        elif isinstance(event, InputReceived) and not prompt:
+            changed["prompt"] = prompt = preview(event.display or text_of(event.parts)) or "(media)"
+    answers = (preview(text_of(reply.parts)) for reply in reversed(replies))
+    changed["answer"] = next(filter(None, answers), meta.answer)
+    return replace(meta, **changed, turns=turns, input_tokens=sent, output_tokens=received)
+
+
+def preview(text: str) -> str:
+    """The first words of `text` on one line."""
+    return shortened(text, PREVIEW)
+
+
+def _beginning(record: Recorded, event: Started) -> dict[str, object]:
+    return {
+        "created": record.at,
+        "name": event.name,
+        "project": event.project,
+        "cwd": event.context.working_dir,
+        "model": event.model,
+        "mode": event.mode,
+        "store": event.store,
+        "origin": event.origin.session if event.origin else "",
+        "parent": event.parent,
+    }
+
+
+_CHANGES: Final[dict[type[Event], Callable[[Recorded, Any], dict[str, object]]]] = {  # Any: each takes its own event
+    Started: _beginning,
+    Opened: lambda r, e: {"closed": False},
+    Closed: lambda r, e: {"closed": True},
+    Renamed: lambda r, e: {"name": e.name},
+    ModeChanged: lambda r, e: {"mode": e.mode},
+    ModelChanged: lambda r, e: {"model": e.model},
+    StoreChanged: lambda r, e: {"store": e.store},
+    Exported: lambda r, e: {"exported": True},
+    TurnStarted: lambda r, e: {"open_turn": True},
+    TurnCompleted: lambda r, e: {"open_turn": False},
+}

@@ -1,0 +1,275 @@
+"""Takes secrets out of what is traced, exported or shown to others: by the name they stand under, by how they look, by their exact value.
+
+One list for everybody: events on their way out, traces, exports and error texts use the same `Redactor`, and a text that arrives in
+pieces goes through a `StreamRedactor`, which also finds the secret that pieces share. What a model is told is never altered here.
+"""
+
+import functools
+import json
+import re
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate
+from typing import Final
+from urllib.parse import quote, quote_plus
+
+from backstay.logic.secrets.known_values import WINDOW, KnownValues
+from backstay.logic.secrets.named_values import find_assigned
+from backstay.logic.secrets.pairs import find_pairs
+from backstay.logic.secrets.phrases import find_phrases
+from backstay.logic.secrets.secret_names import is_secret_key as is_secret_key  # noqa: PLC0414 - who redacts knows it from here
+from backstay.logic.secrets.shapes import Found as Found  # noqa: PLC0414 - who redacts knows it from here
+from backstay.logic.secrets.shapes import contains, find_blocks, find_shapes
+
+REDACTED: Final = "[REDACTED]"
+SHORTEST_EXACT: Final = 6
+"""An exact value shorter than this would blot out ordinary words."""
+
+LONGEST_HEAD: Final = 64
+"""Characters up to which every beginning of an exact value is kept. All beginnings of a long value would fill the memory."""
+
+FEW: Final = 16
+"""Exact values that are looked for one by one; more are looked for all at once."""
+
+
+class Redactor:
+    """Finds and replaces secrets. `exact` are values that are known to be secret, such as those that the runtime injected."""
+
+    def __init__(self, exact: Iterable[str] = ()) -> None:
+        forms = {form for value in exact if len(value) >= SHORTEST_EXACT for form in written_forms(value)}
+        self._exact: tuple[str, ...] = tuple(sorted(forms, key=len, reverse=True))
+        self._short = tuple(form for form in self._exact if len(form) < WINDOW)
+        self._index = KnownValues() if len(self._exact) > FEW else None
+        if self._index is not None:
+            for form in self._exact:
+                self._index.add(form, parts=False)
+
+    def find(self, text: str) -> list[Found]:
+        """Every secret in `text`, in order, none overlapping another. The time is linear in the text."""
+        found = self._find(text)
+        if ("\x1b" in text or "\\" in text) and _COLOUR_BEGINS.search(text):
+            found += _uncoloured(text, self._find)
+        return merge_overlapping(found)
+
+    def _find(self, text: str) -> list[Found]:
+        found = [*self._find_exact(text), *find_shapes(text), *find_blocks(text)]
+        lowered = (
+            text.replace("İ", "i").lower() if _may_hold_stem(text) else ""
+        )  # the one letter whose small form is longer
+        if any(contains(lowered, stem) for stem in STEMS):
+            back = lowered[::-1]
+            found += (
+                *find_assigned(text, lowered, back),
+                *find_phrases(text, lowered, back),
+                *find_pairs(text, lowered, back),
+            )
+        return found
+
+    def known(self, text: str) -> str:
+        """`text` with a mark in place of the values that are known to be secret, and of nothing else."""
+        return replace(text, merge_overlapping([*self._find_exact(text)])) if text else text
+
+    def text(self, text: str) -> str:
+        """`text` with a mark in place of each secret."""
+        return replace(text, self.find(text)) if text else text
+
+    def value(self, value: object) -> object:
+        """A JSON-like value with a mark in place of every secret, in any depth. What is not JSON-like stays as it is."""
+        match value:
+            case str():
+                return self._string(value)
+            case Mapping():
+                named = _value_of_pair(value)
+                return {key: REDACTED if key == named else self._under(key, inner) for key, inner in value.items()}
+            case list() | tuple():
+                return [self.value(inner) for inner in value]
+            case _:
+                return value
+
+    def open_value(self, text: str) -> int:
+        """Where a known value may have begun that the end of `text` cuts off; the length of `text` when none has."""
+        size = len(text)
+        begun = [size - length for length in range(min(LONGEST_HEAD, size), 0, -1) if text[-length:] in self._heads]
+        for form in self._exact:
+            at = text.find(form[:LONGEST_HEAD], max(0, size - len(form) + 1)) if len(form) > LONGEST_HEAD else -1
+            while at >= 0 and not form.startswith(text[at:]):
+                at = text.find(form[:LONGEST_HEAD], at + 1)
+            begun += [at] if at >= 0 else []
+        return min(begun, default=size)
+
+    def _string(self, text: str) -> str:
+        if text[:1] in ("{", "[") and _KEY_WORD.search(text):
+            try:
+                content = json.loads(text)
+                clean = self.value(content)
+                return text if clean == content else json.dumps(clean, ensure_ascii=not _is_whole(text))
+            except (ValueError, RecursionError):
+                return self.text(text)
+        return self.text(text)
+
+    def _under(self, key: object, value: object) -> object:
+        if key == "properties" and isinstance(value, Mapping):  # a JSON Schema: its keys are names of arguments
+            return {name: self.value(inner) for name, inner in value.items()}
+        if isinstance(key, str) and _hides(key, value):
+            return REDACTED
+        return self.value(value)
+
+    @functools.cached_property
+    def _heads(self) -> frozenset[str]:
+        sizes = range(1, LONGEST_HEAD + 1)
+        return frozenset(form[:size] for form in self._exact for size in sizes if size < len(form))
+
+    def _find_exact(self, text: str) -> Iterator[Found]:
+        if self._index is not None:
+            yield from (Found(*run, "a value that was injected") for run in self._index.whole(text))
+        for value in self._exact if self._index is None else self._short:
+            at = text.find(value)
+            while at >= 0:
+                yield Found(at, at + len(value), "a value that was injected")
+                at = text.find(value, at + len(value))
+
+
+def redact(value: object) -> object:
+    """A JSON-like value without its secrets."""
+    return PLAIN.value(value)
+
+
+def _is_whole(text: str) -> bool:
+    """Whether JSON text names no half of a character, which cannot be written as it is."""
+    return "\\ud" not in text and "\\uD" not in text
+
+
+def looks_secret(text: str, name: str = "") -> str:
+    """Why `text`, kept under `name`, looks like a secret; empty when it does not."""
+    if text and is_secret_key(name):
+        return f"its name, {name!r}, says so"
+    found = PLAIN.find(text)
+    return f"it holds {found[0].why}" if found else ""
+
+
+def _redacted(_: Found) -> str:
+    return REDACTED
+
+
+def replace(text: str, found: Iterable[Found], mark: Callable[[Found], str] = _redacted) -> str:
+    """`text` with a mark in place of each secret that was found."""
+    return replace_part(text, 0, len(text), deque(found), mark)
+
+
+def replace_part(
+    text: str, start: int, end: int, secrets: deque[Found], mark: Callable[[Found], str] = _redacted
+) -> str:
+    """`text` from `start` to `end`, with a mark in place of each secret that begins there. Those that end there leave `secrets`."""
+    pieces: list[str] = []
+    at = start
+    while secrets and secrets[0].start < end:
+        one = secrets[0]
+        if one.start >= start:
+            pieces += (text[at : one.start], mark(one))
+        at = min(one.end, end)
+        if one.end > end:
+            break
+        secrets.popleft()
+    return "".join((*pieces, text[at:end]))
+
+
+def end_of_colours(text: str, start: int) -> int:
+    """Where the last colour of a terminal ends that is told behind `start`; `start` when there is none."""
+    ends = [match.end() for match in _COLOUR.finditer(text, start)] if _COLOUR_BEGINS.search(text, start) else []
+    return ends[-1] if ends else start
+
+
+_OPAQUE: Final = frozenset(("signature", "thoughtSignature", "thought_signature", "encrypted_content"))
+"""State that only its provider can read: no secret of the user's, and nothing for other eyes either."""
+_PAIRS: Final = {"name": "value", "key": "value", "parametername": "parametervalue", "parameterkey": "parametervalue"}
+_COLOUR_BEGINS: Final = re.compile(r"(?:\x1b|\\u001[bB]|\\x1[bB]|\\033|\\e)\[")
+_COLOUR: Final = re.compile(rf"{_COLOUR_BEGINS.pattern}[0-9;:?]{{0,32}}[A-Za-z]")
+_KEY_WORD: Final = re.compile(
+    "pass|pwd|secret|token|auth|cookie|credential|key|conn|database|signature|_sk", re.IGNORECASE
+)
+STEMS: Final = (
+    *("pass", "pwd", "kennwort", "secret", "token", "key", "auth", "cookie", "bearer", "credential", "curl"),
+    *("mysql", "mariadb", "login", "_sk"),
+)
+"""In small letters: a text without any of these names no secret."""
+
+
+def _may_hold_stem(text: str) -> bool:
+    """Whether all letters of a stem are in `text`, small or capital: to see that none are costs less than to make the text small."""
+    return not text.isascii() or any(all(letter in text or letter.upper() in text for letter in stem) for stem in STEMS)
+
+
+def _hides(key: str, value: object) -> bool:
+    if value is None or value == "" or isinstance(value, bool):
+        return False
+    if key in _OPAQUE:
+        return isinstance(value, str) and len(value) >= 40 and " " not in value
+    if isinstance(value, int | float) and key.lower().endswith("token"):
+        return False  # a count, or the number of a lease
+    return is_secret_key(key)
+
+
+def _value_of_pair(value: Mapping[object, object]) -> object:
+    """The key of a value whose name is another value of the object: `{"name": "DB_PASSWORD", "value": "..."}`."""
+    lowered = {key.lower(): key for key in value if isinstance(key, str)}
+    for name, other in _PAIRS.items():
+        if name in lowered and other in lowered:
+            said, given = value[lowered[name]], value[lowered[other]]
+            if isinstance(said, str) and is_secret_key(said) and isinstance(given, str) and given:
+                return lowered[other]
+    return None
+
+
+def _uncoloured(text: str, find: Callable[[str], list[Found]]) -> list[Found]:
+    """What is found in a text without its colours, at its place in the text."""
+    plain = _COLOUR.sub("", text)
+    found = find(plain) if len(plain) < len(text) else []
+    if not found:
+        return []
+    colours = [match.span() for match in _COLOUR.finditer(text)]
+    sizes = (end - start for start, end in colours)
+    starts = [start - before for (start, _), before in zip(colours, accumulate(sizes, initial=0), strict=False)]
+
+    def place(inside: int) -> int:
+        after = bisect_right(starts, inside)
+        return inside if not after else colours[after - 1][1] + inside - starts[after - 1]
+
+    return [Found(place(one.start), place(one.end - 1) + 1, one.why) for one in found]
+
+
+def written_forms(value: str) -> Iterator[str]:
+    """The ways in which an exact value may be written: as it is, in JSON of various programs, in an address."""
+    yield value
+    for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield from (text, text.replace("/", "\\/"))  # PHP
+        for html in ("<>&", "<>&'+"):  # Go, .NET
+            yield "".join(f"\\u{ord(c):04x}" if c in html else c for c in text)
+            yield "".join(f"\\u{ord(c):04X}" if c in html else c for c in text)
+    quoted = (
+        quote(value, safe="", errors="replace"),
+        quote(value, errors="replace"),
+        quote_plus(value, errors="replace"),
+    )
+    for text in quoted:
+        yield from (text, re.sub("%..", lambda found: found[0].lower(), text))
+
+
+def merge_overlapping(found: list[Found]) -> list[Found]:
+    """Put what was found in order, and make one of those that overlap."""
+    if len(found) < 2:
+        return found
+    merged: list[Found] = []
+    last = -1
+    for one in sorted(found):
+        if one.start > last:
+            merged.append(one)
+            last = one.end
+        elif one.end > last:
+            last = one.end
+            merged[-1] = Found(merged[-1].start, last, merged[-1].why)
+    return merged
+
+
+PLAIN: Final = Redactor()
+"""For whoever knows no exact values."""

@@ -1,5 +1,0 @@
-"""Read shell commands: what is proved, and for all other texts what can be seen in them."""
-
-from backstay.logic.shell.reading import read_command
-
-__all__ = ["read_command"]

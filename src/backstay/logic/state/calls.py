@@ -1,0 +1,295 @@
+"""The tool calls that have no result yet. A part of `Progress`, folded on its own."""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.permissions import fingerprint
+from backstay.vocab.event import Decision, Event, Recorded, ToolOutcome, TurnOutcome
+from backstay.vocab.events import (
+    CallInspected,
+    CallJudged,
+    CallProposed,
+    ChildFinished,
+    ChildStarted,
+    GrantsCleared,
+    ModeChanged,
+    ModelReplied,
+    Opened,
+    PermissionAnswered,
+    PermissionAsked,
+    ProcessStarted,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    calls_of,
+)
+from backstay.vocab.events.limits import ChildPaused
+from backstay.vocab.events.tools import CallFacts, HookFinished, ScopeChanged, TaintMet
+from backstay.vocab.specs import Effect, Taint
+
+Phase = Literal["new", "inspecting", "inspected", "judged", "asking", "allowed", "refused", "running", "paused"]
+
+
+class OpenCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A tool call that has no result yet."""
+
+    id: str
+    name: str
+    args: str
+    """As it would run now: a hook or a person may have changed what the model wrote."""
+    changed: Literal["", "hook", "user"] = ""
+    """Who changed the arguments last."""
+    changes: int = 0
+    """How often they were changed."""
+    phase: Phase = "new"
+    intent: str = ""
+    """The intent that somebody is performing for it."""
+    effect: Effect = "once"
+    """As declared when it was started."""
+    lost: bool = False
+    """It was running when a process died."""
+    problem: str = ""
+    facts: CallFacts | None = None
+    stale: bool = False
+    """Something was changed since it was looked at or judged, while it was being looked at or a person was being asked about it."""
+    hook: Decision | None = None
+    """What the hooks before it decided."""
+    hook_reason: str = ""
+    approved: str = ""
+    """What a person said yes to: see `seen_as`. Whatever changes about it afterwards is asked for again."""
+    decision: Decision | None = None
+    reason: str = ""
+    """The kind of reason of the decision."""
+    detail: str = ""
+    rules: str = ""
+    """Digest of the rules that it was judged by."""
+    offers: tuple[str, ...] = ()
+    taints: tuple[Taint, ...] = ()
+    process: ProcessStarted | None = None
+    """What it left running, perhaps."""
+    since: int = 0
+    """When it was started."""
+    child: str = ""
+    """The child session that it started."""
+    share: int = 0
+    """For a child session that waits for money: what it might have spent."""
+
+
+class EndedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A call of this round that has its result."""
+
+    id: str
+    name: str
+    args: str
+    outcome: ToolOutcome | TurnOutcome
+    took_ms: int = 0
+
+
+Calls = tuple[OpenCall, ...]
+
+
+def seen_as(name: str, args: str, facts: CallFacts | None) -> str:
+    """What a person sees of a call: the tool, its arguments, and where its paths lead."""
+    leads = hashlib.sha256(msgspec.json.encode(facts, order="deterministic")).hexdigest()[:16] if facts else ""
+    return f"{fingerprint(name, args)}@{leads}"
+
+
+def subject_of(call: OpenCall) -> str:
+    """What hooks before a call are heard about: the call, and each time that its arguments were changed, the call anew."""
+    return f"{call.id}~{call.changes}" if call.changes else call.id
+
+
+def fold_calls(calls: Calls, record: Recorded) -> Calls:
+    """`calls` after `record`."""
+    change = _FOLDS.get(type(record.event))
+    return change(calls, record, record.event) if change else calls
+
+
+def _change(calls: Calls, call: str, **changes: object) -> Calls:
+    return tuple([replace(c, **changes) if c.id == call else c for c in calls])
+
+
+def _replied(_: Calls, record: Recorded, event: ModelReplied) -> Calls:
+    """New calls. Whoever brought the reply looked at them, and at nothing that is looked at again later."""
+    return tuple(
+        [OpenCall(id=call.id, name=call.name, args=call.args, intent=record.cause) for call in calls_of(event)]
+    )
+
+
+def _opened(calls: Calls, _: Recorded, __: Opened) -> Calls:
+    return tuple([replace(c, phase="new", intent="", lost=c.lost or c.phase == "running", **_UNJUDGED) for c in calls])
+
+
+_UNJUDGED: Final[dict[str, object]] = {
+    "decision": None,
+    "problem": "",
+    "reason": "",
+    "detail": "",
+    "offers": (),
+    "facts": None,
+}
+
+
+def _inspected(calls: Calls, _: Recorded, event: CallInspected) -> Calls:
+    calls = _change(calls, event.call, phase="inspected", intent="", problem=event.problem, facts=event.facts)
+    return _again_if_stale(calls, event.call)
+
+
+def _again_if_stale(calls: Calls, call: str) -> Calls:
+    return tuple([_from_the_start(c) if c.id == call and c.stale else c for c in calls])
+
+
+def _from_the_start(call: OpenCall) -> OpenCall:
+    """`call`, to be judged anew: by where its paths lead now, if it names any."""
+    if call.facts is None:
+        return replace(_to_be_judged(call), stale=False)
+    return replace(call, phase="new", intent="", stale=False, **_UNJUDGED)
+
+
+def _judged(calls: Calls, _: Recorded, event: CallJudged) -> Calls:
+    phase = {"allow": "allowed", "ask": "judged", "deny": "refused"}[event.decision]
+    return _change(
+        calls,
+        event.call,
+        phase=phase,
+        decision=event.decision,
+        reason=event.reason,
+        detail=event.detail,
+        rules=event.rules,
+        offers=event.offers,
+        taints=event.taints,
+    )
+
+
+def _judged_again(calls: Calls, _: Recorded, __: Event) -> Calls:
+    """What calls are judged by has changed: it counts for each that has not begun. What a person is asked is judged after the answer."""
+    return tuple([_to_be_judged(call) for call in calls])
+
+
+def _to_be_judged(call: OpenCall) -> OpenCall:
+    match call.phase:
+        case "asking":
+            return replace(call, stale=True)
+        case "judged" | "allowed":
+            return replace(call, phase="inspected", decision=None, reason="", detail="", offers=())
+        case _:
+            return call
+
+
+def _answered(calls: Calls, _: Recorded, event: PermissionAnswered) -> Calls:
+    call = next((c for c in calls if c.id == event.call), None)
+    if not event.allowed or call is None:
+        why = f"nobody could be asked, and it needs a person: {call.detail}" if call else "nobody could be asked"
+        detail = event.message or (why if event.nobody else "the person refused it")
+        return _change(calls, event.call, phase="refused", intent="", detail=detail)
+    if event.grant != "once":  # it may answer what is asked next
+        calls = tuple([_to_be_judged(c) if c.phase == "judged" else c for c in calls])
+    if event.args:
+        return _rewritten(calls, call.id, event.args, by="user")
+    calls = _change(calls, call.id, phase="allowed", intent="", approved=seen_as(call.name, call.args, call.facts))
+    return _again_if_stale(calls, call.id)
+
+
+def _hooked(calls: Calls, _: Recorded, event: HookFinished) -> Calls:
+    call = next((c for c in calls if subject_of(c) == event.subject), None)
+    match event.event:
+        case "PreToolUse" if call is not None:  # in any phase: it may have to be looked at again meanwhile
+            other = bool(event.args) and event.args != call.args
+            mine = other and not call.changes  # one round of changes is enough
+            # a yes to other arguments than the person's is no yes to those
+            said = None if other and call.changed == "user" and event.decision == "allow" else event.decision
+            calls = _change(calls, call.id, hook=said, hook_reason=event.reason)
+            return _rewritten(calls, call.id, event.args, by="hook") if mine else calls
+        case "PermissionRequest" if call is not None and event.decision == "allow":  # in any phase, likewise
+            return _let_by_hook(calls, call, event)
+        case "PermissionRequest" if call is not None and call.phase == "judged" and event.decision == "deny":
+            why = event.reason or "a hook refused it"
+            return _change(calls, call.id, phase="refused", reason="hook", detail=why)
+        case _:
+            pass
+    return calls
+
+
+def _let_by_hook(calls: Calls, call: OpenCall, event: HookFinished) -> Calls:
+    """A hook says yes where a person would be asked: the call is judged with it, as with the yes of a hook before the call."""
+    other, judged = bool(event.args) and event.args != call.args, call.phase == "judged"
+    if call.hook == "ask":  # another hook wants a person
+        return calls
+    if other and (
+        not judged or call.changes
+    ):  # one round of changes is enough, and a yes to other arguments is none to these
+        return calls
+    calls = _change(calls, call.id, hook="allow", hook_reason=event.reason)
+    if other:
+        return _rewritten(calls, call.id, event.args, by="hook")
+    return tuple([_to_be_judged(each) if each.id == call.id and judged else each for each in calls])
+
+
+def _rewritten(calls: Calls, call: str, args: str, *, by: Literal["hook", "user"]) -> Calls:
+    """The call with other arguments, to be looked at, heard and judged like any other. Who wrote them need not be asked about them."""
+    return tuple(
+        [
+            replace(
+                c,
+                args=args,
+                changed=by,
+                changes=c.changes + 1,
+                hook=c.hook if by == "hook" else None,
+                phase="new",
+                intent="",
+                approved=fingerprint(c.name, args) if by == "user" else "",
+                stale=False,
+                **_UNJUDGED,
+            )
+            if c.id == call
+            else c
+            for c in calls
+        ]
+    )
+
+
+def _over(calls: Calls, _: Recorded, event: ToolFinished | ChildFinished) -> Calls:
+    changed = any(c.id == event.call and c.phase == "running" and c.effect != "pure" for c in calls)
+    rest = [call for call in calls if call.id != event.call]
+    if isinstance(event, ChildFinished) and event.taint:
+        rest = [_to_be_judged(call) for call in rest]
+    return tuple([_to_be_looked_at(call) for call in rest] if changed else rest)
+
+
+def _to_be_looked_at(call: OpenCall) -> OpenCall:
+    """`call` after something was changed: where its paths lead has to be found out again before it may run."""
+    if call.phase == "inspecting" or (call.phase == "asking" and call.facts is not None):
+        return replace(call, stale=True)
+    waits = call.phase in ("inspected", "judged", "allowed") and call.facts is not None
+    return _from_the_start(call) if waits else call
+
+
+_FOLDS: Final[dict[type[Event], Callable[[Calls, Recorded, Any], Calls]]] = {  # Any: each function takes its own event
+    ModelReplied: _replied,
+    Opened: _opened,
+    CallProposed: lambda calls, r, e: _change(calls, e.call, phase="inspecting", intent=r.id),
+    CallInspected: _inspected,
+    CallJudged: _judged,
+    PermissionAsked: lambda calls, r, e: _change(calls, e.call, phase="asking", intent=r.id),
+    PermissionAnswered: _answered,
+    HookFinished: _hooked,
+    ToolStarted: lambda calls, r, e: _change(calls, e.call, phase="running", intent=r.id, effect=e.effect, since=r.at),
+    ToolFinished: _over,
+    ChildStarted: lambda calls, r, e: _change(
+        calls, e.call, phase="running", intent=r.id, effect="idempotent", child=e.child, since=r.at
+    ),
+    ChildFinished: _over,
+    ChildPaused: lambda calls, r, e: _change(calls, e.call, phase="paused", intent="", share=e.share),
+    ProcessStarted: lambda calls, r, e: _change(calls, e.call, process=e),
+    ModeChanged: _judged_again,
+    ScopeChanged: _judged_again,
+    GrantsCleared: _judged_again,
+    TaintMet: _judged_again,
+    TurnCompleted: lambda calls, r, e: (),
+}
+HEARS: Final = frozenset(_FOLDS)
+"""The events that change it."""

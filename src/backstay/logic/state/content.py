@@ -1,0 +1,173 @@
+"""Parts of messages between their two forms, and what events cite and say."""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from backstay.logic.context.tokens import estimate_text
+from backstay.vocab.errors import Bug, UserError
+from backstay.vocab.event import Event
+from backstay.vocab.events import (
+    ChildFinished,
+    ChildStarted,
+    EntryAdded,
+    InputReceived,
+    MessageInjected,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    ToolFinished,
+)
+from backstay.vocab.events.files import ContentsKept, FileKept, RestoreStarted, TreeKept
+from backstay.vocab.events.instructions import InstructionsRead
+from backstay.vocab.events.limits import Compacted
+from backstay.vocab.events.tools import OutputKept
+from backstay.vocab.messages import (
+    InFlightPart,
+    InlineMedia,
+    MediaRef,
+    Reasoning,
+    SignedReasoning,
+    StoredPart,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+    text_of,
+)
+
+LONG: Final = 32 * 1024
+"""A text of more bytes than this becomes a blob."""
+HEAD: Final = 512
+"""Characters of a long text that stay with its handle."""
+
+
+def digest(content: bytes) -> str:
+    """The name of a blob."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def shorten(text: str) -> tuple[Text | TextRef, dict[str, bytes]]:
+    """The durable form of `text`, and the blob that it needs, if it is long."""
+    if len(text) <= LONG // 4 or len(content := text.encode("utf-8", "surrogatepass")) <= LONG:
+        return Text(text=text), {}
+    sha = digest(content)
+    return TextRef(sha256=sha, chars=len(text), tokens=estimate_text(text), head=text[:HEAD]), {sha: content}
+
+
+def make_durable(parts: Iterable[InFlightPart]) -> tuple[tuple[StoredPart, ...], dict[str, bytes]]:
+    """In-flight parts as the log holds them, with the blobs they need. Signatures and bytes do not survive."""
+    durable: list[StoredPart] = []
+    blobs: dict[str, bytes] = {}
+    for part in parts:
+        match part:
+            case Text():
+                short, blob = shorten(part.text)
+                durable.append(short)
+                blobs |= blob
+            case SignedReasoning():
+                durable.append(Reasoning(text=part.text))
+            case InlineMedia():
+                durable.append(_kept(part, blobs))
+            case ToolResult():
+                raise Bug(f"The result of {part.call!r} is no part of a reply or of an input.")
+            case _:
+                durable.append(part)
+    return tuple(durable), blobs
+
+
+def _kept(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
+    sha = digest(medium.content)
+    blobs[sha] = medium.content
+    return MediaRef(sha256=sha, media_type=medium.media_type, size=len(medium.content), name=medium.name)
+
+
+def storable(event: Event) -> Event:
+    """`event` as it will be read back: what is live and what is replayed are the same. Lone surrogates become question marks.
+
+    Raise `UserError` when it could not be read back: values are not looked at where they are made.
+    """
+    try:
+        return _read_back(event)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as exc:
+        raise UserError(f"{type(event).__name__} cannot be written down like this: {exc}.") from exc
+
+
+def _read_back(event: Event) -> Event:
+    try:
+        return msgspec.json.decode(msgspec.json.encode(event), type=type(event))
+    except UnicodeEncodeError:  # no encoding has them
+        return msgspec.convert(_cleaned(msgspec.to_builtins(event)), type(event))
+
+
+def clean(text: str) -> str:
+    """`text` without lone surrogates."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def cited_blobs(event: Event) -> frozenset[str]:
+    """The blobs that `event` needs."""
+    match event:
+        case InputReceived() | ModelReplied() | MessageInjected() | ModelFailed():
+            cited = _cited(event.parts)
+            if isinstance(event, ModelReplied) and event.opaque is not None:
+                cited.add(event.opaque.sha256)
+            return frozenset(cited)
+        case ToolFinished():
+            return frozenset(_cited(event.content))
+        case Compacted():
+            return frozenset(_cited((*((event.summary,) if event.summary else ()), *event.verbatim, *event.request)))
+        case OutputKept() | InstructionsRead():
+            return frozenset((event.sha256,))
+        case FileKept(sha256=sha) | TreeKept(tree=sha) | RestoreStarted(plan=sha):
+            return frozenset((sha,)) if sha else frozenset()
+        case ContentsKept():
+            return frozenset(event.blobs)
+        case ModelAsked():
+            return frozenset(sha for sha in (event.instructions, event.tools) if sha)
+        case _:
+            return frozenset()
+
+
+def _cleaned(value: object) -> object:
+    match value:
+        case str():
+            return clean(value)
+        case dict():
+            return {_cleaned(key): _cleaned(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_cleaned(inner) for inner in value]
+        case _:
+            return value
+
+
+def _cited(parts: Sequence[object]) -> set[str]:
+    cited: set[str] = set()
+    for part in parts:
+        if isinstance(part, TextRef | MediaRef):
+            cited.add(part.sha256)
+        elif isinstance(part, ToolResult):
+            cited |= _cited(part.content)
+    return cited
+
+
+def spoken(event: Event) -> str:
+    """The text of `event` that a search should find; empty for most events."""
+    match event:
+        case InputReceived() | MessageInjected():
+            return text_of(event.parts)
+        case ModelReplied():
+            calls = (f"{part.name} {part.args}" for part in event.parts if isinstance(part, ToolCall))
+            return "\n".join(filter(None, (text_of(event.parts), *calls)))
+        case ToolFinished():
+            return text_of(event.content)
+        case ChildStarted():
+            return event.prompt
+        case ChildFinished():
+            return event.text
+        case EntryAdded():
+            return event.content
+        case _:
+            return ""

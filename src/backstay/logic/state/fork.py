@@ -1,0 +1,176 @@
+"""A fork: the path of one session as the beginning of another.
+
+The path is copied up to a point where no call is open, into a log that starts at seq 1 and keeps the ids, so that everything cited stays
+cited. Open calls and queued input stay behind, and so do the paths that a rewind left. What became of memories until then comes along, on
+whatever path: a rewind takes none of it back. The original is not touched.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+from msgspec.structs import replace
+
+from backstay.logic.budget import Purse, fold_purse
+from backstay.logic.state.transcript import Transcript
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import (
+    CallInspected,
+    CallJudged,
+    CallProposed,
+    ChildFinished,
+    ChildStarted,
+    InputReceived,
+    InputTaken,
+    ModelAsked,
+    ModelFailed,
+    ModelReplied,
+    PermissionAnswered,
+    PermissionAsked,
+    Started,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnStarted,
+    calls_of,
+)
+from backstay.vocab.events.files import CheckpointsPurged, ContentsKept, FileKept, TreeKept
+from backstay.vocab.events.limits import BudgetSet
+from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.tools import HookFinished, HookStarted, TodosWritten
+from backstay.vocab.ids import event_id
+
+_OF_A_TURN = (
+    ModelAsked,
+    ModelFailed,
+    CallProposed,
+    CallInspected,
+    CallJudged,
+    PermissionAsked,
+    PermissionAnswered,
+    ToolStarted,
+    ChildStarted,
+    HookStarted,
+)
+"""Events that belong to a turn without being nodes of the path."""
+_OF_FILES = (FileKept, ContentsKept, TreeKept, CheckpointsPurged)
+"""What files held. The fork works on the same files, and whatever changed them since has changed them for it too."""
+_INSIDE = (InputTaken, ModelReplied, ToolFinished, ChildFinished, TurnCompleted)
+"""Nodes of the path that always belong to the turn before them."""
+
+
+def fork_records(
+    log: Sequence[Recorded], transcript: Transcript, started: Started, *, at: str, nonce: str
+) -> list[Recorded]:
+    """The log of a fork of `log` after the node `at` (empty: the tip), or after the last node before it with no open call."""
+    path = _safe(transcript.path(at or None))
+    end = log[-1].seq if not at else transcript.path(at)[-1].seq
+    kept = {record.id for record in path}
+    inputs = {one for record in path if isinstance(record.event, InputTaken) for one in record.event.inputs}
+    spans = _turn_spans(path)
+    in_a_turn = _within(spans)
+    copied = [
+        _for_this_call_only(record)
+        for record in log
+        if record.id in kept
+        or (isinstance(record.event, InputReceived) and record.event.input in inputs)
+        or (isinstance(record.event, _OF_A_TURN) and in_a_turn(record.seq))
+        or isinstance(record.event, _OF_FILES)
+        or (isinstance(record.event, MemoryNoted) and record.seq <= end)
+    ]
+    fork = [Recorded(seq=1, id=event_id(nonce, 1), at=log[0].at, by="user", event=started)]
+    purse = reduce(fold_purse, log, Purse())
+    if purse.limit is not None:  # what was spent on the path counts in the fork too
+        budget = BudgetSet(limit=purse.limit, on_exceed=purse.on_exceed)
+        fork.append(Recorded(seq=2, id=event_id(nonce, 2), at=log[0].at, by="user", event=budget))
+    cut = _cut_turns(path)
+    for record in copied:
+        fork.append(replace(record, seq=len(fork) + 1))
+        if record.id in cut:
+            fork.append(_ending(cut[record.id], fork[-1], nonce))
+    return fork
+
+
+def node_of(transcript: Transcript, at: str) -> str:
+    """The path node that `at` means: a turn means its end. A number is that of a turn of the current path."""
+    if not at:
+        return ""
+    if at.isascii() and at.isdigit() and 1 <= int(at) <= len(transcript.turn_ids):
+        at = transcript.turn_ids[int(at) - 1]
+    if transcript.was_abandoned(at):
+        raise UserError(f"Turn {at!r} was abandoned: nothing of it is in the conversation. Choose the turn before it.")
+    node = transcript.turn_end(at) or at
+    if node not in transcript.branches.parents or transcript.is_turn(node):
+        raise UserError(
+            f"There is no turn and no message {at!r} in this session. It has {len(transcript.turn_ids)} turns: give the number of one."
+        )
+    return node
+
+
+def _for_this_call_only(record: Recorded) -> Recorded:
+    """A grant holds for the session it was given in; the fork asks for itself."""
+    if isinstance(record.event, PermissionAnswered) and record.event.grant != "once":
+        return replace(record, event=replace(record.event, grant="once"))
+    return record
+
+
+def _within(spans: list[tuple[int, int]]) -> Callable[[int], bool]:
+    """Whether a seq lies in one of `spans`, which are in order."""
+    starts = [first for first, _ in spans]
+
+    def inside(seq: int) -> bool:
+        found = bisect_right(starts, seq) - 1
+        return found >= 0 and seq <= spans[found][1]
+
+    return inside
+
+
+def _safe(path: list[Recorded]) -> list[Recorded]:
+    """`path` up to its last node at which no call is open and some input was taken."""
+    waiting: set[str] = set()
+    length = 0
+    for position, record in enumerate(path, start=1):
+        match record.event:
+            case ModelReplied():
+                waiting = {call.id for call in calls_of(record.event)}
+            case ToolFinished() | ChildFinished():
+                waiting.discard(record.event.call)
+            case _:
+                pass
+        if not waiting and not isinstance(record.event, TurnStarted | HookFinished | TodosWritten):
+            length = position
+    return path[:length]
+
+
+def _turn_spans(path: Sequence[Recorded]) -> list[tuple[int, int]]:
+    """For each turn of the path, the first and last seq that it has there."""
+    spans: list[tuple[int, int]] = []
+    for record in path:
+        if isinstance(record.event, TurnStarted):
+            spans.append((record.seq, record.seq))
+        elif spans and isinstance(record.event, _INSIDE):
+            spans[-1] = (spans[-1][0], record.seq)
+    return spans
+
+
+def _cut_turns(path: Sequence[Recorded]) -> dict[str, str]:
+    """The turns that have no end on the path, by their last node there: the fork cuts them, or a rewind did."""
+    last: dict[str, str] = {}
+    turn = ""
+    for record in path:
+        if isinstance(record.event, TurnStarted):
+            turn = record.id
+            last[turn] = record.id
+        elif isinstance(record.event, TurnCompleted):
+            last.pop(record.event.turn, None)
+        elif turn in last and isinstance(record.event, _INSIDE):
+            last[turn] = record.id
+    return {node: turn for turn, node in last.items()}
+
+
+def _ending(turn: str, last: Recorded, nonce: str) -> Recorded:
+    """The event that ends a turn which was cut short after `last`."""
+    seq = last.seq + 1
+    ended = TurnCompleted(turn=turn, outcome="interrupted", stop_reason="forked", message="The fork was made here.")
+    return Recorded(seq=seq, id=event_id(nonce, seq), at=last.at, by="system", cause=turn, event=ended)

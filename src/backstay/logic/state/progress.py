@@ -1,0 +1,360 @@
+"""Where a session stands: the small state that `decide` works on.
+
+`fold(progress, record)` is pure. It holds scalars, open calls and queued input, never the conversation, so that folding stays linear.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import cache, reduce
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.hooks import gates
+from backstay.hooks.gates import Hooking
+from backstay.logic import budget
+from backstay.logic.budget import Purse
+from backstay.logic.context import usage
+from backstay.logic.context.usage import Fill
+from backstay.logic.state import calls as open_calls
+from backstay.logic.state import retries
+from backstay.logic.state.calls import EndedCall, OpenCall
+from backstay.logic.state.retries import Trying
+from backstay.permissions import grants
+from backstay.permissions.grants import Consent
+from backstay.vocab.event import Delivery, Draft, Event, Recorded, Stop
+from backstay.vocab.events import (
+    ChildFinished,
+    Closed,
+    HistoryCleared,
+    InputDropped,
+    InputReceived,
+    InputTaken,
+    Interrupted,
+    MessageInjected,
+    ModeChanged,
+    ModelAsked,
+    ModelChanged,
+    ModelFailed,
+    ModelReplied,
+    Opened,
+    ProcessStarted,
+    Rewound,
+    Started,
+    StopDeadlinePassed,
+    ToolFinished,
+    TurnCompleted,
+    TurnStarted,
+    calls_of,
+)
+from backstay.vocab.events.files import RestoreFinished, RestoreStarted
+from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
+from backstay.vocab.events.tools import HookFinished, ScopeChanged
+from backstay.vocab.specs import FsScope, Mode, OnCrash
+
+LEFT: Final = 32
+"""Processes of ended calls that are remembered: more cannot run in the background."""
+
+
+class Queued(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Input that waits."""
+
+    input: str
+    delivery: Delivery
+
+
+class OpenTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The turn that is going on."""
+
+    id: str
+    number: int
+    since: int = 0
+    """The seq at which it began."""
+    rounds: int = 0
+    """Model calls that gave a reply."""
+    run: int = 0
+    """Those of them since the session was opened."""
+    owes: Literal["input", "reply", "end"] = "input"
+    """What comes next: input to take, a model call, or the end."""
+    stop: Stop = "end"
+    problem: str = ""
+    """Why the newest answer cannot be taken: it does not fit the schema."""
+    refusals: int = 0
+    """Answers that could not be taken."""
+    held: int = 0
+    """How often a hook kept the turn from ending."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Where a session stands."""
+
+    seq: int = 0
+    at: int = 0
+    tip: str = ""
+    session: str = ""
+    model: str = ""
+    mode: Mode = "default"
+    scope: FsScope = "sandboxed"
+    scope_implied: bool = False
+    """Nobody named the scope: it follows the mode of each opening."""
+    closed: bool = False
+    turns: int = 0
+    """Turns on the active path."""
+    begun: int = 0
+    """Turns begun in the whole log, without those that the session's limit refused."""
+    completed: int = 0
+    """Turns completed in the whole log."""
+    replies: int = 0
+    """Replies and failed attempts in the whole log."""
+    stand_ins: tuple[tuple[str, int], ...] = ()
+    """Models that were asked instead of the session's own, and the replies and failed attempts of each."""
+    queue: tuple[Queued, ...] = ()
+    turn: OpenTurn | None = None
+    asking: str = ""
+    """The open `ModelAsked`."""
+    compacting: str = ""
+    """The open `CompactionStarted`."""
+    restoring: str = ""
+    """The open `RestoreStarted` that this process performs."""
+    restore: RestoreStarted | None = None
+    """The open `RestoreStarted`, also when the process that performed it died."""
+    calls: tuple[OpenCall, ...] = ()
+    left: tuple[ProcessStarted, ...] = ()
+    """The processes of calls that are over; some may run on in the background."""
+    ended: tuple[EndedCall, ...] = ()
+    """The calls of this round that have their results."""
+    stopping: str = ""
+    """The `Interrupted` that the open turn is obeying."""
+    gave_up: bool = False
+    """What was told to stop did not answer in time."""
+    abandoning: bool = False
+    consent: Consent = Consent()
+    hooks: Hooking = Hooking()
+    fill: Fill = Fill()
+    trying: Trying = Trying()
+    purse: Purse = Purse()
+
+    def place_of(self, model: str) -> int:
+        """How many replies and failed attempts `model` has given: where its script goes on. A session's own models count as one."""
+        others = dict(self.stand_ins)
+        return self.replies - sum(others.values()) if model == self.model else others.get(model, 0)
+
+    @property
+    def paused(self) -> bool:
+        """Whether the open turn waits for money, and nobody is being asked."""
+        return self.turn is not None and self.purse.paused
+
+    @property
+    def busy(self) -> bool:
+        """Whether a turn is going on."""
+        return self.turn is not None
+
+
+def fold(progress: Progress, record: Recorded) -> Progress:
+    """`progress` after `record`."""
+    kind = type(record.event)
+    change = _FOLDS.get(kind)
+    changes = change(progress, record, record.event) if change else {}
+    for field, part in _listeners(kind):
+        changes[field] = part(progress, record)
+    return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
+
+
+def with_settings(progress: Progress, opening: Iterable[Draft]) -> Progress:
+    """`progress` with the model, mode and scope of an opening, which is written with the first step."""
+    for draft in opening:
+        match draft.event:
+            case ModelChanged(model=model):
+                progress = replace(progress, model=model)
+            case ModeChanged(mode=mode):
+                progress = replace(progress, mode=mode)
+            case ScopeChanged(scope=scope, implied=implied):
+                progress = replace(progress, scope=scope, scope_implied=implied)
+            case _:
+                pass
+    return progress
+
+
+def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:
+    """What a log means."""
+    return reduce(fold, records, start or Progress())
+
+
+Change = dict[str, object]
+Part = Callable[[Progress, Recorded], object]
+
+_PARTS: Final[tuple[tuple[str, frozenset[type[Event]], Part], ...]] = (
+    ("fill", usage.HEARS, lambda p, r: usage.fold_fill(p.fill, r)),
+    ("trying", retries.HEARS, lambda p, r: retries.fold_trying(p.trying, r)),
+    ("purse", budget.HEARS, lambda p, r: budget.fold_purse(p.purse, r)),
+    ("consent", grants.HEARS, lambda p, r: grants.fold_consent(p.consent, r, p.calls)),
+    ("hooks", gates.HEARS, lambda p, r: gates.fold_hooking(p.hooks, r, p.calls, p.ended)),
+    ("calls", open_calls.HEARS, lambda p, r: open_calls.fold_calls(p.calls, r)),
+)
+"""The fields that are folds of their own, and the events that each hears."""
+
+
+@cache
+def _listeners(kind: type[Event]) -> tuple[tuple[str, Part], ...]:
+    return tuple((field, part) for field, hears, part in _PARTS if kind in hears)
+
+
+def _started(_: Progress, __: Recorded, event: Started) -> Change:
+    scope = event.context.fs_scope
+    said = {"session": event.session, "model": event.model, "mode": event.mode}
+    return {**said, "scope": scope, "scope_implied": event.scope_implied}
+
+
+def _opened(p: Progress, _: Recorded, event: Opened) -> Change:
+    return {
+        "closed": False,
+        "asking": "",
+        "compacting": "",
+        "restoring": "",
+        "left": (),
+        "turn": p.turn and replace(p.turn, run=0),
+        "abandoning": p.turn is not None and _abandons(event.on_crash),
+    }
+
+
+def _abandons(on_crash: OnCrash) -> bool:
+    return on_crash == "abandon"
+
+
+def _input_received(p: Progress, _: Recorded, event: InputReceived) -> Change:
+    return {"queue": (*p.queue, Queued(input=event.input, delivery=event.delivery))}
+
+
+def _input_gone(p: Progress, event: InputDropped | InputTaken) -> tuple[Queued, ...]:
+    return tuple(waiting for waiting in p.queue if waiting.input not in event.inputs)
+
+
+def _input_dropped(p: Progress, _: Recorded, event: InputDropped) -> Change:
+    return {"queue": _input_gone(p, event)}
+
+
+def _turn_started(p: Progress, record: Recorded, event: TurnStarted) -> Change:
+    return {
+        "turn": OpenTurn(id=record.id, number=event.number, since=record.seq),
+        "turns": event.number,
+        "begun": p.begun + 1,
+    }
+
+
+def _input_taken(p: Progress, _: Recorded, event: InputTaken) -> Change:
+    return {"queue": _input_gone(p, event), "turn": p.turn and replace(p.turn, owes="reply")}
+
+
+def _turn_completed(p: Progress, _: Recorded, event: TurnCompleted) -> Change:
+    return {
+        "turn": None,
+        "ended": (),
+        "asking": "",
+        "compacting": "",
+        "stopping": "",
+        "gave_up": False,
+        "abandoning": False,
+        "turns": p.turns - (event.outcome == "abandoned"),
+        "completed": p.completed + (event.outcome == "completed"),
+        "begun": p.begun - (event.code == "turn_limit" and p.turn is not None and p.turn.rounds == 0),
+    }
+
+
+def _model_asked(_: Progress, record: Recorded, __: ModelAsked) -> Change:
+    return {"asking": record.id, "ended": ()}
+
+
+def _model_replied(p: Progress, _: Recorded, event: ModelReplied) -> Change:
+    calls = calls_of(event)
+    turn = p.turn and replace(
+        p.turn,
+        rounds=p.turn.rounds + 1,
+        run=p.turn.run + 1,
+        owes="reply" if calls else "end",
+        stop=event.stop,
+        problem="" if calls else event.problem,
+    )
+    return {"asking": "", "turn": turn, **_answered(p)}
+
+
+def _model_failed(p: Progress, _: Recorded, __: ModelFailed) -> Change:
+    return {"asking": "", **_answered(p)}
+
+
+def _answered(p: Progress) -> Change:
+    asked = p.trying.model or p.model
+    change: Change = {"replies": p.replies + 1}
+    if asked != p.model:
+        change["stand_ins"] = tuple({**dict(p.stand_ins), asked: p.place_of(asked) + 1}.items())
+    return change
+
+
+def _injected(p: Progress, _: Recorded, __: MessageInjected) -> Change:
+    """Inside a turn, a message is injected only to say why an answer cannot be taken."""
+    if p.turn is None or not p.turn.problem:
+        return {}
+    return {"turn": replace(p.turn, owes="reply", problem="", refusals=p.turn.refusals + 1)}
+
+
+def _compaction_over(p: Progress, _: Recorded, __: Compacted | CompactionFailed) -> Change:
+    return {"compacting": ""}
+
+
+def _call_over(p: Progress, record: Recorded, event: ToolFinished | ChildFinished) -> Change:
+    over = [
+        EndedCall(
+            id=c.id,
+            name=c.name,
+            args=c.args,
+            outcome=event.outcome,
+            took_ms=(record.at - c.since) // 1000 if c.since else 0,
+        )
+        for c in p.calls
+        if c.id == event.call
+    ]
+    left = [c.process for c in p.calls if c.id == event.call and c.process is not None]
+    return {"ended": (*p.ended, *over), "left": (*p.left, *left)[-LEFT:]}
+
+
+def _restored(p: Progress, record: Recorded, _: RestoreFinished) -> Change:
+    return {"restoring": "", "restore": None} if record.cause == p.restoring else {}
+
+
+def _hook_finished(p: Progress, _: Recorded, event: HookFinished) -> Change:
+    if event.event != "Stop" or not event.blocked or p.turn is None:
+        return {}
+    return {"turn": replace(p.turn, owes="reply", held=p.turn.held + 1)}
+
+
+_FOLDS: Final[
+    dict[type[Event], Callable[[Progress, Recorded, Any], Change]]
+] = {  # Any: each function takes its own event
+    Started: _started,
+    Opened: _opened,
+    Closed: lambda p, r, e: {"closed": True},
+    ScopeChanged: lambda p, r, e: {"scope": e.scope, "scope_implied": e.implied},
+    ModeChanged: lambda p, r, e: {"mode": e.mode},
+    ModelChanged: lambda p, r, e: {"model": e.model},
+    InputReceived: _input_received,
+    InputDropped: _input_dropped,
+    TurnStarted: _turn_started,
+    InputTaken: _input_taken,
+    TurnCompleted: _turn_completed,
+    Interrupted: lambda p, r, e: {"stopping": r.id if p.turn else ""},
+    StopDeadlinePassed: lambda p, r, e: {"gave_up": bool(p.stopping)},
+    ModelAsked: _model_asked,
+    ModelReplied: _model_replied,
+    ModelFailed: _model_failed,
+    ToolFinished: _call_over,
+    ChildFinished: _call_over,
+    MessageInjected: _injected,
+    HookFinished: _hook_finished,
+    CompactionStarted: lambda p, r, e: {"compacting": r.id},
+    Compacted: _compaction_over,
+    CompactionFailed: _compaction_over,
+    CompactionUndone: lambda p, r, e: {"compacting": ""},
+    HistoryCleared: lambda p, r, e: {"compacting": ""},
+    RestoreStarted: lambda p, r, e: {"restoring": r.id, "restore": e},
+    RestoreFinished: _restored,
+    Rewound: lambda p, r, e: {"turns": e.turns, "compacting": ""},
+}

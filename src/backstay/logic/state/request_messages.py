@@ -1,0 +1,163 @@
+"""The transcript as a request: messages that every provider accepts, whatever happened on the way.
+
+No sequence of crash, interrupt, steer, fork, rewind or change of model may lead to a request that a provider refuses for its shape, so the
+repairs live here: results stand in call order right after their calls, blank text and reasoning that nothing follows are left out, a
+system message goes to the front, and the first word is the user's. A call without its result cannot be here: nothing is asked while a call
+is open.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from backstay.logic.state.transcript import Transcript
+from backstay.vocab.events import Opaque
+from backstay.vocab.messages import (
+    InFlightPart,
+    InlineMedia,
+    MediaRef,
+    Message,
+    Reasoning,
+    ServerBlock,
+    SessionMessage,
+    Text,
+    TextRef,
+    ToolCall,
+    ToolResult,
+)
+
+Resolve = Callable[[str], bytes]
+"""Gives the bytes of a blob by its hash."""
+
+NO_RESULT = "There is no record of a result for this call."
+
+
+class Outgoing:
+    """The request's history, kept from one request to the next: only what was said since is converted.
+
+    Works because a request is only made when no call is open: what was converted once is whole.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.system: list[str] = []
+        """What was injected as the system's words; it is sent with the instructions."""
+        self._done = 0
+        self._epoch = -1
+
+    def fresh(self, transcript: Transcript) -> Sequence[SessionMessage]:
+        """What `extend` has to take in."""
+        if transcript.epoch != self._epoch:
+            self.messages, self.system = [], []
+            self._done, self._epoch = 0, transcript.epoch
+        return transcript.messages[self._done :]
+
+    def extend(
+        self, fresh: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
+    ) -> None:
+        """Take in what was said since."""
+        for said in fresh:
+            if said.role == "system":
+                self.system += [part.text for part in _parts(said, resolve) if isinstance(part, Text)]
+        self.messages += to_messages(fresh, resolve, opaques)
+        self._done += len(fresh)
+        if self.messages and self.messages[0].role != "user":
+            self.messages.insert(
+                0, Message(role="user", parts=(Text(text="(The conversation begins with the assistant.)"),))
+            )
+
+
+def cited(fresh: Iterable[SessionMessage], opaques: Mapping[str, Opaque]) -> set[str]:
+    """The blobs that `extend` will ask for."""
+    found: set[str] = set()
+    for said in fresh:
+        if (opaque := opaques.get(said.id)) is not None:
+            found.add(opaque.sha256)
+        for part in said.content:
+            for each in part.content if isinstance(part, ToolResult) else (part,):
+                if isinstance(each, TextRef | MediaRef):
+                    found.add(each.sha256)
+    return found
+
+
+def to_messages(
+    transcript: Sequence[SessionMessage], resolve: Resolve, opaques: Mapping[str, Opaque] = MappingProxyType({})
+) -> list[Message]:
+    """The messages of a request, without system messages."""
+    messages: list[Message] = []
+    waiting: dict[str, ToolResult | None] = {}
+    for said in transcript:
+        if said.role == "tool":
+            waiting.update(
+                {p.call: _whole(p, resolve) for p in said.content if isinstance(p, ToolResult) and p.call in waiting}
+            )
+            continue
+        messages.extend(_results(waiting))
+        waiting = {}
+        if said.role != "system" and (parts := tuple(_parts(said, resolve))):
+            messages.append(_message(said, parts, resolve, opaques.get(said.id)))
+            waiting = {part.id: None for part in parts if isinstance(part, ToolCall)}
+    messages.extend(_results(waiting))
+    return messages
+
+
+def _message(said: SessionMessage, parts: tuple[InFlightPart, ...], resolve: Resolve, opaque: Opaque | None) -> Message:
+    if opaque is None:
+        return Message(role=said.role, parts=parts)
+    return Message(role=said.role, parts=parts, opaque=resolve(opaque.sha256), provider=opaque.provider)
+
+
+def _results(waiting: dict[str, ToolResult | None]) -> list[Message]:
+    return [
+        Message(role="tool", parts=(result or ToolResult(call=call, content=(Text(text=NO_RESULT),), is_error=True),))
+        for call, result in waiting.items()
+    ]
+
+
+def _parts(said: SessionMessage, resolve: Resolve) -> Iterable[InFlightPart]:
+    parts: list[InFlightPart] = []
+    for part in said.content:
+        match part:
+            case TextRef():
+                parts.append(_text(part, resolve))
+            case MediaRef():
+                parts.append(_media(part, resolve))
+            case ToolResult():
+                parts.append(_whole(part, resolve))
+            case Text() if not part.text.strip():
+                continue
+            case _:
+                parts.append(part)
+    while parts and isinstance(parts[-1], Reasoning):
+        parts.pop()
+    if parts and all(isinstance(part, Reasoning | ServerBlock) for part in parts):
+        parts.append(_told(parts))
+    return parts
+
+
+def _told(parts: Sequence[InFlightPart]) -> Text:
+    """Words for a reply of which only its own provider would be sent anything: without them, nobody would have spoken."""
+    done = dict.fromkeys(part.name or part.kind for part in parts if isinstance(part, ServerBlock))
+    return Text(text=f"[used: {', '.join(done)}]")
+
+
+def _whole(result: ToolResult, resolve: Resolve) -> ToolResult:
+    content: list[Text | TextRef | MediaRef | InlineMedia] = []
+    for part in result.content:
+        match part:
+            case TextRef():
+                content.append(_text(part, resolve))
+            case MediaRef():
+                content.append(_media(part, resolve))
+            case Text() if not part.text.strip():
+                continue
+            case _:
+                content.append(part)
+    return ToolResult(call=result.call, content=tuple(content), is_error=result.is_error)
+
+
+def _text(ref: TextRef, resolve: Resolve) -> Text:
+    return Text(text=resolve(ref.sha256).decode("utf-8", "replace"))
+
+
+def _media(ref: MediaRef, resolve: Resolve) -> InlineMedia:
+    return InlineMedia(media_type=ref.media_type, content=resolve(ref.sha256), name=ref.name)

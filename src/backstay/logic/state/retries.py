@@ -1,0 +1,160 @@
+"""When a model call fails: wait and ask again, ask the next model of the chain, or give up. By the kind of the error, never its words.
+
+Nothing is asked again once somebody may have seen the beginning of an answer. A model that was given up on is left alone for a while;
+that lasts as long as the session.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.vocab.errors import ErrorKind
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import ModelAsked, ModelChanged, ModelFailed, ModelReplied, Opened, TurnStarted
+from backstay.vocab.events.limits import Compacted, FallbackTaken, WaitEnded, WaitStarted
+
+PASSING: Final[frozenset[ErrorKind]] = frozenset(("rate_limit", "overloaded", "timeout", "transport"))
+"""Kinds that a second attempt may cure."""
+SECOND: Final = 1_000_000
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often a failed model call is made again, and how long it waits before."""
+
+    attempts: int = 4
+    """Calls of one model before it is given up, the first included."""
+    first_wait_s: float = 0.5
+    """Doubled with each attempt, and varied by up to a half, so that many sessions do not come back at once."""
+    longest_wait_s: float = 60.0
+    """A provider that wants a longer wait is given up at once."""
+    cooldown_s: float = 120.0
+    """How long a model that was given up on is left alone, when there is another."""
+    fallback_on_auth: bool = True
+    """Whether a refused key leads to the next model."""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The newest failure of the open turn, until something is done about it."""
+
+    kind: ErrorKind
+    message: str
+    retry_after_s: float | None = None
+    shown: bool = False
+    """Somebody may have seen the beginning of the answer."""
+    ask: str = ""
+    """The `ModelAsked` that failed."""
+
+
+class Trying(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Which model answers, how often it failed, and which are left alone."""
+
+    model: str = ""
+    """The one that was asked last in this turn; empty before the first."""
+    failures: int = 0
+    """In a row, of that model."""
+    failure: Failure | None = None
+    waiting: str = ""
+    """The open `WaitStarted`."""
+    not_before: int = 0
+    """The model is not asked before then."""
+    kind: ErrorKind = "unknown"
+    """Why it waits."""
+    cooling: tuple[tuple[str, int], ...] = ()
+    """Models that are left alone, and until when."""
+
+    def choose(self, chain: Sequence[str], now: int) -> str:
+        """The model to ask: the one at work, else the first of `chain` that is not left alone, else the first."""
+        if self.model in chain:
+            return self.model
+        cooling = dict(self.cooling)
+        return next((each for each in chain if cooling.get(each, 0) <= now), chain[0])
+
+
+def fold_trying(trying: Trying, record: Recorded) -> Trying:
+    """`trying` after `record`."""
+    change = _FOLDS.get(type(record.event))
+    return trying if change is None else change(trying, record, record.event)
+
+
+def wait(trying: Trying, retries: Retries, now: int) -> WaitStarted | None:
+    """The wait before the same model is asked again; None when it is given up."""
+    failure = trying.failure
+    if failure is None or failure.kind not in PASSING or failure.shown or trying.failures >= retries.attempts:
+        return None
+    steps = min(trying.failures - 1, 16)
+    delay = min(retries.first_wait_s * 2**steps, retries.longest_wait_s) * (0.5 + _chance(failure.ask) / 2)
+    if failure.retry_after_s is not None:
+        delay = failure.retry_after_s or delay  # at once is no wait
+    if delay > retries.longest_wait_s:
+        return None
+    until = now + int(delay * SECOND)
+    return WaitStarted(
+        until=until,
+        model=trying.model,
+        attempt=trying.failures + 1,
+        attempts=retries.attempts,
+        kind=failure.kind,
+    )
+
+
+def fallback(trying: Trying, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
+    """The next model of the chain; None when the failure is not of that kind or there is none left."""
+    failure = trying.failure
+    if failure is None or failure.shown or trying.model not in chain:
+        return None
+    if failure.kind not in PASSING and not (failure.kind == "auth" and retries.fallback_on_auth):
+        return None
+    cooling = dict(trying.cooling)
+    rest = chain[chain.index(trying.model) + 1 :]
+    to = next((each for each in rest if cooling.get(each, 0) <= now), None)
+    if to is None:
+        return None
+    until = now + int(retries.cooldown_s * SECOND)
+    return FallbackTaken(came_from=trying.model, to=to, kind=failure.kind, until=until)
+
+
+def _chance(word: str) -> float:
+    """A number in [0, 1) that depends on `word` alone."""
+    return zlib.crc32(word.encode()) / 2**32
+
+
+def _failed(trying: Trying, record: Recorded, event: ModelFailed) -> Trying:
+    if not trying.model:  # another model answers now: what this one said is past
+        return trying
+    failure = Failure(
+        kind=event.kind,
+        message=event.message,
+        retry_after_s=event.retry_after_s,
+        shown=bool(event.parts),
+        ask=record.cause,
+    )
+    return replace(trying, failures=trying.failures + 1, failure=failure)
+
+
+def _asked(trying: Trying, _: Recorded, event: ModelAsked) -> Trying:
+    failures = trying.failures if trying.model == event.model else 0
+    return replace(trying, model=event.model, failures=failures, failure=None)
+
+
+def _fell_back(trying: Trying, _: Recorded, event: FallbackTaken) -> Trying:
+    cooling = (*(each for each in trying.cooling if each[0] != event.came_from), (event.came_from, event.until))
+    return replace(trying, model=event.to, failures=0, failure=None, cooling=cooling, not_before=0)
+
+
+_FOLDS: Final[dict[type[Event], Callable[[Trying, Recorded, Any], Trying]]] = {  # Any: each takes its own event
+    TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
+    ModelChanged: lambda t, r, e: Trying(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
+    ModelAsked: _asked,
+    ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
+    ModelFailed: _failed,
+    WaitStarted: lambda t, r, e: replace(t, waiting=r.id, not_before=e.until, kind=e.kind, failure=None),
+    WaitEnded: lambda t, r, e: replace(t, waiting="", not_before=0),
+    FallbackTaken: _fell_back,
+    Compacted: lambda t, r, e: replace(t, failures=0, failure=None),
+    Opened: lambda t, r, e: replace(t, waiting=""),
+}
+HEARS: Final = frozenset(_FOLDS)
+"""The events that change it."""

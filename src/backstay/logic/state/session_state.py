@@ -1,0 +1,262 @@
+"""Everything a log means, kept together: the folds of one session, advanced an event at a time."""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.logic.history.entries import Entry, entry_of
+from backstay.logic.history.outline import project
+from backstay.logic.state import lifecycle, results, transcript, usage
+from backstay.logic.state.lifecycle import Lifecycle
+from backstay.logic.state.progress import Progress, fold, fold_all
+from backstay.logic.state.results import Inputs, Results, TurnResult
+from backstay.logic.state.transcript import Transcript, TranscriptSnapshot
+from backstay.logic.state.usage import UsageTotals
+from backstay.vocab.deltas import Notice
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import HistoryCleared, Rewound, SlotWritten, TurnCompleted, TurnStarted
+from backstay.vocab.events.instructions import InstructionsRead, NotesShown
+from backstay.vocab.events.limits import Compacted, CompactionUndone
+from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.tools import FileSeen, OutputKept
+from backstay.vocab.messages import SessionMessage, iso
+from backstay.vocab.specs import OnCrash, SessionMeta, ToolSpec
+
+SHAPE: Final = 1
+"""Raise it when the form of a snapshot changes in a way that the digest of the types does not show."""
+
+
+_KEEPS: Final = frozenset((SlotWritten, FileSeen, OutputKept, InstructionsRead, NotesShown))
+"""Events whose newest word on a thing counts."""
+_FORGETS: Final = frozenset((Compacted, CompactionUndone, HistoryCleared, Rewound))
+"""After these nobody knows what the model still has before it."""
+
+
+class StateSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that can be put away."""
+
+    progress: Progress
+    life: Lifecycle
+    usage: UsageTotals
+    meta: SessionMeta
+    slots: dict[str, SlotWritten]
+    seen: dict[str, str]
+    outputs: dict[str, str]
+    instructions: str
+    notes: dict[str, str]
+    turns: dict[str, TurnResult]
+    inputs: Inputs
+    open_turn: str
+    transcript: TranscriptSnapshot
+
+
+class State:
+    """The folds of a session."""
+
+    __slots__ = (
+        "instructions",
+        "life",
+        "meta",
+        "notes",
+        "outputs",
+        "progress",
+        "results",
+        "seen",
+        "slots",
+        "slots_before",
+        "transcript",
+        "usage",
+    )
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.life = Lifecycle()
+        self.meta = SessionMeta(id="")
+        self.usage = UsageTotals()
+        self.transcript = Transcript()
+        self.results = Results()
+        self.slots: dict[str, SlotWritten] = {}
+        self.slots_before: dict[str, SlotWritten] = {}
+        """The slots when the newest turn began: those that count when it is given up."""
+        self.seen: dict[str, str] = {}
+        """The version of each file when the session last read or wrote it."""
+        self.outputs: dict[str, str] = {}
+        """Whole outputs that were put away: the names that the model knows, and the hashes of their blobs."""
+        self.instructions = ""
+        """Hash of the instructions that were written down last."""
+        self.notes: dict[str, str] = {}
+        """Notes of folders that the conversation has: the names of their files, and the hash of each."""
+
+    def apply(self, record: Recorded, *, transcribe: bool = True) -> tuple[Notice, ...]:
+        """Take an event in; return what is to be announced."""
+        self.progress = fold(self.progress, record)
+        return self.follow(record, transcribe=transcribe)
+
+    def follow(self, record: Recorded, *, transcribe: bool = True) -> tuple[Notice, ...]:
+        """Take an event in whose progress is known already. Without `transcribe` the transcript stays empty."""
+        notices: tuple[Notice, ...] = ()
+        kind = type(record.event)
+        if kind in lifecycle.HEARS:
+            self.life, notices = lifecycle.advance(self.life, record)
+        if kind in usage.HEARS:
+            self.usage.apply(record)
+        if transcribe and kind in transcript.HEARS:
+            self.transcript.apply(record)
+        if kind in results.HEARS:
+            self.results.apply(record)
+        if kind in _KEEPS:
+            self._keep(record.event)
+        elif kind is TurnStarted:
+            self.slots_before = dict(self.slots)
+        elif kind in _FORGETS:
+            self.notes = {}
+        elif _is_abandoned(record):
+            self.notes, self.slots = {}, self.slots_before
+        return notices
+
+    def _keep(self, event: Event) -> None:
+        match event:
+            case SlotWritten():
+                self.slots[event.owner] = event
+            case FileSeen():
+                self.seen[event.path] = event.version
+            case OutputKept():
+                self.outputs[event.output] = event.sha256
+            case InstructionsRead():
+                self.instructions = event.sha256
+            case NotesShown():
+                self.notes[event.path] = event.sha256
+            case _:
+                raise AssertionError(event)
+
+    def slots_for(self, on_crash: OnCrash) -> dict[str, SlotWritten]:
+        """The slots that count when the turn that is open goes on, or is given up."""
+        return self.slots_before if self.progress.busy and on_crash == "abandon" else self.slots
+
+    def outline(self, records: Iterable[Recorded]) -> None:
+        """Bring the outline up to date."""
+        self.meta = project(self.meta, records)
+
+    def snapshot(self) -> bytes:
+        """The state as bytes, without the paths left behind."""
+        kept = StateSnapshot(
+            progress=self.progress,
+            life=self.life,
+            usage=self.usage,
+            meta=self.meta,
+            slots=self.slots,
+            seen=self.seen,
+            outputs=self.outputs,
+            instructions=self.instructions,
+            notes=self.notes,
+            turns=self.results.turns,
+            inputs=self.results.inputs,
+            open_turn=self.results.open,
+            transcript=self.transcript.snapshot(waiting.input for waiting in self.progress.queue),
+        )
+        return msgspec.msgpack.encode(kept)
+
+    def plain(self) -> dict[str, object]:
+        """The state as plain JSON-like data: equal for a live session and its replay."""
+        return {
+            "progress": msgspec.to_builtins(self.progress, order="deterministic"),
+            "lifecycle": self.life.state,
+            "outline": msgspec.to_builtins(self.meta),
+            "usage": msgspec.to_builtins(self.usage, order="deterministic"),
+            "messages": msgspec.to_builtins(self.transcript.messages),
+            "turns": msgspec.to_builtins(list(self.results.turns.values())),
+            "inputs": msgspec.to_builtins(self.results.inputs.turn_of, order="deterministic"),
+            "todos": msgspec.to_builtins(self.transcript.todos),
+            "seen": dict(sorted(self.seen.items())),
+            "outputs": dict(sorted(self.outputs.items())),
+            "instructions": self.instructions,
+            "notes": dict(sorted(self.notes.items())),
+            "slots": msgspec.to_builtins(self.slots, order="deterministic"),
+        }
+
+
+def state_of(session: str, records: Iterable[Recorded], start: State | None = None) -> State:
+    """What a log means, from the beginning or from a restored state."""
+    state = start or State()
+    if start is None:
+        state.meta = SessionMeta(id=session)
+    batch = tuple(records)
+    state.progress = fold_all(batch, state.progress)
+    for record in batch:
+        state.follow(record)
+    state.outline(batch)
+    return state
+
+
+def restore(content: bytes) -> State:
+    """The state of a snapshot. Raise `msgspec.DecodeError` when it cannot be used."""
+    kept = msgspec.msgpack.decode(content, type=StateSnapshot)
+    state = State()
+    state.progress, state.life, state.usage, state.meta = kept.progress, kept.life, kept.usage, kept.meta
+    state.slots, state.seen, state.outputs = kept.slots, kept.seen, kept.outputs
+    state.slots_before = dict(kept.slots)  # no snapshot is taken within a turn
+    state.instructions, state.notes = kept.instructions, kept.notes
+    state.results = Results(kept.turns, kept.inputs, kept.open_turn)
+    state.transcript = Transcript(kept.transcript)
+    return state
+
+
+def needs_whole_log(records: Iterable[Recorded]) -> bool:
+    """Whether `records` lead back to a path that a restored state does not have."""
+    return any(isinstance(r.event, Rewound | CompactionUndone) or _is_abandoned(r) for r in records)
+
+
+def _is_abandoned(record: Recorded) -> bool:
+    """Whether a turn ends here that the conversation does not keep."""
+    return isinstance(record.event, TurnCompleted) and record.event.outcome == "abandoned"
+
+
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Everything about a session in one place."""
+
+    id: str
+    cwd: str
+    created_at: str
+    updated_at: str
+    messages: tuple[SessionMessage, ...]
+    history: tuple[Entry, ...] = ()
+    name: str = ""
+    system_prompt: str = ""
+    """As it was sent last: kept beside the messages to make diagnosis easy."""
+    tool_schemas: tuple[ToolSpec, ...] = ()
+    memory_events: tuple[MemoryNoted, ...] = ()
+    """What became of memories in it."""
+    used_memory_references: tuple[str, ...] = ()
+    """The ids of the memories that were used, each once."""
+
+
+def record_of(state: State, *, system_prompt: str = "", tool_schemas: tuple[ToolSpec, ...] = ()) -> SessionRecord:
+    """The record of a session."""
+    meta = state.meta
+    return SessionRecord(
+        id=meta.id,
+        cwd=meta.cwd,
+        created_at=iso(meta.created),
+        updated_at=iso(meta.updated),
+        messages=tuple(state.transcript.messages),
+        history=state.transcript.entries(),
+        name=meta.name,
+        system_prompt=system_prompt,
+        tool_schemas=tool_schemas,
+        memory_events=tuple(state.transcript.memory),
+        used_memory_references=used_memories(state.transcript.memory),
+    )
+
+
+def used_memories(noted: Iterable[MemoryNoted]) -> tuple[str, ...]:
+    """The ids of the memories that were used, each once."""
+    return tuple(dict.fromkeys(each.memory for each in noted if each.act == "used"))
+
+
+def backfilled(record: SessionRecord) -> SessionRecord:
+    """`record` with a history, made from its messages when it has none. Doing it twice changes nothing."""
+    if record.history or not record.messages:
+        return record
+    return replace(record, history=tuple(map(entry_of, record.messages)))

@@ -1,0 +1,336 @@
+"""The conversation as the active path tells it: the messages a model would see, and the entries a person may look at.
+
+Kept incrementally: an event costs the same however long the history is. After a jump (a rewind, an abandoned turn) the path is walked once.
+A transcript that was restored from a fold snapshot has its messages but not the paths left behind: `complete` says so, and whoever needs
+those folds the log again.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from backstay.logic.context.compaction import apply as shortened
+from backstay.logic.context.compaction import framed
+from backstay.logic.history.entries import Entry
+from backstay.logic.history.fold import Beside, EntryFold
+from backstay.logic.state.branches import NODES, Branches
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import (
+    ChildFinished,
+    ChildStarted,
+    HistoryCleared,
+    InputReceived,
+    InputTaken,
+    MessageInjected,
+    ModelReplied,
+    Opaque,
+    PermissionAnswered,
+    Rewound,
+    Started,
+    ToolFinished,
+    ToolStarted,
+    TurnCompleted,
+    TurnStarted,
+)
+from backstay.vocab.events.files import FileKept
+from backstay.vocab.events.limits import Compacted, CompactionUndone
+from backstay.vocab.events.memory import MemoryNoted
+from backstay.vocab.events.tools import HookFinished, Todo, TodosWritten
+from backstay.vocab.messages import DurablePart, InputPart, Role, SessionMessage, Text, ToolResult
+
+BESIDE: Final[frozenset[type[Event]]] = frozenset(
+    {Started, InputReceived, ToolStarted, ChildStarted, PermissionAnswered, FileKept, MemoryNoted}
+)
+"""Events that are no nodes of a path and tell something about it."""
+HEARS: Final[frozenset[type[Event]]] = NODES | BESIDE | {Rewound}
+"""The events that a transcript looks at."""
+
+
+class TranscriptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A transcript without the paths left behind."""
+
+    session: str
+    tip: str
+    messages: list[SessionMessage]
+    turn_ids: list[str]
+    waiting: dict[str, tuple[InputPart, ...]]
+    compacted: Compacted | None
+    opaques: dict[str, Opaque]
+    todos: tuple[Todo, ...]
+    memory: list[MemoryNoted] = []
+
+
+class Transcript:
+    """The conversation of a session, by its active path."""
+
+    __slots__ = (
+        "_beside",
+        "_inputs",
+        "_nodes",
+        "branches",
+        "compacted",
+        "complete",
+        "epoch",
+        "memory",
+        "messages",
+        "opaques",
+        "session",
+        "todos",
+        "turn_ids",
+    )
+
+    def __init__(self, snapshot: TranscriptSnapshot | None = None) -> None:
+        self.branches = Branches()
+        self.session = ""
+        self.messages: list[SessionMessage] = []
+        """What a model would be sent, oldest first."""
+        self.turn_ids: list[str] = []
+        """The turns on the path, in order."""
+        self.epoch = 0
+        """Changes when `messages` was not merely appended to."""
+        self.compacted: Compacted | None = None
+        """The compaction that `messages` begin with."""
+        self.opaques: dict[str, Opaque] = {}
+        """What only its provider can read, by the message it belongs to."""
+        self.todos: tuple[Todo, ...] = ()
+        """What is to be done, as the path has it."""
+        self.memory: list[MemoryNoted] = []
+        """What became of memories, on whatever path: a rewind takes none of it back."""
+        self.complete = snapshot is None
+        self._beside = Beside()
+        self._nodes: dict[str, Recorded] = {}
+        self._inputs: dict[str, tuple[InputPart, ...]] = {}
+        if snapshot is not None:
+            self.session, self.messages, self.turn_ids = snapshot.session, snapshot.messages, snapshot.turn_ids
+            self.branches.tip = snapshot.tip
+            self._inputs = dict(snapshot.waiting)
+            self.compacted, self.opaques, self.todos = snapshot.compacted, snapshot.opaques, snapshot.todos
+            self.memory = snapshot.memory
+
+    def apply(self, record: Recorded) -> None:
+        """Take an event in."""
+        event = record.event
+        if type(event) in BESIDE:
+            self._hear(record, event)
+            return
+        if isinstance(event, HookFinished) and event.args and event.event in ("PreToolUse", "PermissionRequest"):
+            self._beside.args.setdefault(event.subject, event.args)
+        jumped = self.branches.apply(record)
+        if record.id in self.branches.parents:
+            self._nodes[record.id] = record
+            if not jumped:
+                self._show(record)
+        if jumped:
+            self._walk()
+
+    def snapshot(self, waiting: Iterable[str]) -> TranscriptSnapshot:
+        """What can be kept of it; `waiting` names the inputs that are still queued."""
+        return TranscriptSnapshot(
+            session=self.session,
+            tip=self.branches.tip,
+            messages=self.messages,
+            turn_ids=self.turn_ids,
+            waiting={one: self._inputs[one] for one in waiting if one in self._inputs},
+            compacted=self.compacted,
+            opaques=self.opaques,
+            todos=self.todos,
+            memory=self.memory,
+        )
+
+    def path(self, to: str | None = None) -> list[Recorded]:
+        """The nodes of the active path, or of the one that ends at `to`."""
+        return [self._nodes[node] for node in self.branches.path(to)]
+
+    def spoken(self) -> Iterator[tuple[Recorded, SessionMessage | None]]:
+        """Every node of the path, with the message that it is: also those that a summary stands for."""
+        for record in self.path():
+            yield record, self._message(record, record.event)
+
+    def entries(self, before: Mapping[str, str] | None = None) -> tuple[Entry, ...]:
+        """The full history of the path: messages and events, oldest first.
+
+        `before` says what files held before the calls that changed them, as far as it is known: see `kept`.
+        """
+        path = self.path()
+        messages = {record.id: message for record in path if (message := self._message(record, record.event))}
+        return tuple(EntryFold(self._beside, before or {}).entries(path, messages))
+
+    def kept(self) -> Mapping[str, str]:
+        """Calls that changed a file, and the blob with what it held before; empty when there was no file."""
+        return self._beside.kept
+
+    def turn_end(self, turn: str) -> str | None:
+        """The node that ends `turn`; None when no ended turn of any path is called that."""
+        for node, record in self._nodes.items():
+            if (
+                isinstance(record.event, TurnCompleted)
+                and record.event.turn == turn
+                and record.event.outcome != "abandoned"
+            ):
+                return node
+        return None
+
+    def is_turn(self, node: str) -> bool:
+        """Whether `node` is the beginning of a turn."""
+        return node in self._nodes and isinstance(self._nodes[node].event, TurnStarted)
+
+    def was_abandoned(self, turn: str) -> bool:
+        """Whether `turn` was given up after a crash."""
+        ends = (record.event for record in self._nodes.values())
+        return any(isinstance(end, TurnCompleted) and end.turn == turn and end.outcome == "abandoned" for end in ends)
+
+    def before_turn(self, turn: str) -> str | None:
+        """The node that `turn` grew from (empty at the beginning); None when there is no such turn."""
+        return self.branches.parents[turn] if self.is_turn(turn) else None
+
+    def turns_up_to(self, node: str) -> int:
+        """How many turns the path to `node` holds."""
+        return sum(isinstance(record.event, TurnStarted) for record in self.path(node))
+
+    def at(self, node: str) -> "Transcript":
+        """The conversation as it is at `node`, on whatever path that lies."""
+        there = Transcript()
+        there.session, there._nodes, there._inputs = self.session, self._nodes, self._inputs
+        there._beside, there.memory = self._beside, self.memory
+        there.branches.parents, there.branches.tip = self.branches.parents, node
+        there._walk()
+        return there
+
+    def without(self, compaction: str) -> "Transcript":
+        """The conversation as if a compaction had not been."""
+        there = self.at(self.branches.tip)
+        there._walk(frozenset((compaction,)))
+        return there
+
+    def newest_compaction(self) -> str:
+        """The id of the compaction that is in force; empty when none is."""
+        path = self.path()
+        undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
+        made = (r.id for r in reversed(path) if isinstance(r.event, Compacted) and r.id not in undone)
+        return next(made, "")
+
+    def _hear(self, record: Recorded, event: Event) -> None:
+        """Take in what is beside the path."""
+        match event:
+            case InputReceived():
+                self._inputs[event.input] = event.parts
+                if event.display:
+                    self._beside.displays[event.input] = event.display
+            case ToolStarted() | ChildStarted():
+                self._beside.starts.append(record)
+            case PermissionAnswered(allowed=True, args=args) if args:
+                self._beside.args[event.call] = args
+            case FileKept() if event.call and (event.kind == "absent" or event.sha256):
+                self._beside.kept[event.call] = event.sha256
+            case MemoryNoted():
+                self.memory.append(event)
+            case Started():
+                self.session = event.session
+            case _:
+                pass
+
+    def _walk(self, without: frozenset[str] = frozenset()) -> None:
+        self.messages, self.turn_ids, self.compacted, self.opaques, self.todos = [], [], None, {}, ()
+        self.epoch += 1
+        path = self.path()
+        undone = {record.event.compaction for record in path if isinstance(record.event, CompactionUndone)}
+        for record in path:
+            if record.id not in undone | without and not isinstance(record.event, CompactionUndone):
+                self._show(record)
+
+    def _show(self, record: Recorded) -> None:
+        event = record.event
+        if isinstance(event, TurnStarted):
+            self.turn_ids.append(record.id)
+        elif isinstance(event, HistoryCleared):
+            self.messages, self.compacted, self.opaques, self.todos = [], None, {}, ()
+            self.epoch += 1
+        elif isinstance(event, Compacted):
+            self._compact(record, event)
+        elif isinstance(event, CompactionUndone):
+            self._walk()
+        elif isinstance(event, TodosWritten):
+            self.todos = event.todos
+        elif isinstance(event, HookFinished):
+            self._replace_result(event)
+        elif message := self._message(record, event):
+            self.messages.append(message)
+            if isinstance(event, ModelReplied) and event.opaque is not None:
+                self.opaques[record.id] = event.opaque
+
+    def _compact(self, record: Recorded, event: Compacted) -> None:
+        summary = SessionMessage(
+            id=record.id, session=self.session, number=record.seq, role="user", content=framed(event), at=record.at
+        )
+        self.messages = shortened(event, summary, self.messages)
+        self.compacted = event if summary.content else None
+        kept = {message.id for message in self.messages}
+        self.opaques = {message: opaque for message, opaque in self.opaques.items() if message in kept}
+        self.epoch += 1
+
+    def _replace_result(self, event: HookFinished) -> None:
+        """Show the model what a hook made of a tool's output."""
+        if event.output is None:
+            return
+        for at in range(len(self.messages) - 1, -1, -1):
+            part = self.messages[at].content[0]
+            if isinstance(part, ToolResult) and part.call == event.subject:
+                changed = ToolResult(call=part.call, content=(Text(text=event.output),), is_error=part.is_error)
+                self.messages[at] = msgspec.structs.replace(self.messages[at], content=(changed,))
+                self.epoch += 1
+                return
+
+    def _message(self, record: Recorded, event: Event) -> SessionMessage | None:
+        match event:
+            case InputTaken():
+                parts = tuple(part for one in event.inputs for part in self._inputs.get(one, ()))
+                return self._said(record, "user", parts)
+            case ModelReplied():
+                state: Literal["complete", "interrupted"] = "interrupted" if event.stop == "interrupted" else "complete"
+                return self._said(record, "assistant", event.parts, model=event.model, state=state)
+            case ToolFinished():
+                result = ToolResult(call=event.call, content=event.content, is_error=event.outcome != "ok")
+                return self._said(record, "tool", (result,))
+            case ChildFinished():
+                text = Text(text=event.text or f"(the child session ended: {event.outcome})")
+                result = ToolResult(call=event.call, content=(text,), is_error=event.outcome != "completed")
+                return self._said(record, "tool", (result,))
+            case MessageInjected():
+                return self._said(record, event.role, event.parts)
+            case _:
+                return None
+
+    def _said(
+        self,
+        record: Recorded,
+        role: Role,
+        parts: tuple[DurablePart, ...],
+        *,
+        model: str = "",
+        state: Literal["complete", "interrupted"] = "complete",
+    ) -> SessionMessage | None:
+        for part in parts:
+            if isinstance(part, Text) and not part.text:
+                parts = tuple(part for part in parts if not isinstance(part, Text) or part.text)
+                break
+        if not parts:
+            return None
+        return SessionMessage(
+            id=record.id,
+            session=self.session,
+            number=record.seq,
+            role=role,
+            content=parts,
+            model=model,
+            at=record.at,
+            state=state,
+        )
+
+
+def transcript_of(records: Iterable[Recorded]) -> Transcript:
+    """The transcript of a log."""
+    transcript = Transcript()
+    for record in records:
+        transcript.apply(record)
+    return transcript

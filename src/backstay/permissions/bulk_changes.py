@@ -1,0 +1,244 @@
+"""Commands that read or take away everything below a folder, also what no word of theirs names."""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Final
+
+from backstay.permissions.call_site import Access, Command, Ground, Script
+from backstay.permissions.mass_removal import literal_folder
+from backstay.permissions.path_rules import shell_tokens
+from backstay.permissions.paths import Spot, locate, plain, within, workspace
+from backstay.permissions.wildcards import meets
+
+_MOVERS_OF_FILES: Final = frozenset(("mv", "gmv", "install", "ginstall"))
+_PLACERS: Final = frozenset(("ln", "gln", "rsync", "unzip", "bsdtar", "tar", "gtar", "cpio", "7z", "scp"))
+_LINKERS: Final = frozenset(("ln", "gln", "link"))
+_COPIERS: Final = frozenset(("cp", "gcp"))
+_KEEPING: Final = frozenset("rRadPsH")
+_KEEPING_WORDS: Final = ("--recursive", "--archive", "--no-dereference", "--preserve", "--symbolic-link")
+_UNPACKED_HERE: Final = frozenset(("unzip", "cpio", "7z"))
+_AGAIN: Final = re.compile(r"\b(?:for|while|until|select|function)\b|\(\s*\)|[^&>|]&(?![&>])")
+"""Words after which a command that stands first may run last."""
+
+
+Arguments = tuple[str | None, ...]
+_NEVER: Final = (-1, -1, "")
+
+
+def programs_of(command: Command | None) -> list[tuple[str, Arguments]]:
+    """The programs that may do the work, with their arguments: behind `sudo` or `env`, each word may be the one."""
+    layers = command.layers if command is not None else ()
+    return [((layer.words[0] or "").rpartition("/")[2], layer.words[1:]) for layer in layers if layer.words]
+
+
+def carries(name: str, rest: Arguments) -> bool:
+    """Whether a program puts whole folders or links somewhere."""
+    if name in _COPIERS:
+        return any(word is None or _keeps(word) for word in rest)
+    if name in ("tar", "gtar", "bsdtar"):
+        return not rest or any(
+            word is None or word.startswith("--") or "x" in word for word in (rest[0], *rest) if _is_mode(word, rest)
+        )
+    return name in _MOVERS_OF_FILES or name in _PLACERS
+
+
+class Moves:
+    """The places that a script fills, as its commands come."""
+
+    def __init__(self, script: Script, text: str, ground: Ground) -> None:
+        self._ground = ground
+        self._filled_by = dict[str, tuple[int, int, str]]()
+        """Paths that are filled: by which command first, by which last, and the path as people know it."""
+        self._again = _AGAIN.search(text) is not None
+        self.links = any(name in _LINKERS for command in script.commands for name, _ in programs_of(command))
+        """Whether a command of it makes links."""
+        for number, command in enumerate(script.commands):
+            for place in self._filled(command):
+                for path in place.both:
+                    first, _, name = self._filled_by.get(path, (number, number, place.lexical))
+                    self._filled_by[path] = first, number, name
+        self._first, self._last, _ = _NEVER
+        if self._filled_by:
+            self._first = min(first for first, _, _ in self._filled_by.values())
+            self._last = max(last for _, last, _ in self._filled_by.values())
+
+    def reached(self, access: Access, number: int) -> str:
+        """The place that the command with this number opens after another has filled it; empty when there is none."""
+        if not access.known or not self._counts((self._first, self._last), number):
+            return ""
+        if self._by_link(access):
+            return literal_folder(access.path) if access.glob else access.path
+        near = self._filled_by if access.glob or ".." in access.path.split("/") else self._above(access)
+        for path in near:
+            first, last, name = self._filled_by.get(path, _NEVER)
+            if self._counts((first, last), number) and self._is_in(access, path):
+                return name
+        return ""
+
+    def _counts(self, filled: tuple[int, int], number: int) -> bool:
+        """Whether another command fills a place before the one with this number runs, or may run again; first and last are given."""
+        first, last = filled
+        return 0 <= first < number or (self._again and last not in (number, -1))
+
+    def _above(self, access: Access) -> list[str]:
+        """The path of an access and of each folder above it, which are all that it may lie in."""
+        parts = plain(access.path, self._ground.os).split("/")
+        return ["", "/", *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
+
+    def _filled(self, command: Command) -> list[Spot]:
+        names = {name for name, rest in programs_of(command) if carries(name, rest)}
+        if not names:
+            return []
+        writes = [each for each in command.accesses if each.kind == "write" and not each.redirect and each.known]
+        if names & _UNPACKED_HERE:
+            writes = [Access(kind="write", path=self._ground.cwd), *(each for each in command.accesses if each.known)]
+        places = {each.path: locate(each.path, self._ground) for each in writes}
+        sure = {path for path in places if path.endswith("/")} if names <= _MOVERS_OF_FILES else set()
+        # with a slash at its end it is a folder that is there already: what goes into it has a place of its own in the list
+        return [spot for path, spot in places.items() if not (path in sure and self._has_below(spot, places.values()))]
+
+    @staticmethod
+    def _has_below(spot: Spot, others: Iterable[Spot]) -> bool:
+        return any(each.lexical.startswith(spot.lexical + "/") for each in others)
+
+    def _by_link(self, access: Access) -> bool:
+        """Whether a link lies on the way: what it leads to may be another thing once something was moved."""
+        start = f"{literal_folder(access.path)}/_" if access.glob else access.path
+        spot = locate(start, self._ground)
+        here = plain(self._ground.cwd, self._ground.os)
+        led = f"{workspace(self._ground)[0]}{spot.lexical[len(here) :]}" if within(spot.lexical, (here,)) else ""
+        return spot.real not in (spot.lexical, led)
+
+    def _is_in(self, access: Access, place: str) -> bool:
+        itself = access.kind != "list"
+        path = plain(access.path, self._ground.os)
+        if ".." in access.path.split("/") and f"{place}/" in access.path:
+            return True
+        if not access.glob:
+            return (itself and path == place) or path.startswith(place.rstrip("/") + "/")
+        depth = place.rstrip("/").count("/") + 1
+        parts = path.split("/")
+        if len(parts) < depth or (len(parts) == depth and not itself):
+            return False
+        return meets(shell_tokens("/".join(parts[:depth])), tuple(place.rstrip("/")))
+
+
+def _keeps(word: str) -> bool:
+    if word.startswith("--"):
+        return len(word) > 2 and any(each.startswith(word.partition("=")[0]) for each in _KEEPING_WORDS)
+    return word.startswith("-") and bool(_KEEPING & set(word))
+
+
+def _is_mode(word: str | None, rest: tuple[str | None, ...]) -> bool:
+    """Whether a word of `tar` may say what it does: options, and the first word in the old style."""
+    if word is None:
+        return True
+    if word.startswith("--"):
+        return len(word) > 3 and any(each.startswith(word) for each in ("--extract", "--get"))
+    return word.startswith("-") or word == rest[0]
+
+
+_BY_NATURE: Final = frozenset(
+    (
+        "rg",
+        "ag",
+        "ack",
+        "ugrep",
+        "ug",
+        "rgrep",
+        "tar",
+        "gtar",
+        "bsdtar",
+        "rsync",
+        "7z",
+        "zip",
+        "pax",
+        "shar",
+        "diff",
+        "gdiff",
+        "colordiff",
+        "sdiff",
+    )
+)
+"""Those that go through a folder when they are given one. On a single file nothing is below it, which is seen by looking."""
+_GREPS: Final = frozenset(f"{kind}grep" for kind in ("", "e", "f", "z", "ze", "zf", "bz", "xz", "lz", "zstd", "g"))
+_PACKERS: Final = frozenset(("zcat", "gzcat", "gzip", "gunzip", "zstd", "zstdcat", "unzstd", "scp"))
+_REMOVERS: Final = frozenset(("rm", "grm"))
+_MOVERS: Final = frozenset(("mv", "gmv", "find", "gfind", "rsync"))
+"""Those that take away a folder with everything in it."""
+_GREP_VALUES: Final = "efmABCdDX"
+_GREP_WORDS: Final = ("--recursive", "--dereference-recursive", "--directories")
+
+
+def is_deep(access: Access, command: Command | None) -> bool:
+    """Whether a command reads everything below a folder too."""
+    if command is None or access.kind != "read" or access.redirect or not command.layers:
+        return False
+    return access.deep or any(goes_below(*each) for each in programs_of(command))
+
+
+@lru_cache(maxsize=256)
+def goes_below(name: str, rest: Arguments) -> bool:
+    """Whether a program reads everything below a folder that it is given."""
+    if name in _BY_NATURE or (name in ("cp", "gcp") and carries(name, rest)):
+        return True
+    if name in ("mv", "gmv"):
+        return True  # what is denied by its place could be read at the new one
+    if name == "git":
+        return git_searches(rest)
+    if name in _GREPS:
+        return any(_grep_descends(*each) for each in _options(rest, _GREP_VALUES))
+    return name in _PACKERS and _is_recursive(rest)
+
+
+def takes_all(access: Access, command: Command | None) -> bool:
+    """Whether a command takes away or replaces everything below a folder too."""
+    if command is None:
+        return False
+    if access.rewrites == "tree":
+        return True
+    return access.kind == "remove" and any(
+        name in _MOVERS or (name in _REMOVERS and _is_recursive(rest)) for name, rest in programs_of(command)
+    )
+
+
+@lru_cache(maxsize=256)
+def _is_recursive(rest: Arguments) -> bool:
+    return any(option in (None, "-r", "-R") or _begins(option, ("--recursive",)) for option, _ in _options(rest, ""))
+
+
+def git_searches(rest: Arguments) -> bool:
+    """Whether `git` with these arguments goes through the files of a folder."""
+    return "grep" in rest or any(word is not None and _begins(word, ("--no-index",)) for word in rest)
+
+
+def _options(rest: Arguments, valued: str) -> Iterator[tuple[str | None, str]]:
+    """Each option with what may be its value, clusters taken apart; None for a word that may be one."""
+    for at, word in enumerate(rest):
+        after = (rest[at + 1] if at + 1 < len(rest) else "") or ""
+        if word is None:
+            yield None, ""
+        elif word == "--":
+            return
+        elif word.startswith("--"):
+            name, equals, value = word.partition("=")
+            yield name, value if equals else after
+        elif word.startswith("-"):
+            for place, letter in enumerate(word[1:], start=2):
+                yield f"-{letter}", word[place:] or after
+                if letter in valued:
+                    break
+
+
+def _grep_descends(option: str | None, value: str) -> bool:
+    if option is None or option in ("-r", "-R"):
+        return True
+    if option == "-d" or _begins(option, ("--directories",)):
+        return value.startswith("r")
+    return _begins(option, _GREP_WORDS)
+
+
+def _begins(word: str, names: tuple[str, ...]) -> bool:
+    """Whether a word is one of these options or the beginning of one."""
+    return len(word) > 2 and any(name.startswith(word) for name in names)

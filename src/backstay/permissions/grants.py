@@ -1,0 +1,46 @@
+"""What a session may do without asking again, and what it has met. Read from the whole log; no rewind takes it back."""
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.logic.state.calls import Calls, seen_as
+from backstay.vocab.event import Event, Recorded
+from backstay.vocab.events import ChildFinished, ChildStarted, GrantsCleared, PermissionAnswered, Started, ToolStarted
+from backstay.vocab.events.tools import TaintMet
+from backstay.vocab.specs import Taint
+
+HEARS: Final[frozenset[type[Event]]] = frozenset(
+    (PermissionAnswered, GrantsCleared, ToolStarted, ChildStarted, Started, ChildFinished, TaintMet)
+)
+"""The events that change it."""
+
+
+class Consent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What people said yes to for longer than one call, and the taint of the session."""
+
+    grants: frozenset[str] = frozenset()
+    """Calls that may run again, as they were seen."""
+    rules: tuple[str, ...] = ()
+    """Rules that were granted, as people write them."""
+    taint: frozenset[Taint] = frozenset()
+
+
+def fold_consent(consent: Consent, record: Recorded, calls: Calls) -> Consent:
+    """`consent` after `record`; `calls` are those that were open before it."""
+    match record.event:
+        case PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":
+            if rules:
+                return replace(consent, rules=(*consent.rules, *(each for each in rules if each not in consent.rules)))
+            mine = {seen_as(c.name, args or c.args, None if args else c.facts) for c in calls if c.id == call}
+            return replace(consent, grants=consent.grants | mine)
+        case GrantsCleared():
+            return replace(consent, grants=frozenset(), rules=())
+        case ToolStarted(call=call) | ChildStarted(call=call):
+            met = {taint for c in calls if c.id == call for taint in c.taints}
+            return replace(consent, taint=consent.taint | met) if not met <= consent.taint else consent
+        case Started(taint=taint) | ChildFinished(taint=taint) | TaintMet(taints=taint) if taint:
+            return replace(consent, taint=consent.taint | set(taint))
+        case _:
+            return consent

@@ -1,0 +1,81 @@
+"""What must be looked at before a call can be weighed, and what the search tools must not show."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+from backstay.permissions.bounds import beyond
+from backstay.permissions.call_site import Access, Command, Ground
+from backstay.permissions.judge import weigh
+from backstay.permissions.mass_removal import literal_folder
+from backstay.permissions.path_rules import forbids
+from backstay.permissions.paths import fold, locate
+from backstay.permissions.rule_index import open_book
+from backstay.permissions.searches import from_the_root, handed_over, search_of, taken_by
+from backstay.permissions.sensitive_paths import is_suspect, sensitive
+from backstay.permissions.tool_kinds import Call, file_accesses, form_of, spec_of, text_of
+from backstay.vocab.rules import Rule
+
+
+def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
+
+    Also what tells whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
+    """
+    found = [(access, command) for access, command in _accesses(call, ground) if access.known]
+    paths = dict.fromkeys(path for access, _ in found for path in _led_by(access))
+    globs = dict.fromkeys(access.path for access, _ in found if access.glob)
+    denied = open_book(tuple(rules), trusted=ground.trusted).deny
+    for access, command in found:
+        if (search := search_of(access, command, ground)) is not None:
+            about = search.about(denied.reads, ground)
+            globs.update((lookup.text, None) for lookup in (search.place, about) if lookup is not None)
+        if (taken := taken_by(access, command, ground)) is not None and (about := taken.about(denied.edits, ground)):
+            globs[about.text] = None
+        globs.update((each, None) for each in (handed_over(access), from_the_root(access, command, ground)) if each)
+    return tuple(paths), tuple(globs)
+
+
+def _led_by(access: Access) -> tuple[str, ...]:
+    """The path of an access; of a pattern the folder that it starts at, and a name in it."""
+    start = literal_folder(access.path)
+    return (start or "/", f"{start}/_") if access.glob else (access.path,)
+
+
+def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:
+    """Whether a file may not be read by any tool: the search tools leave it out of what they find. `path` is absolute."""
+    return forbids(open_book(tuple(rules), trusted=ground.trusted).deny.reads, locate(path, ground), ground) is not None
+
+
+Withheld = Literal["", "denied", "sensitive"]
+"""Why the search tools leave a file out of what they show."""
+
+
+def withheld(path: str, rules: Sequence[Rule], ground: Ground) -> Withheld:
+    """Say why a search may not show what is in a file that it does not name; `path` is absolute, links followed.
+
+    A sensitive file that the person's own rules name is shown: `Read` of it would not ask.
+    """
+    denied = open_book(tuple(rules), trusted=ground.trusted).deny.reads
+    if not denied and not any(is_suspect(name, ground.os) for name in fold(path, ground.os).split("/")):
+        return ""
+    spot = locate(path, ground)
+    if forbids(denied, spot, ground) is not None:
+        return "denied"
+    if not sensitive(spot.all, ground):
+        return ""
+    read = Call(spec_of("Read"), {"file_path": path})
+    return "" if weigh(read, ground, rules, mode="default").decision == "allow" else "sensitive"
+
+
+def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]:
+    form = form_of(call)
+    if beyond(call, form):
+        return []
+    if form.kind != "shell":
+        return [(access, None) for access in file_accesses(call, form, ground) or ()]
+    text = text_of(call, form)
+    if text is None:
+        return []
+    from backstay.permissions.shell import read_command  # noqa: PLC0415 - the grammar loads when the first command is read
+
+    return [(access, command) for command in read_command(text, ground).commands for access in command.accesses]

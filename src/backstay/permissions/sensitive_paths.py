@@ -1,0 +1,216 @@
+"""Places with a meaning of their own: what runs when it is opened, what is secret, what nobody removes by accident."""
+
+import re
+from collections.abc import Sequence
+from functools import cache, lru_cache
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from backstay.permissions.call_site import Ground
+from backstay.permissions.data_tables import Mixed, read_places
+from backstay.permissions.path_rules import name_tokens, shell_tokens
+from backstay.permissions.paths import Spot, fold, plain, within, workspace
+from backstay.permissions.wildcards import Tokens, expression, meets
+
+_SYSTEM: Final = frozenset(
+    ("usr", "var", "home", "users", "system", "library", "opt", "boot", "windows", "program files", "mnt", "media"),
+)
+"""Folders of the root whose own folders are as dear as they are."""
+_DEVICE: Final = re.compile(r"/dev/(sd|hd|vd|xvd|nvme|disk|mmcblk|loop|md|dm-|mapper|mem|kmem|port|rdisk)")
+_DRIVE_ROOT: Final = re.compile(r"[a-z]:(/[^/]*)?")
+_RUN_HERE: Final = "a hook, a server, git or a shell runs it here"
+Kind = Literal["protected", "sensitive"]
+
+
+def protected(spot: Spot, ground: Ground) -> str:
+    """The protected place that a path lies in; empty when it may be written like any other."""
+    here = (plain(ground.cwd, ground.os),)
+    below = tuple(path for path in spot.all if within(path, here))
+    seen = _place("protected", spot.all, ground) or _found("protected", below, here, ground.home, ground.os)
+    return seen or _running(spot, ground)
+
+
+def holds_protected(spot: Spot, ground: Ground) -> str:
+    """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
+    paths = [_below_root(path, workspace(ground)) for path in spot.all]
+    held = (name for folder, name in _holders() for path in paths if path.lower().endswith(f"/{folder}"))
+    return next(held, "") or (_RUN_HERE if any(within(each, spot.all) for each in _run_here(ground)) else "")
+
+
+def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
+    """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
+    return _place("sensitive", paths, ground)
+
+
+def mixed_with(path: str, os: str) -> Mixed:
+    """What a sensitive file must hold to be counted among those of a whole folder; empty when its name is enough."""
+    return next((kind for kind, pattern in _mixed(os) if pattern.match(path)), "")
+
+
+def sensitive_name(path: str, os: str) -> str:
+    """The sensitive place that an absolute path lies in, wherever the workspace is; empty when none."""
+    return _table("sensitive", os).find(path)
+
+
+def is_suspect(name: str, os: str) -> bool:
+    """Whether a path with this name in it could be sensitive: asked first of the many names of a whole folder."""
+    return _table("sensitive", os).may_have(name)
+
+
+def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) -> bool:
+    """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless where somebody looked."""
+    table = _table(kind, ground.os)
+    seen = _below_root(fold(glob, ground.os), workspace(ground))
+    folder, _, name = seen.rpartition("/")
+    return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
+
+
+def _running(spot: Spot, ground: Ground) -> str:
+    folders = _run_here(ground)
+    return _RUN_HERE if folders and any(within(path, folders) for path in spot.all) else ""
+
+
+def _run_here(ground: Ground) -> tuple[str, ...]:
+    return tuple(plain(each, ground.os) for each in ground.running)
+
+
+def _place(kind: Kind, paths: tuple[str, ...], ground: Ground) -> str:
+    return _found(kind, paths, workspace(ground), ground.home, ground.os)
+
+
+@lru_cache(maxsize=4096)
+def _found(kind: Kind, paths: tuple[str, ...], roots: tuple[str, ...], home: str, os: str) -> str:
+    table = _table(kind, os)
+    at_home = plain(home, os) if home else ""
+    for path in paths:
+        if found := table.find(_below_root(path, roots)):
+            return found
+        if at_home and within(path, (at_home,)) and (own := table.home.match(path, len(at_home))):
+            place = f"{at_home}/{own[1]}"
+            if not any(within(path, (root,)) and within(root, (place,)) for root in roots):
+                return own[1]
+    return ""
+
+
+def _below_root(path: str, roots: tuple[str, ...]) -> str:
+    """A path as seen from the workspace: where the person put the workspace says nothing about what is in it."""
+    root = max((root for root in roots if within(path, (root,))), key=len, default="/")
+    return path if root == "/" else path[len(root) :] or "/"
+
+
+def critical(spot: Spot, ground: Ground) -> str:
+    """What a removal of this path would destroy; empty when it is nothing special."""
+    homes = tuple(plain(each, ground.os) for each in (ground.home,) if each)
+    kept = (*workspace(ground), plain(ground.cwd, ground.os), *homes)
+    for path in spot.all:
+        if path == "/":
+            return "the whole file system"
+        if path in homes:
+            return "the home folder"
+        if any(within(each, (path,)) for each in kept):
+            return "the working folder or one that it lies in"
+        parts = path.strip("/").split("/")
+        if len(parts) == 1 or (len(parts) == 2 and parts[0] in _SYSTEM):
+            return "a folder of the system"
+        if ground.os == "windows" and (_DRIVE_ROOT.fullmatch(path) or (len(parts) == 3 and parts[1] in _SYSTEM)):
+            return "a drive or a folder of the system"
+    return ""
+
+
+def device(spot: Spot) -> bool:
+    """Whether a write would go straight to a disk or to memory."""
+    return any(_DEVICE.match(path) for path in spot.all)
+
+
+class _Table(Struct, frozen=True, eq=False):  # there is one for each list and system: told apart by identity, at once
+    """The names of one list, ready to be compared. Capitals do not count on any system.
+
+    A file system that does not tell them apart may be mounted anywhere, and what is protected here may be taken to another.
+    """
+
+    pattern: re.Pattern[str]
+    excepted: re.Pattern[str]
+    """Matches up to and with an excepted name; what follows is looked at for itself."""
+    home: re.Pattern[str]
+    """Matches what follows the home folder."""
+    names: tuple[tuple[Tokens, ...], ...]
+    """Each name as its segments."""
+    last: frozenset[str]
+    """The last segments of the names without a wildcard."""
+    begins: tuple[str, ...]
+    ends: tuple[str, ...]
+    """How the last segments of the others begin or, where they begin with a wildcard, end."""
+
+    def may_have(self, name: str) -> bool:
+        """Whether a name may be the last segment of one in the list: quick, and rather too often than too seldom."""
+        name = name.lower()
+        return name in self.last or name.endswith(self.ends) or name.startswith(self.begins)
+
+    def find(self, path: str) -> str:
+        """The part of a path that is in the list."""
+        if not any(map(self.may_have, path.split("/"))):
+            return ""
+        past = self.excepted.match(path)
+        hit = self.pattern.match(path[past.end() :] or "/" if past else path)
+        return (hit[1] or hit[2]) if hit else ""
+
+    def meets(self, glob: str) -> bool:
+        """Whether a shell pattern could be about something in the list."""
+        return _met(self, glob.lower())
+
+
+@lru_cache(maxsize=1024)
+def _met(table: _Table, glob: str) -> bool:
+    segments = [shell_tokens(part) for part in glob.strip("/").split("/") if part != "**"]
+    return any(
+        all(meets(mine, theirs) for mine, theirs in zip(name, segments[at:], strict=False))
+        for name in table.names
+        for at in range(len(segments) - len(name) + 1)
+    )
+
+
+@cache
+def _table(kind: Kind, os: str) -> _Table:
+    lists = read_places(kind)
+    listed = [_spelled(name, os) for group in lists.places for name in group.names]
+    fixed = [_spelled(name.lstrip("/"), os) for group in lists.places for name in group.absolute]
+    own = [_spelled(name, os) for group in lists.places for name in group.home]
+    spared = [_spelled(name, os) for name in lists.templates.names]
+    flags = re.DOTALL | re.IGNORECASE
+    last = [name.rpartition("/")[2] for name in (*listed, *fixed)]
+    return _Table(
+        re.compile(rf"(?:.*?/({_any(listed)})|/({_any(fixed)}))(?=/|$)", flags),
+        re.compile(rf".*/(?:{_any(spared)})(?=/|$)", flags),
+        re.compile(rf"/({_any(own)})(?=/|$)", flags),
+        tuple(tuple(name_tokens(part) for part in name.split("/")) for name in (*listed, *fixed)),
+        frozenset(name for name in last if "*" not in name),
+        tuple(name.partition("*")[0] for name in last if "*" in name[1:] and name[0] != "*"),
+        tuple(name.rpartition("*")[2] for name in last if name[0] == "*"),
+    )
+
+
+def _spelled(name: str, os: str) -> str:
+    return fold(name, os).lower()
+
+
+@cache
+def _mixed(os: str) -> tuple[tuple[Mixed, re.Pattern[str]], ...]:
+    return tuple(
+        (
+            group.mixed,
+            re.compile(rf".*/(?:{_any([fold(name, os) for name in group.names])})$", re.DOTALL | re.IGNORECASE),
+        )
+        for group in read_places("sensitive").places
+        if group.mixed
+    )
+
+
+@cache
+def _holders() -> tuple[tuple[str, str], ...]:
+    names = [name for group in read_places("protected").places for name in group.names if "/" in name]
+    return tuple((name.rpartition("/")[0].lower(), name) for name in names)
+
+
+def _any(names: Sequence[str]) -> str:
+    return "|".join(expression(name_tokens(name)) for name in names) or "(?!)"

@@ -1,0 +1,88 @@
+"""Read a shell command for the judge: by the small grammar whose meaning is certain, else as far as can be seen."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from backstay.permissions.call_site import Access, Command, Ground, Layer, Script
+from backstay.permissions.shell.expand import Field, Site
+from backstay.permissions.shell.finder import Finder
+from backstay.permissions.shell.plain_grammar import read_plain
+from backstay.permissions.shell.tree import Seen, read_tree
+from backstay.permissions.unasked import Outside, Place, Step, Touch, Word, prove
+
+
+def read_command(text: str, ground: Ground) -> Script:
+    """Find every simple command that a shell would start for a text.
+
+    A text in the small grammar has commands whose words are certain, and those that its tables know are `proved`. For any other text
+    `outside` says why, and what is seen in it may deny and explain, never allow by itself. It never raises.
+    """
+    place = Place(cwd=ground.cwd, home=ground.home, shell=ground.shell, os=ground.os, trusted=ground.trusted)
+    try:
+        proof = prove(text, place)
+    except Outside as outside:
+        return _look_through(text, ground, str(outside))
+    commands, given, whole = list[Command](), list[Field](), Finder(ground)
+    problems = list[str]()
+    for step in proof.steps:
+        given = given if step.fed else []
+        finder = Finder(ground)
+        commands += _commands_of(step, finder, given)
+        given += [Field(word.value) for word in step.words if word.value and " " in word.value]
+        problems += finder.problems
+        whole.handed += finder.handed
+        whole.listens = whole.listens or finder.listens
+    if whole.listens or ("=" in text and any(step.does == "runs" for step in proof.steps)):
+        whole.hand_over(_read(text, ground), Site(ground, proof.steps[-1].folders))
+    handed = whole.possible()
+    problem = "; ".join(dict.fromkeys([*problems, *whole.problems]))
+    return Script(commands=tuple(commands), handed=tuple(handed), problem=problem)
+
+
+def _read(text: str, ground: Ground) -> Sequence[Seen]:
+    try:
+        return read_plain(text, ground)
+    except Outside:
+        return read_tree(text, ground.home)
+
+
+def _look_through(text: str, ground: Ground, outside: str) -> Script:
+    finder = Finder(ground)
+    finder.text(text, Site(ground, (ground.cwd,)))
+    handed = finder.possible()
+    problems = "; ".join(dict.fromkeys(finder.problems))
+    return Script(commands=tuple(finder.commands), handed=tuple(handed), problem=problems, outside=outside)
+
+
+def _commands_of(step: Step, finder: Finder, given: list[Field]) -> Sequence[Command]:
+    """Give a proved command as it is; look into one that the tables do not know."""
+    accesses = tuple(map(_access, step.touches))
+    around = tuple(_layer(words, transparent=True) for words in step.runners)
+    if step.does != "runs":
+        return (Command(layers=(*around, _layer(step.words)), does=step.does, accesses=accesses, proved=True),)
+    lines = [] if step.lines is None else [Field(step.lines)]
+    fields = [Field(word.value, word.text, word.glob) for word in step.words]
+    seen = Seen(fields, [], [*given, *lines], fed=step.fed)
+    finder.command(seen, Site(finder.ground, step.folders), around, step.sets)
+    first, *others = finder.commands
+    first = replace(first, accesses=(*first.accesses, *accesses), why=step.why or first.why)
+    return (first, *others)
+
+
+def _layer(words: Sequence[Word], *, transparent: bool = False) -> Layer:
+    return Layer(
+        words=tuple(word.value for word in words), text=" ".join(word.text for word in words), transparent=transparent
+    )
+
+
+def _access(touch: Touch) -> Access:
+    return Access(
+        kind=touch.kind,
+        path=touch.path,
+        written=touch.written,
+        glob=touch.glob,
+        redirect=touch.redirect,
+        deep=touch.deep,
+        split=touch.split,
+    )

@@ -1,0 +1,89 @@
+"""Rules that a person may grant when asked: as narrow as what is shown."""
+
+import re
+from functools import cache
+from typing import Final
+
+from backstay.permissions.call_site import Command, Ground, Script
+from backstay.permissions.data_tables import read_lists
+from backstay.permissions.paths import Spot, plain, within
+
+MOST: Final = 5
+"""How many rules one answer may grant."""
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+,./:=-]+")
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_:.-]*")
+
+
+def command_offers(command: Command) -> tuple[str, ...]:
+    """Rules that would have allowed a command; none when its text means something else each time."""
+    if not command.layers or command.steers or command.opaque:
+        return ()
+    words, text = command.layers[0].words, command.layers[0].text
+    known = [word for word in words if word is not None]
+    if len(known) < len(words):
+        return ()
+    prefix = _prefix(known)
+    if prefix and not command.exact and len(command.layers) == 1:
+        return (f"Bash({prefix} *)",)
+    return (f"Bash({text})",) if is_exact_text(text) else ()
+
+
+def is_exact_text(text: str) -> bool:
+    """Whether a rule with this text means it and nothing else."""
+    return 0 < len(text) <= 300 and not set(text) & set("*\n\r") and text == text.strip()
+
+
+def is_whole_command(text: str, script: Script) -> bool:
+    """Whether a rule with the text of a command means it and nothing else.
+
+    A wildcard stands for itself in what no pattern is compared with: several commands, and one that needs the exact text.
+    """
+    alone = len(script.commands) == 1 and not script.commands[0].exact
+    return is_exact_text(text.replace("*", "x")) and ("*" not in text or not (alone or text.endswith("*")))
+
+
+def path_offers(tool: str, spot: Spot, ground: Ground) -> tuple[str, ...]:
+    """Rules that would have allowed a file: the folder that it is in when that lies in the workspace, else the file alone."""
+    if spot.lexical != spot.real or ground.os != "linux" or not _PLAIN.fullmatch(spot.lexical):
+        return ()
+    cwd, home = plain(ground.cwd), plain(ground.home)
+    if within(spot.lexical, (cwd,)):
+        below = spot.lexical[len(cwd.rstrip("/")) :]
+        folder = below.rpartition("/")[0]
+        return (f"{tool}({folder}/**)",) if folder else (f"{tool}({below})",) if below else ()
+    if home != "/" and within(spot.lexical, (home,)) and spot.lexical != home:
+        return (f"{tool}(~{spot.lexical[len(home) :]})",)
+    return (f"{tool}(/{spot.lexical})",)
+
+
+def naming_offer(tool: str, spot: Spot, ground: Ground) -> str:
+    """A rule that names a file itself; empty when none can be written."""
+    if not path_offers(tool, spot, ground):
+        return ""
+    cwd, home = plain(ground.cwd).rstrip("/"), plain(ground.home).rstrip("/")
+    if within(spot.lexical, (cwd or "/",)):
+        return f"{tool}({spot.lexical[len(cwd) + 1 :]})"
+    return (
+        f"{tool}(~{spot.lexical[len(home) :]})"
+        if home and within(spot.lexical, (home,))
+        else f"{tool}(/{spot.lexical})"
+    )
+
+
+def _prefix(words: list[str]) -> str:
+    lists = _lists()
+    program = words[0]
+    if program in lists["whole"]:
+        return program
+    if program not in lists["subcommands"] or len(words) < 2 or not _WORD.fullmatch(words[1]):
+        return ""
+    pair = f"{program} {words[1]}"
+    if pair in lists["three"]:
+        return f"{pair} {words[2]}" if len(words) > 2 and _WORD.fullmatch(words[2]) else ""
+    return "" if pair in lists["runners"] else pair
+
+
+@cache
+def _lists() -> dict[str, frozenset[str]]:
+    return {name: frozenset(words) for name, words in read_lists("offers").items()}

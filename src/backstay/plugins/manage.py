@@ -1,0 +1,239 @@
+"""Everything that can be done with plugins in one place: what the command line, and a command in a session, are made of."""
+
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from backstay.config.edit import change_setting, remove_setting
+from backstay.config.layers import read_layers
+from backstay.config.trust.trust_store import TrustBook
+from backstay.plugins.ids import DIRECT, PluginId, check_name
+from backstay.plugins.install.fetch import Reach
+from backstay.plugins.install.install import Staged, install, staging, uninstall
+from backstay.plugins.install.sources import ARCHIVES, Source, source_of
+from backstay.plugins.installed import Installed, InstalledBook, Scope, find_installed
+from backstay.plugins.load import PluginPlace, applicable, load_plugins
+from backstay.plugins.marketplace import KnownMarketplace, Marketplace, MarketplaceBook, MarketplaceEntry, known_with
+from backstay.plugins.settings import ENABLED
+from backstay.ports import Clock
+from backstay.vocab.errors import UserError
+
+SETTINGS: Final = ".backstay/settings.json"
+"""Where a project says which plugins it has."""
+PluginState = Literal["on", "off", "held back", "not loaded", "not installed"]
+
+
+class PluginRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A plugin as a list shows it."""
+
+    id: str
+    state: PluginState
+    version: str = ""
+    scope: str = ""
+    description: str = ""
+    source: str = ""
+    sha256: str = ""
+    commit: str = ""
+    problem: str = ""
+    """Why it is not loaded, or what of it is left out."""
+
+
+class Plugins:
+    """What a person does with plugins, in the folder that they work in."""
+
+    def __init__(self, cwd: Path, clock: Clock, environment: Mapping[str, str] = os.environ) -> None:
+        self._cwd = cwd.expanduser().absolute()
+        self._clock = clock
+        self._environment = environment
+        self._layered = read_layers(self._cwd, environment=environment)
+        self.place = PluginPlace.of(self._layered, self._cwd, environment)
+        self.marketplaces = MarketplaceBook(self.place.data)
+        self.installed = InstalledBook(self.place.data)
+
+    def rows(self) -> tuple[PluginRow, ...]:
+        """Every plugin that is installed or switched on, and what becomes of it here."""
+        installed = self.installed.read()
+        rows = [self._row(plugin, records) for plugin, records in installed.items()]
+        wanted = self.place.enabling.counts(trusted=self.place.trusted)
+        held = () if self.place.trusted else tuple(self.place.enabling.of_project)
+        for name in dict.fromkeys((*wanted, *held)):
+            try:
+                find_installed(installed, name)
+            except UserError as exc:
+                if wanted.get(name):
+                    rows.append(PluginRow(id=name, state="not installed", problem=str(exc)))
+                elif name in held and self.place.enabling.of_project[name]:
+                    rows.append(PluginRow(id=name, state="held back", problem="This workspace is not trusted."))
+        return tuple(sorted(rows, key=lambda row: row.id))
+
+    @asynccontextmanager
+    async def staging(self, text: str) -> AsyncIterator[Staged]:
+        """Fetch what `text` means and look at it: `name`, `name@marketplace`, or a source. Raise `UserError` when it cannot be had."""
+        if _is_name(text):
+            entry, known = await self._entry(text)
+            reach = Reach.of_marketplace(known.source)
+            async with staging(self.place.data, entry.source, entry=entry, reach=reach) as staged:
+                yield staged
+        else:
+            async with staging(self.place.data, source_of(text, self._cwd)) as staged:
+                yield staged
+
+    @asynccontextmanager
+    async def staging_again(self, plugin: PluginId) -> AsyncIterator[Staged]:
+        """Fetch an installed plugin again from where it came; its marketplace is fetched anew first."""
+        if plugin.marketplace != DIRECT:
+            await self.marketplaces.update(plugin.marketplace, self._clock.now())
+            async with self.staging(str(plugin)) as staged:
+                yield staged
+            return
+        record = self.record(plugin)
+        async with staging(self.place.data, record.source) as staged:
+            if staged.id != plugin:
+                raise UserError(
+                    f"{record.source} is now called {staged.id.name!r}. Uninstall {str(plugin)!r}, then install that."
+                )
+            yield staged
+
+    def here(self) -> Iterator[tuple[PluginId, Installed]]:
+        """What is installed for the person or for this project."""
+        for plugin, records in self.installed.read().items():
+            found = applicable(records, str(self.place.project))
+            if found is not None:
+                yield plugin, found
+
+    def record(self, plugin: PluginId) -> Installed:
+        """What is installed of a plugin here. Raise `UserError` when nothing is."""
+        found = applicable(self.installed.read().get(plugin, ()), str(self.place.project))
+        if found is None:
+            raise UserError(f"The plugin {str(plugin)!r} is not installed here.")
+        return found
+
+    def install(self, staged: Staged, scope: Scope, *, switch_on: bool = True) -> Installed:
+        """Install a staged plugin and switch it on, unless it is to stay as it is."""
+        project = str(self.place.project)
+        record = install(self.place.data, staged, scope=scope, project=project, at=self._clock.now())
+        if switch_on:
+            self.switch(str(staged.id), True, scope)
+        return record
+
+    def uninstall(self, text: str, scope: Scope) -> PluginId:
+        """Remove a plugin of one scope, and its word in that scope's settings. Raise `UserError` when it is not installed there."""
+        plugin = find_installed(self.installed.read(), text)
+        if not uninstall(self.place.data, plugin, scope=scope, project=str(self.place.project)):
+            raise UserError(f"The plugin {str(plugin)!r} is not installed for this {scope}. Say --scope.")
+        self.switch(str(plugin), None, scope)
+        return plugin
+
+    def switch(self, plugin: str, on: bool | None, scope: Scope) -> Path:
+        """Write into the settings of a scope that a plugin is on or off; None takes the word back. Return the file."""
+        path = self.place.settings if scope == "person" else self.place.project / SETTINGS
+        root, keys = None if scope == "person" else self.place.project, (ENABLED, plugin)
+        if on is None:
+            changed = remove_setting(path, keys, data=self.place.data, root=root)
+        else:
+            changed = change_setting(path, keys, on, data=self.place.data, root=root)
+        if changed and scope == "project":
+            now = read_layers(self._cwd, environment=self._environment)
+            book = TrustBook(self.place.data)
+            book.renew(self._layered.trust, now.trust.survey, only=SETTINGS, at=self._clock.now())
+        self._layered = read_layers(self._cwd, environment=self._environment)
+        self.place = PluginPlace.of(self._layered, self._cwd, self._environment)
+        return path
+
+    def find(self, text: str) -> PluginId:
+        """The installed plugin that is meant. Raise `UserError` when there is none, or more than one."""
+        return find_installed(self.installed.read(), text)
+
+    def known(self) -> dict[str, KnownMarketplace]:
+        """The marketplaces that can be named: those of the book, and of settings that count."""
+        return known_with(self.marketplaces, self.place.marketplaces())
+
+    async def _entry(self, text: str) -> tuple[MarketplaceEntry, KnownMarketplace]:
+        name, _, wanted = text.partition("@")
+        check_name(name, "plugin")
+        if wanted:
+            found = await self._listed(wanted)
+            return found.entry(name), self.known()[wanted]
+        hits: list[MarketplaceEntry] = []
+        for each in sorted(self.marketplaces.read_all()[0], key=lambda one: one.name != self.marketplaces.default):
+            hits += (entry for entry in each.entries if entry.name == name)
+        if not hits:
+            raise UserError(
+                f"No marketplace that was fetched has a plugin {name!r}. Fetch them anew with `backstay plugins marketplace update`, "
+                f"name one with {name}@MARKETPLACE, or write ./{name} for a folder."
+            )
+        if len(hits) > 1 and hits[0].marketplace != self.marketplaces.default:
+            options = ", ".join(f"{name}@{hit.marketplace}" for hit in hits)
+            raise UserError(f"More than one marketplace has {name!r}. Name one of {options}.")
+        return hits[0], self.known()[hits[0].marketplace]
+
+    async def _listed(self, name: str) -> Marketplace:
+        """The list of a marketplace, fetched when it is not here yet."""
+        known = self.known().get(name)
+        if known is None and name in self.place.enabling.project_marketplaces:
+            raise UserError(
+                f"The marketplace {name!r} comes with this workspace, which is not trusted. See `backstay trust`."
+            )
+        if known is None:
+            raise UserError(
+                f"There is no marketplace {name!r}. `backstay plugins marketplace list` shows what there is."
+            )
+        if name not in self.marketplaces.known():
+            return await self.marketplaces.add(known.source, self._clock.now(), name=name)
+        return (
+            self.marketplaces.read(name) if known.fetched else await self.marketplaces.update(name, self._clock.now())
+        )
+
+    def _row(self, plugin: PluginId, records: tuple[Installed, ...]) -> PluginRow:
+        record = applicable(records, str(self.place.project))
+        if record is None:
+            others = ", ".join(sorted(each.project for each in records))
+            return PluginRow(
+                id=str(plugin), state="off", scope="project", problem=f"It is installed for {others} only."
+            )
+        wanted = self.place.enabling.counts(trusted=self.place.trusted)
+        names = (str(plugin), plugin.name)
+        on = any(wanted.get(name) for name in names) and all(wanted.get(name, True) for name in names)
+        state, about, problems = self._outcome(plugin, on)
+        return PluginRow(
+            id=str(plugin),
+            state=state,
+            version=record.version,
+            scope=record.scope,
+            description=about,
+            source=str(record.source),
+            sha256=record.sha256,
+            commit=record.commit,
+            problem=" ".join(problems),
+        )
+
+    def _outcome(self, plugin: PluginId, on: bool) -> tuple[PluginState, str, tuple[str, ...]]:
+        """What really becomes of an installed plugin when it is loaded, what it says of itself, and what is wrong with it."""
+        loaded = load_plugins(
+            {str(plugin): True}, self.known().keys(), self.place.data, True, project=str(self.place.project)
+        )
+        about = next((each.manifest.description for each in loaded.plugins), "")
+        if on:
+            return ("on" if loaded.plugins else "not loaded"), about, loaded.problems
+        held = not self.place.trusted and any(
+            self.place.enabling.of_project.get(name) for name in (str(plugin), plugin.name)
+        )
+        return ("held back" if held else "off"), about, ()
+
+
+def marketplaces_held_back(place: PluginPlace) -> Iterator[tuple[str, Source]]:
+    """The marketplaces that a workspace names and that do not count before it is trusted."""
+    if not place.trusted:
+        yield from place.enabling.project_marketplaces.items()
+
+
+def _is_name(text: str) -> bool:
+    """Whether a plugin of a marketplace is meant: `name` or `name@marketplace`. A folder is written with `./` in front of it.
+
+    So nothing that lies in a workspace can stand in for what was meant.
+    """
+    return not any(each in text for each in "/:\\~#") and not text.startswith(".") and not text.endswith(ARCHIVES)

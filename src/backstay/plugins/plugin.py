@@ -1,0 +1,256 @@
+"""A plugin as it lies in a folder: what it brings, read and checked, and nothing of it run."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Final, Literal
+
+from msgspec import Raw, Struct, field
+
+from backstay.config.json_document import JsonReader, is_missing, read_regular
+from backstay.plugins.ids import DIRECT
+from backstay.plugins.manifest import PLACE, Manifest, read_manifest, read_object
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule
+
+
+class PathRefused(UserError):
+    """A path that leaves the folder it must stay in."""
+
+    code = "Extensions.PathRefused"
+
+
+def contained(folder: Path, written: str, what: str = "the plugin's folder") -> Path:
+    """The path below `folder` that `written` means. Raise `PathRefused` when it leaves the folder, `UserError` when it is not there."""
+    if not written or "\0" in written or "\\" in written:
+        raise PathRefused(f"The path {written!r} cannot be used. Write it with '/', beginning with './'.")
+    parts = PurePosixPath(written)
+    if parts.is_absolute() or ".." in parts.parts or written.startswith("~"):
+        raise PathRefused(f"The path {written!r} leaves {what} and is refused.")
+    path = folder.joinpath(*parts.parts)
+    if not is_inside(folder, path):
+        raise PathRefused(f"The path {written!r} leads out of {what} by a link and is refused.")
+    try:
+        there = path.exists()
+    except OSError as exc:  # a name that is too long, or a folder on the way that may not be entered
+        raise UserError(f"The path {written[:200]!r} cannot be used: {exc.strerror}.") from None
+    if not there:
+        raise UserError(f"The path {written!r} is not in {what}.")
+    return path
+
+
+def is_inside(folder: Path, path: Path) -> bool:
+    """Whether `path` is `folder` or below it when every link is followed."""
+    top, real = os.path.realpath(folder), os.path.realpath(path)
+    return real == top or real.startswith(top.rstrip(os.sep) + os.sep)
+
+
+HOOKS: Final = "hooks/hooks.json"
+SERVERS: Final = ".mcp.json"
+MOST_INSTRUCTIONS: Final = 16 * 1024
+"""Bytes that a plugin may tell the model before anybody speaks."""
+MOST_PATHS: Final = 200
+_DECISIONS: Final[tuple[Literal["deny", "ask"], ...]] = ("deny", "ask")
+
+
+class Plugin(Struct, frozen=True, kw_only=True):
+    """A loaded bundle. Every path is below `folder`; every problem names a file, and its line where there is one."""
+
+    name: str
+    version: str
+    marketplace: str
+    folder: Path
+    manifest: Manifest
+    skills_dirs: tuple[Path, ...] = ()
+    """Each is a folder of skills, or the folder of one skill."""
+    commands_dirs: tuple[Path, ...] = ()
+    """Each is a folder of Markdown files, or one such file."""
+    agents_dirs: tuple[Path, ...] = ()
+    """As `commands_dirs`."""
+    hooks_raw: tuple[Mapping[str, object], ...] = ()
+    """The `hooks` sections as they stand in its files."""
+    mcp_servers_raw: Mapping[str, object] = field(default_factory=dict)
+    """The servers as they stand in its files."""
+    deny_rules: tuple[Rule, ...] = ()
+    """What it denies, and what it wants a person to be asked for. A plugin allows nothing."""
+    instructions: str = ""
+    """What it tells the model."""
+    problems: tuple[str, ...] = ()
+    """What could not be used, and was left out."""
+    unfit: tuple[str, ...] = ()
+    """Why it may not be used at all: a path that leaves it, or hooks or denials that cannot be read."""
+    notes: tuple[str, ...] = ()
+    """What does nothing here, although nothing is wrong with it."""
+
+    @property
+    def id(self) -> str:
+        """`name@marketplace`."""
+        return f"{self.name}@{self.marketplace}"
+
+
+def read_plugin(folder: Path, *, name: str = "", marketplace: str = DIRECT, version: str = "") -> Plugin:
+    """Read the plugin in `folder`. `name` and `version` are those it was installed under; else its manifest's count.
+
+    Raise `UserError` when its manifest cannot be read. What is wrong with a single part of it is one of its `problems`.
+    """
+    path = folder / PLACE
+    if is_missing(path):
+        raise UserError(f"{str(folder)!r} is no plugin: it has no {PLACE}.")
+    if not is_inside(folder, path):
+        raise UserError(f"{PLACE} in {str(folder)!r} leads out of it by a link and is refused.")
+    reader = read_object(path)
+    manifest, said, notes = read_manifest(reader)
+    parts = _Parts(folder, reader, said)
+    parts.notes += notes
+    if name and name != manifest.name:
+        parts.notes.append(f"{reader.text.place(('name',))}: It calls itself {manifest.name!r}; here it is {name!r}.")
+    return Plugin(
+        name=name or manifest.name,
+        version=version or manifest.version,
+        marketplace=marketplace,
+        folder=folder,
+        manifest=manifest,
+        skills_dirs=parts.paths("skills"),
+        commands_dirs=parts.paths("commands"),
+        agents_dirs=parts.paths("agents"),
+        hooks_raw=tuple(parts.hooks()),
+        mcp_servers_raw=parts.servers(),
+        deny_rules=tuple(parts.rules()),
+        instructions=parts.instructions(),
+        problems=tuple(dict.fromkeys((*parts.problems, *parts.tools()))),
+        unfit=tuple(dict.fromkeys(parts.unfit)),
+        notes=tuple(parts.notes),
+    )
+
+
+class _Parts:
+    """The parts of one plugin; what is wrong with one hides no other."""
+
+    def __init__(self, folder: Path, reader: JsonReader, said: Mapping[str, Raw]) -> None:
+        self.problems: list[str] = []
+        self.unfit: list[str] = []
+        self.notes: list[str] = []
+        self._folder = folder
+        self._reader = reader
+        self._said = said
+
+    def paths(self, key: str) -> tuple[Path, ...]:
+        """The folder of the usual name, and what the manifest names besides. One that names parts of that folder means only those."""
+        usual = self._folder / key
+        named = [
+            path
+            for written in self._written(key)
+            for path in self._path(written, self._reader.text.place((key,), written))
+        ]
+        chosen = any(usual in path.parents for path in named)
+        found = [] if chosen or is_missing(usual) else [*self._path(f"./{key}", str(usual))]
+        if key == "skills" and not found and not named and not is_missing(self._folder / "SKILL.md"):
+            found.append(self._folder)
+        return tuple(dict.fromkeys((*found, *named)))
+
+    def hooks(self) -> Iterator[Mapping[str, object]]:
+        """The sections of its files, and one that stands in the manifest itself."""
+        yield from self._objects("hooks", HOOKS)
+
+    def servers(self) -> dict[str, object]:
+        """The servers of its files and of the manifest; of two with one name the first counts."""
+        found: dict[str, object] = {}
+        for section in self._objects("mcpServers", SERVERS):
+            inner = section.get("mcpServers", section)
+            for name, server in inner.items() if isinstance(inner, dict) else ():
+                if found.setdefault(name, server) is not server:
+                    self.problems.append(f"{self._folder}: The server {name!r} stands twice; the first one counts.")
+        return found
+
+    def rules(self) -> Iterator[Rule]:
+        """What it denies and wants to be asked. What cannot be read as a denial is a problem; an allowance is refused."""
+        try:
+            said: dict[str, tuple[str, ...]] = self._reader.value_or(
+                self._said, "permissions", dict[str, tuple[str, ...]], {}
+            )
+        except UserError as exc:
+            self.unfit.append(str(exc))
+            return
+        for decision in _DECISIONS:
+            for text in said.get(decision, ()):
+                try:
+                    yield Rule.parse(decision, text, source="person")
+                except UserError as exc:
+                    self.unfit.append(f"{self._reader.text.place(('permissions', decision), text)}: {exc}")
+        for key in said.keys() - _DECISIONS:
+            place = self._reader.text.place(("permissions", key))
+            self.problems.append(f"{place}: permissions.{key}: A plugin can deny and ask; {key!r} is refused.")
+
+    def instructions(self) -> str:
+        """What it tells the model: a text of the manifest, then Markdown files that it names."""
+        texts: list[str] = []
+        try:
+            texts.append(self._reader.value_or(self._said, "systemPrompt", str, ""))
+        except UserError as exc:
+            self.problems.append(str(exc))
+        for written in self._written("instructions"):
+            place = self._reader.text.place(("instructions",), written)
+            for path in self._path(written, place):
+                try:
+                    texts.append(read_regular(path, MOST_INSTRUCTIONS)[0].decode())
+                except (OSError, UnicodeDecodeError) as exc:
+                    self.problems.append(f"{place}: {written!r} is left out: {exc}.")
+        text = "\n\n".join(each.strip() for each in texts if each.strip())
+        if len(content := text.encode("utf-8", "replace")) > MOST_INSTRUCTIONS:
+            self.problems.append(f"{self._folder}: Its instructions are cut after {MOST_INSTRUCTIONS:,} bytes.")
+            text = content[:MOST_INSTRUCTIONS].decode("utf-8", "ignore")
+        return text
+
+    def tools(self) -> Iterator[str]:
+        """Why its tools are not there."""
+        if "tools" in self._said:
+            place = self._reader.text.place(("tools",))
+            yield f"{place}: tools: Code of a plugin is not loaded into the session. Bring the tools as an MCP server."
+
+    def _objects(self, key: str, usual: str) -> Iterator[Mapping[str, object]]:
+        """The objects in the usual file, in files that the manifest names, and in the manifest itself."""
+        inline: object = None
+        try:
+            inline = self._reader.value_or(self._said, key, object, None)
+        except UserError as exc:
+            self.problems.append(str(exc))
+        place = self._reader.text.place((key,))
+        wanted = [(usual, str(self._folder / usual))] if not is_missing(self._folder / usual) else []
+        listed = inline if isinstance(inline, list) else [inline]
+        wanted += [(each, place) for each in listed if isinstance(each, str)]
+        seen: set[Path] = set()
+        for written, where in wanted[:MOST_PATHS]:
+            for path in self._path(written, where):
+                if path not in seen:
+                    seen.add(path)
+                    yield from self._object(key, path)
+        for each in listed:
+            if isinstance(each, dict):
+                yield each
+            elif not isinstance(each, str | None):
+                self.problems.append(f"{place}: {key}: It is neither a path nor an object.")
+
+    def _object(self, key: str, path: Path) -> Iterator[Mapping[str, object]]:
+        try:
+            reader = read_object(path)
+            yield reader.convert(reader.text.content, dict[str, object], ())
+        except UserError as exc:  # a hook may stand guard, so a plugin whose hooks are not known is not used at all
+            (self.unfit if key == "hooks" else self.problems).append(str(exc))
+
+    def _written(self, key: str) -> tuple[str, ...]:
+        try:
+            found: str | tuple[str, ...] = self._reader.value_or(self._said, key, str | tuple[str, ...], "")
+        except UserError as exc:
+            self.problems.append(str(exc))
+            return ()
+        return ((found,) if found else ()) if isinstance(found, str) else found[:MOST_PATHS]
+
+    def _path(self, written: str, place: str) -> tuple[Path, ...]:
+        """The path that is meant; nothing, and a problem, when it is not one of the plugin's."""
+        try:
+            return (contained(self._folder, written),)
+        except PathRefused as exc:
+            self.unfit.append(f"{place}: {exc}")
+        except UserError as exc:
+            self.problems.append(f"{place}: {exc}")
+        return ()

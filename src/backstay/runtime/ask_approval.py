@@ -1,0 +1,145 @@
+"""Performs `PermissionAsked`: asks whoever can be asked."""
+
+from typing import Final
+
+import msgspec
+
+from backstay.logic.budget import dollars
+from backstay.logic.decide.call_gates import exact_rule
+from backstay.logic.state.calls import OpenCall
+from backstay.ports import Answer, Question
+from backstay.runtime.barrier import Fault
+from backstay.runtime.fire_hooks import told
+from backstay.runtime.services import Outcome, World
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import PermissionAnswered, PermissionAsked
+from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked
+
+THIS_SESSION: Final = "it holds for this session only"
+"""How the message of an answer begins that was to be kept for longer and was not."""
+_NO_RULE: Final = f"{THIS_SESSION}: none of the rules that were offered was named, and no rule means exactly this call"
+_LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
+
+
+class AskHuman:
+    """One question to a person."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, PermissionAsked)
+        self._asked = record.event
+        self._id = record.id
+        self._world = world
+
+    async def run(self) -> Outcome:
+        """Ask; without anybody to ask, the answer is no."""
+        asker = self._world.asker
+        if asker is None:
+            return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
+        call = next(call for call in self._world.state.progress.calls if call.id == self._asked.call)
+        args = msgspec.json.decode(call.args, type=dict[str, object])
+        told(self._world, "Notification", call.id, word="permission_prompt")
+        question = Question(
+            session=self._world.session,
+            call=call.id,
+            tool=call.name,
+            args=args,
+            reason=self._asked.detail,
+            kind=call.reason,
+            offers=call.offers,
+            exact=self._exact_rule(call),
+        )
+        answer = await asker(question)
+        return self._answer(await self._event(call, answer, question.exact), by_person=not answer.nobody)
+
+    def _exact_rule(self, call: OpenCall) -> str:
+        tool = self._world.tools.get(call.name)
+        return "" if tool is None else exact_rule(self._world.state.progress, call, tool.spec, self._world.policy())
+
+    async def _event(self, call: OpenCall, answer: Answer, exact: str) -> PermissionAnswered:
+        """The answer as the log has it. Only what was offered can be granted: an answer cannot widen what it was shown."""
+        allowed = answer.allowed and not answer.nobody
+        rules = tuple(rule for rule in answer.rules if rule in call.offers) if allowed else ()
+        grant, message = answer.grant, answer.message
+        if allowed and grant in ("project", "person"):
+            if exact and not answer.rules and answer.args is None:
+                rules = (exact,)
+            if not rules:
+                message = _NO_RULE
+            elif self._world.keep_rules is None:
+                message = _LEFT_OUT
+            else:
+                message = await self._world.keep_rules(rules, grant) or message
+        changed = answer.args is not None and answer.args != msgspec.json.decode(call.args)
+        return PermissionAnswered(
+            call=call.id,
+            allowed=allowed,
+            grant=grant,
+            rules=rules,
+            args=msgspec.json.encode(answer.args).decode() if changed and allowed else "",
+            nobody=answer.nobody,
+            message=message,
+        )
+
+    def stopped(self) -> Outcome:
+        """The question is withdrawn."""
+        return Outcome()
+
+    def failed(self, fault: Fault) -> Outcome:
+        """Whoever was to be asked broke: what cannot be decided is refused."""
+        message = f"asking failed: {fault.kind}: {fault.message}"
+        return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True, message=message))
+
+    def _answer(self, event: PermissionAnswered, *, by_person: bool = False) -> Outcome:
+        return Outcome((Draft(event=event, by="user" if by_person else "system", cause=self._id),))
+
+
+BUDGET = "Budget"
+"""What stands in a question where else the name of a tool stands."""
+
+
+ONE_DOLLAR: Final = 100_000_000
+
+
+class AskBudget:
+    """One question about money. Who agrees allows as much again as was allowed first."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, BudgetAsked)
+        self._asked = record.event
+        self._id = record.id
+        self._world = world
+
+    async def run(self) -> Outcome:
+        """Ask; when there is nobody, the session stays paused."""
+        asker = self._world.asker
+        if asker is None:
+            return self._answer(BudgetAnswered(allowed=False, nobody=True))
+        spent, limit = self._asked.spent, self._asked.limit
+        more = limit or ONE_DOLLAR
+        reason = f"{dollars(spent)} of {dollars(limit)} are spent. Allow {dollars(more)} more?"
+        answer = await asker(
+            Question(
+                session=self._world.session,
+                call=self._id,
+                tool=BUDGET,
+                args={"spent_usd": spent / 1e8, "limit_usd": limit / 1e8},
+                reason=reason,
+            )
+        )
+        if answer.nobody:
+            return self._answer(BudgetAnswered(allowed=False, nobody=True, message=answer.message))
+        raised = max(spent, limit) + more if answer.allowed else None
+        event = BudgetAnswered(allowed=answer.allowed, limit=raised, message=answer.message)
+        return self._answer(event, by_person=True)
+
+    def stopped(self) -> Outcome:
+        """The question is withdrawn."""
+        return Outcome()
+
+    def failed(self, fault: Fault) -> Outcome:
+        """Whoever was to be asked broke: the session stays paused."""
+        message = f"asking failed: {fault.kind}: {fault.message}"
+        return self._answer(BudgetAnswered(allowed=False, nobody=True, message=message))
+
+    def _answer(self, event: BudgetAnswered, *, by_person: bool = False) -> Outcome:
+        return Outcome((Draft(event=event, by="user" if by_person else "system", cause=self._id),))

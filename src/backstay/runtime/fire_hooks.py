@@ -1,0 +1,48 @@
+"""Hooks at moments that are not decided but performed: a compaction, a child, the end of the session."""
+
+from typing import Final
+
+import anyio
+
+from backstay.hooks.gates import due
+from backstay.hooks.merge import unheard
+from backstay.runtime.services import Hearing, World
+from backstay.vocab.events.tools import HookFinished, HookStarted
+
+PATIENCE_S: Final = 5.0
+"""How long to wait for handlers beyond their own time: their processes may have to be killed."""
+
+
+async def heard(world: World, event: str, subject: str, *, word: str = "", args: str = "") -> HookFinished | None:
+    """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other.
+
+    Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `unheard`.
+    """
+    draft = due(world.policy(), event, subject, word=word, args=args)
+    if draft is None:
+        return None
+    waiting = world.hearing.setdefault((event, subject), Hearing())
+    await world.inbox.deliver(draft)
+    assert isinstance(draft.event, HookStarted)
+    hooks = world.policy().hooks
+    longest = max(hook.timeout for hook in hooks if hook.id in draft.event.handlers)
+    with anyio.move_on_after(longest + PATIENCE_S):
+        await waiting.over.wait()
+    world.hearing.pop((event, subject), None)
+    return waiting.verdict or unheard(draft.event, "hooks did not answer in time", hooks)
+
+
+async def all_heard(world: World) -> None:
+    """Wait for handlers that are still being heard, for a while."""
+    with anyio.move_on_after(PATIENCE_S):
+        while open_hooks := world.state.progress.hooks.open:
+            first = open_hooks[0]
+            await world.hearing.setdefault((first.event, first.subject), Hearing()).over.wait()
+            world.hearing.pop((first.event, first.subject), None)
+
+
+def told(world: World, event: str, subject: str, *, word: str = "") -> None:
+    """Have the handlers of `event` heard, and wait for nobody."""
+    draft = due(world.policy(), event, subject, word=word)
+    if draft is not None:
+        world.inbox.post(draft)

@@ -1,0 +1,95 @@
+"""The keys that a session knows of stay out of its log: whatever would bring the value of one is written with a mark in its place.
+
+It happens before an event is made of what arrived, so what is live is what is replayed, and the model is told the same.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from backstay.logic.secrets.redact import Redactor
+from backstay.logic.secrets.rewrite import FILES, Moved, changed_blob, rewritten
+from backstay.logic.state.content import digest
+from backstay.runtime.inbox import Post
+from backstay.vocab.deltas import Delta
+from backstay.vocab.event import Draft, Event
+from backstay.vocab.events import Started
+
+_SHOWN: Final = ("text", "name")
+"""The fields of a fragment that show something."""
+
+
+class Mask:
+    """Hides known values in what enters a step and in what is shown meanwhile."""
+
+    def __init__(self, values: Sequence[str] = ()) -> None:
+        """Hide `values`; without any, nothing is hidden."""
+        self.redactor = Redactor(exact=values)
+        self._hides = bool(values)
+        self._told: dict[str, Moved] = {}
+        """Instructions with something to hide, by the name of their blob, and what is told in their place."""
+
+    def instructions(self, text: str) -> str:
+        """The instructions without what is known. Events that cite their blob cite the other one from then on."""
+        content = text.encode()
+        if not self._hides or (moved := self._blob(content)) is None:
+            return text
+        self._told[digest(content)] = moved
+        return moved.text
+
+    def name(self, sha256: str) -> str:
+        """What the blob of instructions is called in the log."""
+        return self._told[sha256].sha256 if sha256 in self._told else sha256
+
+    def drafts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
+        """Hide what is known in events that nobody posts."""
+        return tuple(self._draft(draft, self._told) for draft in drafts) if self._hides else tuple(drafts)
+
+    def started(self, started: Started) -> Started:
+        """Hide what is known in the first event. Where the session works, and what it is called by, stays: it is looked for again."""
+        if not self._hides or not self._holds(started, {}):
+            return started
+        hidden, context = rewritten(started, self.redactor.known, {}), started.context
+        kept = replace(hidden.context, working_dir=context.working_dir, active_file=context.active_file)
+        return replace(
+            hidden,
+            context=kept,
+            session=started.session,
+            store=started.store,
+            project=started.project,
+            model=started.model,
+        )
+
+    def post(self, post: Post) -> None:
+        """Hide what is known in the events of a post and in the blobs that they cite."""
+        if not self._hides or any(isinstance(draft.event, FILES) for draft in post.drafts):
+            return
+        moved = {sha: found for sha, content in post.blobs.items() if (found := self._blob(content)) is not None}
+        post.drafts = tuple(self._draft(draft, moved) for draft in post.drafts)
+        if moved:
+            kept = {sha: content for sha, content in post.blobs.items() if sha not in moved}
+            post.blobs = kept | {each.sha256: each.content for each in moved.values()}
+
+    def delta(self, delta: Delta) -> Delta:
+        """Hide what is known in a fragment. What is split over two fragments is for those who print them."""
+        if not self._hides:
+            return delta
+        said = {name: text for name in _SHOWN if isinstance(text := getattr(delta, name, None), str)}
+        hidden = {name: self.redactor.known(text) for name, text in said.items()}
+        return delta if hidden == said else replace(delta, **hidden)
+
+    def _blob(self, content: bytes) -> Moved | None:
+        return changed_blob(content, self.redactor.known)
+
+    def _draft(self, draft: Draft, moved: Mapping[str, Moved]) -> Draft:
+        return draft if not self._holds(draft.event, moved) else self._hidden(draft, moved)
+
+    def _holds(self, event: Event, moved: Mapping[str, Moved]) -> bool:
+        """Whether there is anything to hide in an event: a look at its text as a whole, since most have nothing."""
+        written = msgspec.json.encode(event).decode()
+        return any(sha in written for sha in moved) or self.redactor.known(written) != written
+
+    def _hidden(self, draft: Draft, moved: Mapping[str, Moved]) -> Draft:
+        return replace(draft, event=rewritten(draft.event, self.redactor.known, moved))

@@ -1,0 +1,181 @@
+"""Walls of namespaces: `bwrap` gives a program a file system, process list and network of its own."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from backstay.sandbox import seccomp
+from backstay.sandbox.landlock import scoped
+from backstay.sandbox.plan import FRESH, Place, Walls, above
+from backstay.sandbox.protected_files import Seals
+from backstay.system.files import replace_file
+
+if TYPE_CHECKING:
+    from backstay.ports import Confinement
+
+_SYSTEM: Final = (
+    "/usr/bin:/bin:/usr/local/bin:/run/wrappers/bin:/run/current-system/sw/bin:/home/linuxbrew/.linuxbrew/bin"
+)
+_FILE_POWERS: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID")
+"""What the superuser keeps: files that belong to somebody else, as in a mounted project, can still be worked on."""
+_DAEMONS: Final = (
+    *(
+        "/run/user",
+        "/run/dbus",
+        "/run/docker.sock",
+        "/run/containerd",
+        "/run/podman",
+        "/run/crio",
+        "/run/libvirt",
+        "/run/lxd",
+    ),
+    *(
+        "/run/systemd/private",
+        "/run/systemd/notify",
+        "/run/snapd.socket",
+        "/run/snapd-snap.socket",
+        "/var/lib/lxd",
+        "/var/snap/lxd",
+    ),
+)
+"""Sockets of programs that would do something outside the walls for whoever connects."""
+_LAUNCH: Final = 'exec "$@" 9<"$0"'
+_LAUNCH_GRACEFULLY: Final = 'trap "" TERM; exec "$@" 9<"$0"'
+"""SIGTERM is for the program alone: if bwrap took it, everything inside would end at once, without a goodbye."""
+_FIRST: Final = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
+"""The first process inside. When it ends the kernel ends all others before anybody outside is told; and unlike the first, the program
+that it starts can be ended by signals. What it would say about that itself is left out."""
+
+
+def find() -> str:
+    """Where `bwrap` is; empty when it is not there. Only where the system keeps programs: a workspace may be on PATH."""
+    return shutil.which("bwrap", path=_SYSTEM) or ""
+
+
+class Bubblewrap:
+    """Starts programs behind walls of namespaces, with a filter of system calls besides."""
+
+    def __init__(self, walls: Walls, *, user_namespace: bool = True, graceful: bool = True) -> None:
+        """Without a user namespace only the superuser can; `graceful` needs an `env` that resets signals."""
+        self._walls = walls
+        self._program = find()
+        self._user_namespace = user_namespace
+        self._graceful = graceful
+        self._seals = Seals(walls)
+        self._filter = seccomp.assemble(seccomp.ORDINARY if walls.network else seccomp.ROUTES_ONLY)
+
+    @property
+    def name(self) -> str:
+        """What keeps programs."""
+        return "bubblewrap"
+
+    @property
+    def words(self) -> str:
+        """What is kept from programs."""
+        return self._walls.words(" It sees its own processes alone, and they end with it.")
+
+    def command(self, argv: Sequence[str], *, cwd: str) -> tuple[list[str], Callable[[], None] | None]:
+        """What to start instead of `argv`."""
+        self._walls.scratch.ready()
+        places = self._seen()
+        wrapped = [self._program, *self._spaces(), "--seccomp", "9", *self._mounts(places), "--chdir", cwd, "--"]
+        wrapped += ["/bin/sh", "-c", _FIRST, "sh"]
+        if self._graceful:
+            wrapped += ["/usr/bin/env", "--default-signal=TERM"]
+        launch = _LAUNCH_GRACEFULLY if self._graceful else _LAUNCH
+        return ["/bin/sh", "-c", launch, self._filter_file(), *wrapped, *argv], scoped()
+
+    def close(self) -> None:
+        """Remove what was made for the session."""
+        self._seals.close()
+        self._walls.scratch.close()
+
+    def _spaces(self) -> Iterator[str]:
+        yield from (
+            "--die-with-parent",
+            "--as-pid-1",
+            "--unshare-pid",
+            "--unshare-ipc",
+            "--unshare-uts",
+            "--unshare-cgroup-try",
+        )
+        if not self._walls.network:
+            yield "--unshare-net"
+        if self._user_namespace:
+            yield "--unshare-user"
+        if os.geteuid() == 0:  # everybody else has no powers left after this anyway
+            yield from ("--cap-drop", "ALL")
+            for power in _FILE_POWERS:
+                yield from ("--cap-add", power)
+
+    def _seen(self) -> tuple[Place, ...]:
+        """The places, without a second way to the session's temporary folder where it stands in for the machine's."""
+        places, scratch = self._walls.places(), self._walls.scratch.path
+        return tuple(place for place in places if place.path != scratch or _over(place, places).source != scratch)
+
+    def _mounts(self, places: Sequence[Place]) -> Iterator[str]:
+        scratch = self._walls.scratch.path
+        standing = [place.path for place in places if place.source == scratch]
+        yield from ("--setenv", "TMPDIR", standing[0] if standing else scratch)
+        yield from ("--bind" if places[0].access == "write" else "--ro-bind", "/", "/")
+        yield from ("--dev", "/dev", "--proc", "/proc")
+        # the superuser could write these in any namespace, and they steer the whole machine
+        for path in ("/proc/sys", "/proc/sysrq-trigger"):
+            yield from ("--ro-bind-try", path, path)
+        every = sorted((*places[1:], *self._sealed(places), *_daemons(places)), key=lambda place: place.path.count("/"))
+        for place in every:
+            yield from _mount(place, places)
+        for place in every:
+            if _stands_empty(place, places) and os.path.isdir(place.path):
+                yield from ("--remount-ro", place.path)
+
+    def _sealed(self, places: Sequence[Place]) -> Iterator[Place]:
+        taken = {place.path for place in places}
+        for seal in self._seals.whole:
+            if seal.path not in taken and above(places, seal.path).access == "write":
+                yield Place(seal.path, seal.access)
+
+    def _filter_file(self) -> str:
+        """The filter as a file: a descriptor would not survive the way to `bwrap`."""
+        path = os.path.join(self._walls.scratch.beside, "filter")
+        if not os.path.exists(path):
+            replace_file(path, self._filter, durable=False)
+        return path
+
+
+def _daemons(places: Sequence[Place]) -> Iterator[Place]:
+    for path in _DAEMONS:
+        real = os.path.realpath(path)
+        if os.path.exists(real) and not any(place.path == real for place in places):
+            yield Place(real, "closed")
+
+
+def _mount(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
+    match place.access:
+        case "write" if place.source == FRESH:
+            return ("--tmpfs", place.path)
+        case "write":
+            return ("--bind", place.source or place.path, place.path)
+        case "read":
+            over = _over(place, places)
+            needless = over.access == "read" and not over.source if place in places else bool(over.source)
+            return () if needless else ("--ro-bind", place.path, place.path)
+        case "closed":
+            if not _stands_empty(place, places):
+                return ()
+            return ("--tmpfs", place.path) if os.path.isdir(place.path) else ("--ro-bind", "/dev/null", place.path)
+
+
+def _stands_empty(place: Place, places: Sequence[Place]) -> bool:
+    """Whether an empty thing must be put over a place: not where it cannot be seen anyway."""
+    over = _over(place, places)
+    return place.access == "closed" and over.access != "closed" and not over.source
+
+
+def _over(place: Place, places: Sequence[Place]) -> Place:
+    return above([each for each in places if each.path != place.path], place.path)
+
+
+if TYPE_CHECKING:
+    _: Confinement = Bubblewrap.__new__(Bubblewrap)

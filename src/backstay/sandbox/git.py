@@ -1,0 +1,363 @@
+"""git that runs nothing of the repository's choosing: no hook, monitor, filter, driver, pager, helper or alias that its files name.
+
+Variables beat every file of configuration, so what has a fixed name is turned off by them. Filters and drivers have names of the
+repository's own invention: those are asked for first, which starts nothing, and each is turned off by its name.
+"""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+from msgspec import Struct
+
+from backstay.sandbox.project_root import project_root
+from backstay.system.programs import run_program, without_loading
+from backstay.vocab.env_keys import without_keys
+from backstay.vocab.errors import UserError
+
+DEADLINE_S: Final = 20.0
+"""How long one git command of ours may take."""
+MOST_BYTES: Final = 8_388_608
+"""How much of its output is kept."""
+
+
+class GitOutput(Struct, frozen=True):
+    """What a git command said."""
+
+    code: int
+    out: bytes
+    err: str
+    cut: bool = False
+    """Whether the output was longer than what is kept."""
+
+    @property
+    def text(self) -> str:
+        """The output as text."""
+        return self.out.decode("utf-8", "replace")
+
+
+def git_environment(folder: str | os.PathLike[str] | None = None) -> dict[str, str]:
+    """The variables that keep git from running what a repository's configuration names.
+
+    With `folder`, drivers and aliases that the repository there invents are turned off by name as well; that starts git once to ask.
+    """
+    settings = dict(_SETTINGS)
+    if folder is not None and shutil.which("git"):
+        settings |= _invented(os.fspath(folder))
+    return {**_VARIABLES, **_as_variables(settings)}
+
+
+def careful_git() -> dict[str, str]:
+    """The variables that keep git out of submodules and from starting a monitor, for a workspace that nobody was asked about."""
+    return _as_variables({key: _SETTINGS[key] for key in _CAREFUL})
+
+
+async def run_git(args: Sequence[str], cwd: str | os.PathLike[str], *, deadline_s: float = DEADLINE_S) -> GitOutput:
+    """Run a git command for Backstay itself, hardened. Raise `UserError` when there is no git, no repository, or no answer in time."""
+    folder, program = os.fspath(cwd), _program()
+    root = _repository(folder)
+    environment = await anyio.to_thread.run_sync(git_environment, str(root))
+    place = (f"--git-dir={root / '.git'}", f"--work-tree={root}")
+    command = [program, "--no-pager", "--no-replace-objects", *place, *_with_flags(args)]
+    env = _own(os.environ) | environment
+    try:
+        ran = await run_program(command, cwd=folder, env=env, most=MOST_BYTES, deadline_s=deadline_s)
+    except TimeoutError:
+        raise UserError(f"git {args[0] if args else ''!s} took longer than {deadline_s:g} s in {folder!r}.") from None
+    except OSError as exc:
+        raise UserError(f"git cannot be started in {folder!r}: {exc}.") from exc
+    return GitOutput(ran.code, ran.out, ran.err.decode("utf-8", "replace"), cut=ran.cut)
+
+
+# --- what has a fixed name -------------------------------------------------------------------------------------------------------
+
+_VARIABLES: Final[Mapping[str, str]] = {
+    "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh",  # not ext::, which is a command
+    "GIT_ASKPASS": "true",
+    "GIT_EDITOR": "true",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_PROXY_COMMAND": "",
+    "GIT_SEQUENCE_EDITOR": "true",
+    "GIT_SSH_COMMAND": "ssh",
+    "GIT_TERMINAL_PROMPT": "0",
+    "SSH_ASKPASS": "true",
+}
+_SETTINGS: Final[Mapping[str, str]] = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": "/dev/null",
+    "core.pager": "cat",
+    "commit.gpgSign": "false",
+    "credential.helper": "",
+    "diff.ignoreSubmodules": "all",
+    "fetch.recurseSubmodules": "false",
+    "gpg.openpgp.program": "gpg",
+    "gpg.program": "gpg",
+    "gpg.ssh.program": "ssh-keygen",
+    "gpg.x509.program": "gpgsm",
+    "log.showSignature": "false",
+    "protocol.ext.allow": "never",
+    "safe.bareRepository": "explicit",
+    "submodule.recurse": "false",
+    "tag.gpgSign": "false",
+}
+_CAREFUL: Final = ("core.fsmonitor", "diff.ignoreSubmodules", "submodule.recurse")
+_COMPARE: Final = 'f() { diff -u -- "$2" "$5"; true; }; f'
+_NOT_HERE: Final = "!echo 'This alias comes from a workspace that is not trusted; it was not run.' >&2; false #"
+_INVENTED: Final = (
+    (r"alias\..*", _NOT_HERE),
+    (r"core\.alternaterefscommand|interactive\.difffilter|gpg\.ssh\.defaultkeycommand", "cat"),
+    (r"credential\..*\.helper", ""),
+    (r"diff\.external|diff\..*\.command", _COMPARE),
+    (r"diff\..*\.textconv", "cat"),
+    (r"filter\..*\.(clean|smudge|process)", ""),
+    (r"filter\..*\.required", "false"),
+    (r"hook\..*\.command", "true"),
+    (r"merge\..*\.driver", "git merge-file %A %O %B"),
+    (r"submodule\..*\.update", "checkout"),
+    (r"tar\..*\.command", "cat"),
+    (r"trailer\..*\.(command|cmd)", "true"),
+    (r"(browser|difftool|guitool|man|mergetool)\..*\.(cmd|path)", "false"),
+    (r"sendemail\.(.*\.)?(smtpserver|sendmailcmd|tocmd|cccmd|headercmd)", "false"),
+)
+"""Settings that name a program, and a harmless value for each. Names as git prints them: lower case but for the middle."""
+_PATTERNS: Final = tuple((re.compile(f"(?s:{pattern})"), value) for pattern, value in _INVENTED)
+_REMOTE: Final = re.compile(r"(?s:remote\.(.*)\.(uploadpack|receivepack))")
+_SUBMODULE: Final = re.compile(r"(?s:submodule\.(.*)\.[^.]+)")
+_TOO_MANY: Final = 2_000
+
+
+def _invented(folder: str) -> dict[str, str]:
+    """A harmless value for each setting of the repository at `folder` that names a program."""
+    _check_files(Path(folder))
+    names = [*_listed(folder), *_listed(folder, "--file", os.path.join(folder, ".gitmodules"))]
+    found: dict[str, str] = {}
+    for name in names:
+        for pattern, value in _PATTERNS:
+            if pattern.fullmatch(name):
+                found[name] = value
+        if remote := _REMOTE.fullmatch(name):
+            found[f"remote.{remote[1]}.vcs"] = (
+                "untrusted"  # git takes the first of these, so the remote as a whole is closed
+            )
+        if submodule := _SUBMODULE.fullmatch(name):
+            found[f"submodule.{submodule[1]}.ignore"] = (
+                "all"  # git looks into it with a configuration that no variable beats
+            )
+        if len(found) > _TOO_MANY:
+            raise UserError(
+                f"The git configuration in {folder!r} names more programs than can be turned off one by one."
+            )
+    return found
+
+
+def _check_files(folder: Path) -> None:
+    """Refuse a repository with a pipe or a device among the files that git reads first: git would wait for it."""
+    git = project_root(folder.absolute()) / ".git"
+    for path in (git, *(git / name for name in ("HEAD", "config", "config.worktree", "commondir"))):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise UserError(f"{str(path)!r} is a pipe or a device, and git would wait for it. Move it away.")
+
+
+def _listed(folder: str, *where: str) -> Iterator[str]:
+    """The names of the settings that the repository itself makes, as git sees them with everything that it includes."""
+    if where and not os.path.isfile(where[-1]):
+        return
+    command = [_program(), "config", *where, "--list", "--null", "--name-only", "--show-scope"]
+    try:
+        environment = {**_own(os.environ), **_VARIABLES, **_as_variables(_SETTINGS)}
+        ran = subprocess.run(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=DEADLINE_S,
+        )
+    except (OSError, subprocess.SubprocessError) as exc:
+        raise UserError(f"git cannot tell its configuration in {folder!r}: {exc}.") from exc
+    words = ran.stdout.decode("utf-8", "surrogateescape").split("\0")
+    for scope, name in zip(words[::2], words[1::2], strict=False):
+        if where or scope in ("local", "worktree"):
+            yield name
+
+
+def _as_variables(settings: Mapping[str, str]) -> dict[str, str]:
+    found = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for number, (key, value) in enumerate(settings.items()):
+        found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    return found
+
+
+# --- commands of our own ---------------------------------------------------------------------------------------------------------
+
+_SHOWS: Final = (
+    "diff",
+    "log",
+    "show",
+    "whatchanged",
+    "diff-tree",
+    "diff-index",
+    "diff-files",
+    "format-patch",
+    "reflog",
+)
+_LOOKS_INSIDE: Final = ("diff", "status", "log", "show", "diff-tree", "diff-index", "diff-files")
+
+
+def _with_flags(args: Sequence[str]) -> Iterable[str]:
+    command = args[0] if args else ""
+    yield from args[:1]
+    if command in _SHOWS:
+        yield from ("--no-ext-diff", "--no-textconv")
+    if command in _LOOKS_INSIDE:
+        yield "--ignore-submodules=all"
+    if command in ("log", "show"):
+        yield "--no-show-signature"
+    yield from args[1:]
+
+
+def _own(environment: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what would point git elsewhere or name programs and libraries for it."""
+    known = without_loading(without_keys(environment))
+    return {name: value for name, value in known.items() if not name.startswith("GIT_")}
+
+
+def _repository(folder: str) -> Path:
+    root = project_root(Path(folder).absolute())
+    if not (root / ".git").exists():
+        raise UserError(f"{folder!r} is in no git repository.")
+    return root
+
+
+def _program() -> str:
+    """Where git is: the system's own first, since a workspace may be on PATH."""
+    found = shutil.which("git", path="/usr/bin:/bin:/usr/local/bin") or shutil.which("git")
+    if found is None or not os.path.isabs(found):
+        raise UserError("There is no git on this machine. Install it, then try again.")
+    return found
+
+
+LARGEST: Final = 128 * 1024 * 1024
+"""Bytes of an index that is read."""
+
+_TIMES: Final = 40
+"""Bytes of an entry before its hash."""
+_SPLIT: Final = b"link"
+_WHOLE: Final = (_SPLIT, b"sdir")
+"""Extensions of an index that does not name every file by itself."""
+_MODE: Final = 24
+"""Where the mode stands in an entry."""
+_GITLINK: Final = b"\x00\x00\xe0\x00"
+"""The mode of a submodule, 160000."""
+
+
+def repository_of(folder: str) -> Path | None:
+    """The root of the work tree that `folder` lies in."""
+    return next((each for each in (Path(folder), *Path(folder).parents) if os.path.lexists(each / ".git")), None)
+
+
+def tracked_names(folder: str) -> Iterator[str] | None:
+    """Name the files that git tracks below `folder`, as `/name`; None when that cannot be told."""
+    root = repository_of(folder)
+    if root is None:
+        return None
+    try:
+        git = _git_folder(root)
+        content = _content(git / "index")
+        names = [name for name, _ in _entries(content, _hash_size(git), _WHOLE)]
+    except FileNotFoundError:
+        return iter(())  # nothing was ever added
+    except (OSError, ValueError, IndexError):
+        return None
+    below = os.fsencode(os.path.relpath(folder, root) + "/") if Path(folder) != root else b""
+    return (f"/{os.fsdecode(name[len(below) :])}" for name in names if name.startswith(below))
+
+
+def submodule_paths(git: Path) -> tuple[str, ...]:
+    """Name the submodules in the index of a git folder. Raise `OSError` or `ValueError` when the index cannot be read."""
+    try:
+        content = _content(git / "index")
+    except FileNotFoundError:
+        return ()
+    if _GITLINK not in content and _SPLIT not in content:
+        return ()
+    try:
+        entries = _entries(content, _hash_size(git), (_SPLIT,))
+    except IndexError as exc:
+        raise ValueError("the index is cut off") from exc
+    return tuple(os.fsdecode(name) for name, mode in entries if mode == _GITLINK)
+
+
+def _hash_size(git: Path) -> int:
+    try:
+        return 32 if b"sha256" in _content(_common_folder(git) / "config") else 20
+    except FileNotFoundError:
+        return 20
+
+
+def _git_folder(root: Path) -> Path:
+    """The git folder of a work tree; a linked one has a file that names it."""
+    git = root / ".git"
+    if git.is_dir():
+        return git
+    text = _content(git).decode()
+    if not text.startswith("gitdir: "):
+        raise ValueError(f"{git} names no folder")
+    return root / text.removeprefix("gitdir: ").strip()
+
+
+def _common_folder(git: Path) -> Path:
+    """The folder with the configuration, which linked work trees share."""
+    common = git / "commondir"
+    return git / _content(common).decode().strip() if common.is_file() else git
+
+
+def _content(path: Path) -> bytes:
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(handle, "rb") as file:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > LARGEST:
+            raise ValueError(f"{path} is no file that can be read")
+        return file.read(LARGEST)
+
+
+def _entries(content: bytes, hash_size: int, unknown: tuple[bytes, ...]) -> list[tuple[bytes, bytes]]:
+    """The names and modes of the entries, by the format of `gitformat-index`. Raise `ValueError` for any other, and for some extensions."""
+    version, count = int.from_bytes(content[4:8], "big"), int.from_bytes(content[8:12], "big")
+    if content[:4] != b"DIRC" or version not in (2, 3, 4):
+        raise ValueError("no index that is known")
+    entries, at, name = list[tuple[bytes, bytes]](), 12, b""
+    for _ in range(count):
+        start = at
+        at += _TIMES + hash_size
+        at += 4 if content[at] & 0x40 else 2  # more flags follow where the first say so
+        kept = 0
+        if version == 4:
+            drop, at = _offset(content, at)
+            kept = len(name) - drop
+        end = content.index(b"\0", at)
+        name = name[:kept] + content[at:end]
+        at = end + 1 if version == 4 else start + ((end - start) // 8 + 1) * 8
+        entries.append((name, content[start + _MODE : start + _MODE + 4]))
+    while at + 8 <= len(content) - hash_size:
+        if content[at : at + 4] in unknown:
+            raise ValueError("the index is a part of one")
+        at += 8 + int.from_bytes(content[at + 4 : at + 8], "big")
+    return entries
+
+
+def _offset(content: bytes, at: int) -> tuple[int, int]:
+    """A number as packs have it, seven bits a byte, and where it ends."""
+    number = content[at] & 0x7F
+    while content[at] & 0x80:
+        at += 1
+        number = ((number + 1) << 7) | (content[at] & 0x7F)
+    return number, at + 1

@@ -1,0 +1,379 @@
+"""Which walls stand on this machine: found out by trying to get through them, never by asking for versions.
+
+Each kind of wall is raised around a small program that tries what must not work, and one thing that must. What it reached is seen from
+outside. The answer holds until the machine starts again or something that it depends on changes.
+"""
+
+import contextlib
+import functools
+import hashlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from backstay.ports import Confinement
+from backstay.sandbox import bubblewrap, landlock, seccomp
+from backstay.sandbox.plan import Scratch, Walls, plan
+from backstay.sandbox.project_root import data_dir
+from backstay.system.files import replace_file, stamp_at
+from backstay.system.programs import loaded_behind, without_loading
+from backstay.version import VERSION
+from backstay.vocab.specs import FsScope
+
+Backend = Literal["bubblewrap", "landlock", "none"]
+TRIALS: Final[Mapping[str, str]] = {
+    "write": "writing outside the working folders",
+    "read": "keys, credentials and other private files",
+    "tcp": "TCP",
+    "udp": "UDP",
+    "abstract": "unix sockets of other programs, by name",
+    "unix": "unix sockets of other programs, by path",
+    "memory": "memory and environment of other programs",
+    "signal": "signals to other programs",
+    "seal": "git hooks, settings of agents and editors",
+    "modes": "modes and times of files outside",
+}
+"""What is tried, and the words for it."""
+_NEEDED: Final = {
+    "sandboxed": ("write", "read", "tcp", "udp", "abstract", "unix", "memory"),
+    "project": ("write", "read", "memory"),
+}
+"""What a wall must keep to count as one."""
+
+
+class ProbeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands here for a scope, and what it keeps."""
+
+    scope: FsScope
+    backend: Backend = "none"
+    kept: tuple[str, ...] = ()
+    """What was tried and did not work, as words."""
+    open: tuple[str, ...] = ()
+    """What was tried and worked."""
+    why: str = ""
+    """Why no stronger wall stands, and what to do about it; empty when all is well."""
+    user_namespace: bool = True
+    graceful: bool = True
+
+    @property
+    def available(self) -> bool:
+        """Whether the scope can be kept. When it cannot, whoever asked for it must refuse to start programs."""
+        return self.scope == "full" or self.backend != "none"
+
+
+def probe(scope: FsScope, *, fresh: bool = False) -> ProbeReport:
+    """Find out which walls stand here, from memory when that is known. Takes a tenth of a second otherwise: not on the event loop."""
+    if scope == "full":
+        return ProbeReport(scope=scope)
+    if fresh:
+        _in_process.cache_clear()
+    return _in_process(scope, _circumstances(), fresh)
+
+
+def confinement_for(
+    scope: FsScope,
+    roots: Sequence[str],
+    *,
+    home: str | None = None,
+    private: Sequence[str] = (),
+    report: ProbeReport | None = None,
+) -> Confinement | None:
+    """The walls of a session; None in the scope `full`, and where none stand (then `probe(scope).available` is False).
+
+    `roots` are what the person gave; `private` are folders that are closed besides the usual ones and Backstay's own.
+    """
+    report = report or probe(scope)
+    if scope == "full" or report.backend == "none":
+        return None
+    walls = plan(scope, roots, home=home or os.path.expanduser("~"), private=(*own_folders(), *private))
+    return _raise(report, walls)
+
+
+def own_folders() -> tuple[str, ...]:
+    """Where Backstay keeps sessions and settings: nothing confined sees them."""
+    base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+    config = os.environ.get("BACKSTAY_CONFIG_DIR") or os.path.join(base, "backstay")
+    return (str(data_dir()), os.path.abspath(os.path.expanduser(config)))
+
+
+def _raise(report: ProbeReport, walls: Walls) -> "bubblewrap.Bubblewrap | landlock.Landlock":
+    if report.backend == "bubblewrap":
+        return bubblewrap.Bubblewrap(walls, user_namespace=report.user_namespace, graceful=report.graceful)
+    return landlock.Landlock(walls)
+
+
+# --- what was found out before ---------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _in_process(scope: FsScope, circumstances: str, fresh: bool) -> ProbeReport:
+    kept = data_dir() / "confinement.json"
+    known: dict[str, ProbeReport] = {}
+    if not fresh and kept.is_file():
+        with contextlib.suppress(OSError, msgspec.DecodeError):
+            known = msgspec.json.decode(kept.read_bytes(), type=dict[str, ProbeReport])
+    key = f"{scope} {circumstances}"
+    if key not in known:
+        known = {each: found for each, found in known.items() if each.endswith(circumstances)}
+        known[key] = _find_out(scope)
+        _keep(kept, msgspec.json.encode(known))
+    return known[key]
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Write the answer for the next process. A folder that is not there or not ours is no reason to fail."""
+    with contextlib.suppress(OSError):
+        replace_file(path, content, durable=False)
+
+
+def _circumstances() -> str:
+    """A digest of what the answer depends on: the boot, the kernel's switches, our own powers, bwrap."""
+    found = [VERSION, os.uname().release, str(os.geteuid()), sys.executable, str(stamp_at(bubblewrap.find()))]
+    switches = (
+        "user/max_user_namespaces",
+        "kernel/unprivileged_userns_clone",
+        "kernel/apparmor_restrict_unprivileged_userns",
+    )
+    found += [_line(f"/proc/sys/{each}") for each in ("kernel/random/boot_id", *switches)]
+    with contextlib.suppress(OSError):
+        found += [os.readlink(f"/proc/self/ns/{each}") for each in ("user", "mnt")]
+        status = Path("/proc/self/status").read_text(encoding="utf-8", errors="replace").splitlines()
+        found += [line for line in status if line.startswith(("CapEff", "CapBnd", "NoNewPrivs", "Seccomp"))]
+    return hashlib.sha256("\n".join(found).encode()).hexdigest()[:32]
+
+
+def _line(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii", errors="replace").strip()
+    except OSError:
+        return ""
+
+
+# --- trying ----------------------------------------------------------------------------------------------------------------------
+
+
+def _find_out(scope: FsScope) -> ProbeReport:
+    """Try the walls, the strongest first."""
+    reasons: list[str] = []
+    for candidate, missing in _candidates(scope):
+        if missing:
+            reasons.append(missing)
+            continue
+        reached, trouble = _try(candidate)
+        broken = [TRIALS[each] for each in _NEEDED[scope] if each in reached]
+        if not trouble and not broken:
+            kept = tuple(words for each, words in TRIALS.items() if each not in reached)
+            opened = tuple(words for each, words in TRIALS.items() if each in reached)
+            return msgspec.structs.replace(candidate, kept=kept, open=opened, why=" ".join(reasons))
+        reasons.append(f"{candidate.backend} does not work here: {trouble or 'it does not keep ' + ', '.join(broken)}.")
+    return ProbeReport(scope=scope, why=" ".join(reasons))
+
+
+def _candidates(scope: FsScope) -> Iterator[tuple[ProbeReport, str]]:
+    """The kinds of walls, and why one cannot even be tried."""
+    if sys.platform != "linux" or not seccomp.supported():
+        yield ProbeReport(scope=scope), "Programs can be confined only on Linux, on x86_64 or aarch64."
+        return
+    graceful = _resets_signals()
+    found = ProbeReport(scope=scope, backend="bubblewrap", graceful=graceful)
+    missing = (
+        ""
+        if bubblewrap.find()
+        else "bubblewrap is not installed; install it for the strongest walls (apt install bubblewrap)."
+    )
+    if os.geteuid() == 0 and not missing:
+        yield msgspec.structs.replace(found, user_namespace=False), ""
+    yield found, missing
+    missing = "" if landlock.abi() else "This kernel has no Landlock (Linux 6.2 and later have what is needed)."
+    yield ProbeReport(scope=scope, backend="landlock"), missing
+
+
+def _resets_signals() -> bool:
+    try:
+        command = ["/usr/bin/env", "--default-signal=TERM", "true"]
+        own = without_loading(os.environ)
+        return subprocess.run(command, env=own, capture_output=True, check=False, timeout=10).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _try(candidate: ProbeReport) -> tuple[set[str], str]:
+    """Which trials succeeded behind a wall, and why it could not be tried at all."""
+    with ExitStack() as stack:
+        try:
+            yard = stack.enter_context(_yard())
+            return _run(candidate, yard, stack)
+        except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as exc:
+            return set(), str(exc)
+
+
+def _run(candidate: ProbeReport, yard: Path, stack: ExitStack) -> tuple[set[str], str]:
+    temporary = () if yard.is_relative_to("/tmp") or yard.is_relative_to("/var/tmp") else ("/tmp", "/var/tmp")
+    scratch = Scratch(str(yard))
+    root, home = str(yard / "root"), str(yard / "home")
+    walls = plan(candidate.scope, [root], home=home, shown=(str(yard),), temporary=temporary, scratch=scratch)
+    wall = _raise(candidate, walls)
+    stack.callback(wall.close)
+    listeners = _listen(yard, stack)
+    ports = {name: port for name, (port, _) in listeners.items()}
+    where = {"yard": str(yard), "parent": os.getpid(), "name": _ABSTRACT + yard.name, "ports": ports}
+    python = [sys.executable, "-I", "-S", "-c", _TRYING, msgspec.json.encode(where).decode()]
+    words, environment = loaded_behind(python, os.environ)
+    argv, prepare = wall.command(words, cwd=str(yard / "root"))
+    ran = subprocess.run(
+        argv,
+        cwd=yard / "root",
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+        timeout=20,
+        start_new_session=True,
+        preexec_fn=prepare,  # everything was made ready before the fork
+    )
+    if ran.returncode != 0:
+        said = (ran.stderr or ran.stdout).decode(errors="replace").strip().splitlines()
+        return set(), said[-1] if said else f"exit {ran.returncode}"
+    reached = set(msgspec.json.decode(ran.stdout, type=list[str]))
+    reached |= {name for name, (_, heard) in listeners.items() if heard()} | _changed(yard)
+    return (
+        (reached, "")
+        if (yard / "root" / "made").exists()
+        else (reached, "nothing can be written in the working folder")
+    )
+
+
+_ABSTRACT: Final = "backstay-"
+_BEFORE: Final = "before"
+
+
+@contextmanager
+def _yard() -> Iterator[Path]:
+    """A folder with a working folder, a home with a key, and a file outside both."""
+    for parent in (str(data_dir()), None):
+        try:
+            yard = Path(os.path.realpath(tempfile.mkdtemp(prefix="yard-", dir=parent)))
+            break
+        except OSError:
+            if parent is None:
+                raise
+    try:
+        for name in ("root/.git/hooks/pre-commit", "home/.ssh/key", "outside/file"):
+            (yard / name).parent.mkdir(parents=True)
+            (yard / name).write_text(_BEFORE, encoding="utf-8")
+        (yard / "outside/file").chmod(0o640)
+        yield yard
+    finally:
+        shutil.rmtree(yard, ignore_errors=True)
+
+
+def _changed(yard: Path) -> set[str]:
+    """What changed, seen from outside."""
+    found = set()
+    if (yard / "outside/file").read_text(encoding="utf-8") != _BEFORE or len(os.listdir(yard / "outside")) != 2:
+        found.add("write")
+    if (yard / "outside/file").stat().st_mode & 0o777 != 0o640:
+        found.add("modes")
+    if (yard / "root/.git/hooks/pre-commit").read_text(encoding="utf-8") != _BEFORE:
+        found.add("seal")
+    return found
+
+
+def _listen(yard: Path, stack: ExitStack) -> dict[str, tuple[int, Callable[[], bool]]]:
+    """Somebody to talk to for each kind of socket: a port, and a function that says whether anybody called."""
+    found: dict[str, tuple[int, Callable[[], bool]]] = {}
+    folder = os.open(yard / "outside", os.O_RDONLY | os.O_DIRECTORY)
+    stack.callback(os.close, folder)
+    wanted: tuple[tuple[str, int, int, str | tuple[str, int]], ...] = (
+        ("tcp", socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
+        ("udp", socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
+        ("abstract", socket.AF_UNIX, socket.SOCK_STREAM, f"\0{_ABSTRACT}{yard.name}"),
+        ("unix", socket.AF_UNIX, socket.SOCK_DGRAM, f"/proc/self/fd/{folder}/socket"),
+    )
+    for name, family, kind, address in wanted:
+        try:
+            listener = stack.enter_context(socket.socket(family, kind))
+            listener.bind(address)
+        except OSError:  # whoever cannot listen here has walls around already
+            found[name] = (0, lambda: False)
+            continue
+        listener.setblocking(False)
+        if kind == socket.SOCK_STREAM:
+            listener.listen()
+        port = listener.getsockname()[1] if family == socket.AF_INET else 0
+        found[name] = (port, functools.partial(_heard, listener))
+    return found
+
+
+def _heard(listener: socket.socket) -> bool:
+    try:
+        if listener.type == socket.SOCK_STREAM:
+            listener.accept()[0].close()
+        else:
+            listener.recv(1)
+    except OSError:
+        return False
+    return True
+
+
+_TRYING: Final = """
+import json, os, socket, sys
+said = json.loads(sys.argv[1])
+yard, reached = said["yard"], []
+
+def attempt(name, work):
+    try:
+        if work() is not False:
+            reached.append(name)
+    except OSError:
+        pass
+
+def append(path):
+    with open(path, "a") as file:
+        file.write("x")
+
+def call(kind, form, address, send=False):
+    with socket.socket(kind, form) as caller:
+        caller.settimeout(5)
+        caller.sendto(b"x", address) if send else caller.connect(address)
+
+def pair():
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"x", "socket")
+
+def memory():
+    with open("/proc/%d/environ" % said["parent"], "rb") as file:
+        return os.getppid() == said["parent"] and len(file.read()) >= 0
+
+append(yard + "/root/made")
+outside = yard + "/outside/"
+attempt("write", lambda: append(outside + "file"))
+attempt("write", lambda: os.truncate(outside + "file", 0))
+attempt("write", lambda: append(outside + "new"))
+attempt("write", lambda: os.rename(outside + "file", outside + "other"))
+attempt("write", lambda: os.link(outside + "file", yard + "/root/link") or append(yard + "/root/link"))
+attempt("modes", lambda: os.chmod(outside + "file", 0o600))
+attempt("read", lambda: open(yard + "/home/.ssh/key").read() == "before")
+attempt("tcp", lambda: call(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", said["ports"]["tcp"])))
+attempt("udp", lambda: call(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", said["ports"]["udp"]), True) or False)
+attempt("abstract", lambda: call(socket.AF_UNIX, socket.SOCK_STREAM, "\\0" + said["name"]))
+attempt("memory", memory)
+attempt("signal", lambda: os.getppid() == said["parent"] and os.kill(said["parent"], 0))
+attempt("seal", lambda: append(yard + "/root/.git/hooks/pre-commit"))
+try:
+    os.chdir(outside)
+    attempt("unix", lambda: call(socket.AF_UNIX, socket.SOCK_DGRAM, "socket", True))
+    attempt("unix", pair)
+except OSError:
+    pass
+print(json.dumps(sorted(set(reached))))
+"""

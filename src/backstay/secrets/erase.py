@@ -1,0 +1,168 @@
+"""Erasing the secrets of a stored session: a mark in the place of each, in everything that is kept of the session.
+
+The order makes a crash harmless. First what lies beside the log loses them, since it is looked for by what the log still says. Then the
+log changes in one step, with an event that says so. Then the store removes what was replaced from its files. Whoever does it again after
+a crash finds the old log or the new one, and a store that says that it is not clean.
+"""
+
+from collections.abc import Sequence
+
+import anyio.to_thread
+import msgspec
+from msgspec import Struct, field
+
+from backstay.catalog.hold import folded, held, nonce_of, whole_log, whole_progress
+from backstay.logic.decide.step import stamp
+from backstay.logic.secrets.erase import Eraser
+from backstay.logic.secrets.rewrite import Moved, changed_blob, rewritten, without_contents
+from backstay.logic.state.content import cited_blobs, storable
+from backstay.ports import Clock, EventStore
+from backstay.secrets.scan import Cited, Look, content_of, kinds_of
+from backstay.stores.rewritable import ChangedPast, Rewritable
+from backstay.stores.trace.erase import change_trace
+from backstay.stores.trace.files import trace_folder
+from backstay.vocab.errors import Bug, UserError
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events.secrets import SecretsErased
+from backstay.vocab.specs import Lease, SessionMeta
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """What was erased of one session."""
+
+    session: str
+    store: str
+    count: int = 0
+    """Secrets that are gone, counted as `scan` counts them."""
+    kinds: dict[str, int] = {}
+    blobs: int = 0
+    contents: int = 0
+    """Contents of files, and listings of folders, that can be put back no longer."""
+
+
+class _Rewriting(Struct):
+    """The log of a session as it will be."""
+
+    look: Look
+    records: Sequence[Recorded]
+    moved: dict[str, Moved] = field(default_factory=dict)
+    given_up: set[str] = field(default_factory=set)
+
+    async def read_blobs(self) -> None:
+        """Find out which blobs change, and which contents and listings of files are given up."""
+        for sha, about in sorted(self.look.cited.items()):
+            content = await content_of(self.look.store, sha)
+            if content is not None:
+                await anyio.to_thread.run_sync(self._take, sha, about, content)
+        listings = [
+            sha for sha, about in self.look.cited.items() if "listing" in about.roles and sha not in self.given_up
+        ]
+        for sha in sorted(listings) if self.given_up else ():
+            content = await content_of(self.look.store, sha)
+            if content is not None and (new := without_contents(content, self.given_up)) is not None:
+                self.moved[sha] = new
+
+    def events(self) -> tuple[Recorded, ...]:
+        """The events that are other ones now."""
+        change = self.look.eraser.text
+        new = (
+            msgspec.structs.replace(each, event=storable(rewritten(each.event, change, self.moved, self.given_up)))
+            for each in self.records
+        )
+        return tuple(after for before, after in zip(self.records, new, strict=True) if after != before)
+
+    def _take(self, sha: str, about: Cited, content: bytes) -> None:
+        if not self.look.kinds_in_blob(content, about):
+            return
+        if (
+            "listing" in about.roles
+        ):  # names in it are never given other words: a restore would write files of those names
+            self.given_up.add(sha)
+            return
+        if "file" in about.roles:
+            self.given_up.add(sha)
+        eraser = self.look.eraser
+        new = changed_blob(content, eraser.known if about.roles == {"media"} else eraser.text)
+        if new is not None and about.roles != {"file"}:
+            self.moved[sha] = new
+
+
+async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason: str, clock: Clock) -> Erased:
+    """Erase the secrets of a session. Raise `SessionBusy` when somebody has it open, `LogDamaged` when not all of it can be read.
+
+    Nothing is written when there is none. Call `scour` when all sessions are done.
+    """
+    if not isinstance(store, Rewritable):
+        raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
+    async with held(store, meta.id, "secrets erase") as lease:
+        records = await whole_log(store, meta.id)
+        look = Look(store, meta.id, eraser)
+        if not await look.learn():
+            return Erased(session=meta.id, store=store.url)
+        kinds = kinds_of(await look.spots())
+        folder = trace_folder(store.url)
+        if folder is not None:
+            await anyio.to_thread.run_sync(change_trace, folder, meta.id, eraser.text, eraser.pieces)
+        await store.change_aside(meta.id, eraser.text)
+        rewriting = _Rewriting(look, records)
+        await rewriting.read_blobs()
+        changed = await anyio.to_thread.run_sync(rewriting.events)
+        erased = Erased(
+            session=meta.id,
+            store=store.url,
+            count=sum(kinds.values()),
+            kinds=kinds,
+            blobs=len(rewriting.moved),
+            contents=len(rewriting.given_up),
+        )
+        added = await _fact(meta.id, records, changed, erased, lease, reason, clock)
+        cited, gone = _citations(records, changed)
+        blobs = {each.sha256: each.content for each in rewriting.moved.values() if each.sha256 in cited}
+        await store.rewrite(lease, ChangedPast(changed=changed, added=added, blobs=blobs, gone=gone))
+        return erased
+
+
+async def check_erasable(store: EventStore, meta: SessionMeta) -> None:
+    """Raise what `erase` would raise when somebody has a session open, or not all of it can be read."""
+    async with held(store, meta.id, "secrets erase"):
+        await whole_progress(store, meta.id)
+
+
+async def scour(store: EventStore) -> None:
+    """Remove from the files of a store whatever was replaced."""
+    if isinstance(store, Rewritable):
+        await store.scour()
+
+
+async def is_clean(store: EventStore) -> bool:
+    """Whether the last erasing in a store came to its end."""
+    return not isinstance(store, Rewritable) or await store.is_clean()
+
+
+async def _fact(
+    session: str,
+    records: Sequence[Recorded],
+    changed: Sequence[Recorded],
+    erased: Erased,
+    lease: Lease,
+    reason: str,
+    clock: Clock,
+) -> Recorded:
+    """The event that says what was done. The log is folded for it as it will be, so one that does not fold is never written."""
+    new = {record.seq: record for record in changed}
+    state = await folded(session, [new.get(record.seq, record) for record in records])
+    if state.progress.seq != records[-1].seq:
+        raise Bug(f"The log of session {session!r} does not fold to its end. Please report it.")
+    event = SecretsErased(
+        count=erased.count, kinds=erased.kinds, blobs=erased.blobs, contents=erased.contents, reason=reason
+    )
+    draft = Draft(event=storable(event), by="user")
+    return stamp(state.progress, draft, nonce=nonce_of(lease, clock), now=clock.now())
+
+
+def _citations(records: Sequence[Recorded], changed: Sequence[Recorded]) -> tuple[frozenset[str], frozenset[str]]:
+    """The blobs that the log cites now, and those that it cites no more."""
+    new = {record.seq: record for record in changed}
+    before = frozenset(sha for record in records for sha in cited_blobs(record.event))
+    after = frozenset(sha for record in records for sha in cited_blobs(new.get(record.seq, record).event))
+    return after, before - after

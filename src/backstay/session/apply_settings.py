@@ -1,0 +1,185 @@
+"""From settings to options: what a person's files say, wherever whoever opens the session says nothing."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import anyio.to_thread
+from msgspec.structs import replace
+
+from backstay.catalog import sessions
+from backstay.config.default_model import choose
+from backstay.config.known_keys import known_keys
+from backstay.config.layers import Layered, read_layers
+from backstay.config.model_finder import Finder
+from backstay.config.permissions_section import looser
+from backstay.config.provider_profiles import IDLE_TIMEOUT_S
+from backstay.config.reload import no_looser
+from backstay.config.settings import ChatSettings, Settings, load_settings
+from backstay.config.trust.grants import GrantBook
+from backstay.hooks.decorator import configured
+from backstay.logic.state.retries import Retries
+from backstay.ports import EventStore, Model
+from backstay.sandbox.project_root import data_dir, project_root
+from backstay.session.options import Options
+from backstay.vocab.errors import UserError
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import Mode, SessionMeta
+
+
+async def settled(options: Options, store: EventStore) -> Options:
+    """`options` with everything that the settings say; as they are when that was done before."""
+    if options.settled:
+        return options
+    wanted = options.resume or options.session_id
+    meta = await store.meta(wanted) if wanted and await sessions.exists(store, wanted) else None
+    options = replace(await anyio.to_thread.run_sync(with_files, options, meta), settled=True)
+    said = options.settings if isinstance(options.settings, Settings) else None
+    keys = await anyio.to_thread.run_sync(known_keys, said, options.layered, store.url)
+    options = replace(options, keys=options.keys.joined((keys,)))
+    if options.find is not None:
+        return options
+    new = meta is None
+    if options.settings is None and not any(
+        isinstance(each, str) for each in (options.model, *options.fallback_models)
+    ):
+        return replace(options, find=Finder(None, options.clock).find)
+    return await anyio.to_thread.run_sync(_read, options, new, "" if meta is None else meta.model)
+
+
+def applied(options: Options, settings: Settings, *, new: bool) -> Options:
+    """`options` with what `settings` say where they say nothing. Only a `new` session gets a model, a budget and a scope from there.
+
+    An old one has its own, and a change of the settings does not change what was recorded.
+    """
+    chat = settings.chat
+    filled = replace(
+        options,
+        fallback_models=tuple(options.fallback_models) or settings.fallback,
+        auto_compact=settings.auto_compact if options.auto_compact is None else options.auto_compact,
+        retries=_retries(options.retries, settings.retries),
+        max_messages=chat.max_messages if options.max_messages is None else options.max_messages,
+        max_session_turns=options.max_session_turns or chat.max_session_turns or 0,
+        max_rounds=(chat.max_tool_turns or None) if options.max_rounds is None else options.max_rounds,
+        rules=(*options.rules, *_commands(chat)),
+    )
+    return _begun(filled, settings) if new else filled
+
+
+def with_layers(options: Options, layers: Layered, recorded: Mode | None = None) -> Options:
+    """`options` with what the settings files together say: settings, rules, hooks, folders, trust, and for a new session the mode.
+
+    `recorded` is the mode of a session that is opened again. A mode that is managed cannot be made looser by whoever opens the session,
+    and a session that was looser becomes as strict. Raise `UserError` for a mode that a file forbids.
+    """
+    managed = layers.mode if layers.mode_source == "managed" else None
+    mode = options.permission_mode
+    if mode is None and recorded is None:
+        mode = layers.mode
+    elif mode is not None and managed is not None and looser(mode, managed):
+        raise UserError(f"The mode {mode!r} is looser than {managed!r}, which {layers.origins['mode']} settles.")
+    if mode == "bypassPermissions" and layers.bypass_forbidden:
+        raise UserError(f"{layers.bypass_forbidden} forbids the mode 'bypassPermissions'.")
+    if mode is None and recorded is not None:
+        if recorded == "bypassPermissions" and layers.bypass_forbidden:
+            mode = "default"
+        if managed is not None and looser(mode or recorded, managed):
+            mode = managed
+    return replace(
+        options,
+        settings=layers.settings,
+        layered=layers,
+        rules=(*options.rules, *layers.rules),
+        folders=(*options.folders, *layers.folders),
+        permission_mode=mode,
+        settings_mode=layers.mode or "default",
+        trust=layers.trust.trusted,
+        survey=layers.trust.vouched,
+        held_hooks=layers.trust.held_hooks,
+        strictest_mode=managed,
+        bypass_forbidden=layers.bypass_forbidden,
+        hook_specs=(*options.hook_specs, *configured(layers).specs),
+        tool_environment={**layers.env, **options.tool_environment},
+    )
+
+
+def with_files(options: Options, meta: SessionMeta | None) -> Options:
+    """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own.
+
+    `options.layered`, of a session that is open, is what held until now: then what is new never denies less, and the workspace is
+    trusted only as far as it is what it was.
+    """
+    cwd = Path(meta.cwd if meta else options.cwd).expanduser().absolute()
+    project = project_root(cwd)
+    if options.trust and meta and project != project_root(Path(options.cwd).expanduser().absolute()):
+        raise UserError(
+            f"The session works in {str(cwd)!r}, and you trust the folder you stand in. Go there to trust it."
+        )
+    alone = options.bare or options.only_tools or isinstance(options.settings, Settings)
+    given = None if isinstance(options.settings, Settings) else options.settings
+    before = options.layered
+    vouched = None if before is None else before.trust.vouched
+    read = options.layers or partial(
+        read_layers, given=None if alone else given, trust=options.trust, bare=alone, vouched=vouched
+    )
+    layers = read(cwd) if before is None else no_looser(before, read(cwd))
+    found = with_layers(options, layers, meta.mode if meta else None)
+    if not options.bare:
+        found = replace(found, rules=(*found.rules, *GrantBook(data_dir()).rules(str(project))))
+    return replace(found, settings=options.settings) if alone and not options.layers else found
+
+
+def _begun(options: Options, settings: Settings) -> Options:
+    chat, model = settings.chat, options.model
+    if model is None:
+        chosen = choose(settings, by_key=not options.bare)
+        model = None if chosen is None else chosen.model
+    budget = chat.max_cost_microcents if options.budget_microcents is None else options.budget_microcents
+    return replace(
+        options,
+        model=model,
+        budget_microcents=budget,
+        on_exceed=chat.on_exceed if options.on_exceed is None and budget is not None else options.on_exceed,
+        fs_scope=options.fs_scope or chat.fs_scope,
+    )
+
+
+def _read(options: Options, new: bool, recorded: str) -> Options:
+    given = options.settings
+    settings = load_settings(given) if isinstance(given, str | Path) else given
+    filled = applied(options, settings, new=new) if settings is not None else options
+    finder = Finder(settings, options.clock)
+    idle_timeout_s = _idle_timeout(filled, finder, recorded)  # reads the settings that a profile stands in
+    return replace(
+        filled,
+        settings=None,
+        find=finder.find,
+        keys=filled.keys.joined((known_keys(finder.settings),)),
+        idle_timeout_s=idle_timeout_s,
+        model=_completed(finder, filled.model),
+        fallback_models=tuple(filter(None, (_completed(finder, each) for each in filled.fallback_models))),
+    )
+
+
+def _completed(finder: Finder, model: str | Model | None) -> str | Model | None:
+    return finder.complete(model) if isinstance(model, str) else model
+
+
+def _idle_timeout(options: Options, finder: Finder, recorded: str) -> float | None:
+    """How long models may be silent: what was asked for, else the longest that a profile of one of them says."""
+    names = [each for each in (options.model or recorded, *options.fallback_models) if isinstance(each, str)]
+    said = [found for each in names if (found := finder.idle_timeout_s(each)) is not None]
+    if options.idle_timeout_s != IDLE_TIMEOUT_S:
+        return options.idle_timeout_s
+    usual = [IDLE_TIMEOUT_S] if len(said) < len(names) and len(names) > 1 else []
+    return max((*said, *usual), default=IDLE_TIMEOUT_S)
+
+
+def _retries(given: Retries, wanted: int | None) -> Retries:
+    return Retries(attempts=wanted + 1) if wanted is not None and given == Retries() else given
+
+
+def _commands(chat: ChatSettings) -> Iterator[Rule]:
+    """The commands that may run without asking, as rules."""
+    for command in chat.allowed_commands:
+        yield Rule(decision="allow", tool="Bash", pattern=command, source="person")

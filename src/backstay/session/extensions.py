@@ -1,0 +1,392 @@
+"""Extensions that live as long as a session: found, checked, given their state back, activated in order, and let go of in reverse.
+
+None of them is needed for the conversation. One that is missing, refuses its state, raises or takes too long is left out, and named;
+the session opens all the same.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.metadata import EntryPoint
+from typing import Final, Protocol, runtime_checkable
+
+import anyio
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from backstay.catalog.load import Snapshots
+from backstay.logic.state.resume_report import ResumeReport
+from backstay.plugins.ids import check_name, check_version
+from backstay.ports import MachineMismatch, Slot
+from backstay.runtime.barrier import Fault, guarded
+from backstay.runtime.services import World
+from backstay.sandbox.project_root import data_dir
+from backstay.session.open import Prepared
+from backstay.session.options import Options
+from backstay.session.session import Session
+from backstay.vocab.errors import IllegalTransition, StoreFull, StoreUnavailable, UserError
+from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.events import FaultCaught, SlotWritten, TurnCompleted
+from backstay.vocab.events.limits import Compacted
+
+LIMIT_S: Final = 10.0
+"""How long one extension may take to start, and to stop."""
+LARGEST_SLOT: Final = 256 * 1024
+"""Characters of state that an extension may have."""
+MOST: Final = 100
+_OWNER: Final = "extension:"
+"""Slots of extensions are kept under their name with this before it, so that they meet no machine's."""
+
+
+class ExtensionContext(Struct, frozen=True, kw_only=True):
+    """What an extension is told when it starts."""
+
+    session: str
+    cwd: str
+    project: str = ""
+    resumed: bool = False
+    """Whether the session was there before."""
+    data: str = ""
+    """A folder for files of its own; it need not exist yet."""
+    tell: Callable[[str], None] = field(default=lambda words: None)
+    """Takes a remark for the person. Never waits."""
+
+
+@runtime_checkable
+class Extension(Protocol):
+    """Code of the program that opened the session, or of an installed package, that lives as long as the session.
+
+    It may also have `needs`, the names of extensions that must be active before it is.
+    """
+
+    @property
+    def name(self) -> str:
+        """What it is called, and what its state is kept under."""
+
+    @property
+    def version(self) -> str:
+        """The version of its state's shape."""
+
+    def restore(self, slot: Slot) -> None:
+        """Take the state that was put away, before `activate`; not called when there is none. Raise `SlotRefused` for one of no use."""
+
+    async def activate(self, context: ExtensionContext) -> None:
+        """Begin. Whatever it raises, only this extension is left out."""
+
+    def state(self) -> str | None:
+        """What is to be put away; None for nothing. Asked after each turn and before the end; never waits."""
+
+    async def deactivate(self) -> None:
+        """Let go of everything. Called once after `activate`, also when that failed."""
+
+
+class SlotRefused(MachineMismatch):
+    """An extension cannot use its state. It stops; the conversation goes on."""
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """What came of starting the extensions."""
+
+    active: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What is wrong with those that were given and are not active."""
+    absent: tuple[str, ...] = ()
+    """For the report of a resume: those whose state is in the log and that are missing, and those of `notes`."""
+    faults: tuple[FaultCaught, ...] = ()
+    """To be written down: what was raised."""
+
+
+class _Held(Struct, frozen=True):
+    """An extension, and what it said of itself when it was looked at: it is not asked again."""
+
+    extension: Extension
+    name: str
+    version: str
+    needs: frozenset[str]
+
+
+class Extensions:
+    """The extensions of one session."""
+
+    def __init__(self, *, limit_s: float = LIMIT_S) -> None:
+        self._limit_s = limit_s
+        self._active: list[_Held] = []
+        self._faults: list[FaultCaught] = []
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """The names of those that run, in the order in which they were activated."""
+        return tuple(each.name for each in self._active)
+
+    async def start(
+        self, extensions: Sequence[object], slots: Mapping[str, SlotWritten], context: ExtensionContext
+    ) -> Started:
+        """Check, restore and activate each in turn, those that others need first. Raises nothing but cancellation.
+
+        `slots` are those of the session's state, by owner; others than those of extensions are not looked at.
+        """
+        notes: list[str] = []
+        waiting = await self._checked(extensions, notes)
+        given = {each.name for each in waiting}
+        while waiting:
+            ready = next((each for each in waiting if each.needs <= set(self.active)), None)
+            if ready is None:
+                notes += (_unmet(each, set(self.active)) for each in waiting)
+                break
+            waiting.remove(ready)
+            notes += filter(None, (await self._begin(ready, slots.get(_OWNER + ready.name), context),))
+        missing = (
+            f"the extension {name!r} left state in this session and is not there"
+            for name in (owner.removeprefix(_OWNER) for owner in slots if owner.startswith(_OWNER))
+            if name not in given
+        )
+        faults, self._faults = tuple(self._faults), []
+        return Started(active=self.active, notes=tuple(notes), absent=(*missing, *notes), faults=faults)
+
+    async def drafts(self, slots: Mapping[str, SlotWritten]) -> tuple[Draft, ...]:
+        """What changed since `slots`, those of the log, were written, and what was raised meanwhile, for the next commit.
+
+        An extension whose state cannot be had keeps the slot that it has.
+        """
+        found: list[Draft] = []
+        for each in self._active:
+            slot = await self._slot(each)
+            if slot is not None and slots.get(slot.owner) != slot:
+                found.append(Draft(event=slot))
+        found += (Draft(event=fault) for fault in self._faults)
+        self._faults = []
+        return tuple(found)
+
+    async def stop(self) -> tuple[str, ...]:
+        """Deactivate them in reverse order, each in its time, whatever the others do. Return what went wrong."""
+        notes: list[str] = []
+        with anyio.CancelScope(shield=True):
+            while self._active:
+                each = self._active.pop()
+                notes += filter(None, (await self._end(each),))
+        return tuple(notes)
+
+    async def _checked(self, extensions: Sequence[object], notes: list[str]) -> list[_Held]:
+        found: dict[str, _Held] = {}
+        for each in extensions[:MOST]:
+            label = f"the extension {type(each).__name__!r}"
+
+            async def check(given: object = each) -> _Held:
+                return _valid(given)
+
+            held = await guarded(label, check)
+            if isinstance(held, Fault):
+                notes.append(f"{label} cannot be used: {held.message}")
+            elif held.name in found:
+                notes.append(f"the extension {held.name!r} is given twice; the first one counts")
+            else:
+                found[held.name] = held
+        if len(extensions) > MOST:
+            notes.append(f"only the first {MOST} of {len(extensions)} extensions are used")
+        return list(found.values())
+
+    async def _begin(self, held: _Held, written: SlotWritten | None, context: ExtensionContext) -> str:
+        """Restore and activate one; say what went wrong."""
+        name, extension = held.name, held.extension
+
+        async def restore() -> str:
+            if written is None:
+                return ""
+            slot = Slot(owner=name, version=written.version, content=written.content)
+            try:
+                extension.restore(slot)
+            except MachineMismatch as exc:
+                return f"the extension {name!r} cannot use its state and is stopped: {exc}"
+            return ""
+
+        refused = await self._tried(name, "restore", restore)
+        if refused:
+            return refused
+        self._active.append(held)  # before it begins: when the opening is cancelled meanwhile, `stop` ends it
+        failed = await self._tried(name, "activate", partial(_silent, extension.activate, context))
+        if failed:
+            self._active.remove(held)
+            with anyio.CancelScope(shield=True):
+                await self._end(held)  # why that fails matters less than why it had to be
+        return failed
+
+    async def _end(self, held: _Held) -> str:
+        return await self._tried(held.name, "deactivate", partial(_silent, held.extension.deactivate))
+
+    async def _tried(self, name: str, doing: str, work: Callable[[], Awaitable[str]]) -> str:
+        """Do one step of an extension in its time; its words, or what went wrong."""
+        label = f"the extension {name!r}, {doing}"
+
+        async def timed() -> str:
+            with anyio.fail_after(self._limit_s):
+                return await work()
+
+        answer = await guarded(label, timed)
+        if not isinstance(answer, Fault):
+            return answer
+        late = answer.kind == answer.message == "TimeoutError"
+        words = f"it took longer than {self._limit_s:g} s" if late else answer.message
+        self._faults.append(FaultCaught(where=label, kind=answer.kind, message=words))
+        return f"the extension {name!r} failed and is stopped ({doing}): {words}"
+
+    async def _slot(self, held: _Held) -> SlotWritten | None:
+        async def ask() -> SlotWritten | None:
+            content: object = held.extension.state()
+            if content is None:
+                return None
+            if not isinstance(content, str):
+                raise UserError(f"state() gave {type(content).__name__!r}. Give text, or None.")
+            if len(content) > LARGEST_SLOT:
+                raise UserError(f"its state has {len(content):,} characters; at most {LARGEST_SLOT:,} are kept")
+            content.encode()
+            return SlotWritten(owner=_OWNER + held.name, version=held.version, content=content)
+
+        answer = await guarded(f"the extension {held.name!r}, state", ask)
+        if isinstance(answer, Fault):
+            self._faults.append(FaultCaught(where=answer.where, kind=answer.kind, message=answer.message))
+            return None
+        return answer
+
+
+async def _silent(work: Callable[..., Awaitable[None]], *arguments: object) -> str:
+    await work(*arguments)
+    return ""
+
+
+def _valid(given: object) -> _Held:
+    """`given` as an extension. Raise `UserError` with what it lacks."""
+    if isinstance(given, type):
+        raise UserError("it is a class; give an object of it")
+    if not isinstance(given, Extension):
+        raise UserError(f"it has no {', '.join(each for each in _PARTS if not hasattr(given, each))}")
+    needs: object = getattr(given, "needs", ())
+    if not isinstance(needs, tuple | list | set | frozenset) or not all(isinstance(each, str) for each in needs):
+        raise UserError(f"needs is {needs!r}; it has to be the names of extensions")
+    name, version = check_name(str(given.name), "session extension"), str(given.version)
+    return _Held(given, name, check_version(version, name), frozenset(map(str, needs)))
+
+
+_PARTS: Final = ("name", "version", "restore", "activate", "state", "deactivate")
+
+
+def _unmet(held: _Held, active: set[str]) -> str:
+    lacking = ", ".join(repr(each) for each in sorted(held.needs - active))
+    return f"the extension {held.name!r} is not started: it needs {lacking}"
+
+
+GROUP: Final = "backstay.extensions"
+
+
+class FoundExtensions(Struct, frozen=True, kw_only=True):
+    """Extensions of packages."""
+
+    extensions: tuple[object, ...] = ()
+    """Not checked yet; `Extensions.start` does that."""
+    problems: tuple[str, ...] = ()
+
+
+async def find_extensions(names: Collection[str], points: Iterable[EntryPoint] | None = None) -> FoundExtensions:
+    """Load the extensions called `names`, in that order. Never raises: one that cannot be loaded is a problem.
+
+    An entry point leads to an extension, or to something that makes one when it is called without arguments.
+    """
+    if not names:
+        return FoundExtensions()
+    offered: dict[str, EntryPoint] = {}
+    for point in _installed() if points is None else points:
+        offered.setdefault(point.name, point)
+    found: list[object] = []
+    problems: list[str] = []
+    for name in dict.fromkeys(names):
+        if name not in offered:
+            problems.append(f"The extension {name!r} is not installed: no package offers it under {GROUP!r}.")
+            continue
+        made = await _made(offered[name])
+        if isinstance(made, Fault):
+            problems.append(f"The extension {name!r} cannot be loaded: {made.message}")
+        else:
+            found.append(made)
+    return FoundExtensions(extensions=tuple(found), problems=tuple(problems))
+
+
+async def _made(point: EntryPoint) -> object:
+    async def make() -> object:
+        loaded = point.load()
+        return loaded() if isinstance(loaded, type) or not hasattr(loaded, "activate") else loaded
+
+    return await guarded(f"the extension {point.name!r}, load", make)
+
+
+def _installed() -> Iterable[EntryPoint]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - it looks through every installed package
+
+    return entry_points(group=GROUP)
+
+
+class Living:
+    """The extensions of a session, from before it is open until it is closed."""
+
+    def __init__(self) -> None:
+        self._extensions = Extensions()
+        self._started = Started()
+
+    async def start(self, options: Options, prepared: Prepared) -> None:
+        """Start what was given. Whatever is wrong with an extension, the session opens."""
+        state = prepared.state
+        slots = state.slots_for(options.on_crash)
+        if not options.extensions and not slots:
+            return
+        context = ExtensionContext(
+            session=prepared.session,
+            cwd=prepared.state.meta.cwd,
+            project=prepared.state.meta.project,
+            resumed=prepared.report is not None,
+            data=str(data_dir() / "extensions"),
+        )
+        self._started = await self._extensions.start(tuple(options.extensions), slots, context)
+
+    async def stop(self) -> tuple[str, ...]:
+        """Let go of them; say what went wrong. Once is enough."""
+        return await self._extensions.stop()
+
+    def belongs_to(self, world: World) -> None:
+        """Put the state of extensions away in the commit that ends a turn, and let go of them when the last event is written."""
+        if not self._extensions.active:
+            return
+
+        async def put_away() -> tuple[Draft, ...]:
+            return await self._extensions.drafts(world.state.slots)
+
+        async def let_go() -> None:
+            for problem in await self.stop():
+                world.tap("extension_failed", {"problem": problem})
+
+        world.put_away, world.let_go = put_away, let_go
+
+    def reported(self, report: ResumeReport | None) -> ResumeReport | None:
+        """The report of a resume, with those that are missing or failed."""
+        return None if report is None else replace(report, absent=(*report.absent, *self._started.absent))
+
+    def warnings(self, *, resumed: bool) -> Sequence[str]:
+        """What whoever opens a new session should know; a resume has it in its report."""
+        return () if resumed else self._started.notes
+
+    async def attend(self, session: Session, snapshots: Snapshots) -> None:
+        """Put a snapshot away after each turn, and the instructions together again after each compaction."""
+        await session.note(*(Draft(event=fault) for fault in self._started.faults))
+        session.on_close(lambda: self._put_away(session))
+        subscription = session.subscribe(only=Recorded)
+        try:
+            async for item in subscription:
+                if isinstance(item, Recorded) and isinstance(item.event, TurnCompleted):
+                    await snapshots.rest()
+                elif isinstance(item, Recorded) and isinstance(item.event, Compacted) and session.kit is not None:
+                    await session.kit.renew()
+        except IllegalTransition:  # it was closed between two looks
+            return
+        finally:
+            subscription.close()
+
+    async def _put_away(self, session: Session) -> None:
+        with suppress(StoreFull, StoreUnavailable):  # what is not in the log yet is put away after the next turn
+            await session.note(*await self._extensions.drafts(session.slots))

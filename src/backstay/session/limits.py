@@ -1,0 +1,121 @@
+"""What bounds a session: what is known of its models, what it may cost, and the policy that follows from its options."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from backstay.logic.budget import check_priced
+from backstay.logic.context.tokens import estimate_schema, estimate_text
+from backstay.logic.decide.policy import SESSION_TURNS, Policy, compaction_share
+from backstay.logic.secrets.redact import redact
+from backstay.logic.state.content import digest
+from backstay.logic.state.session_state import State
+from backstay.ports import Answer, Asker, Question
+from backstay.providers.local.profile import profile_of
+from backstay.providers.registry import full_name
+from backstay.runtime.ask_approval import BUDGET
+from backstay.runtime.services import FindModel
+from backstay.session.options import Options
+from backstay.vocab.errors import UserError
+from backstay.vocab.events.limits import BudgetSet
+from backstay.vocab.specs import ModelFacts, ToolSpec
+
+
+def suited(options: Options, model: str) -> Options:
+    """`options` as a small model needs them, where nothing else was said."""
+    profile = profile_of(model)
+    if profile is None:
+        return options
+    usual = Options()
+    return replace(
+        options,
+        system_prompt=options.system_prompt or profile.system_prompt,
+        max_rounds=options.max_rounds or profile.max_rounds,
+        idle_timeout_s=profile.idle_timeout_s
+        if options.idle_timeout_s == usual.idle_timeout_s
+        else options.idle_timeout_s,
+    )
+
+
+def fallback_names(options: Options) -> tuple[str, ...]:
+    """The names of the models that answer when the first cannot."""
+    cwd = Path(options.cwd).absolute()
+    return tuple(full_name(each, cwd) if isinstance(each, str) else each.name for each in options.fallback_models)
+
+
+async def known_facts(options: Options, model: str, state: State, find: FindModel) -> dict[str, ModelFacts]:
+    """What is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
+    facts: dict[str, ModelFacts] = {}
+    for name in fallback_names(options):
+        facts[name] = (await find(name)).facts
+    with suppress(UserError):  # a session may be opened and read without its model
+        facts[model] = (await find(model)).facts
+    limit = state.progress.purse.limit if options.budget_microcents is None else options.budget_microcents
+    if limit is not None and not options.allow_unpriced:
+        check_priced(facts)
+    return facts
+
+
+def wanted_budget(options: Options, state: State) -> BudgetSet | None:
+    """The budget that the options ask for; None when it is the one that the session has."""
+    purse = state.progress.purse
+    if options.budget_microcents is None and options.on_exceed is None:
+        return None
+    keeps = options.budget_microcents is None and not options.parent  # a child has what its parent says, or no limit
+    limit = purse.limit if keeps else options.budget_microcents
+    wanted = BudgetSet(limit=limit, on_exceed=options.on_exceed or purse.on_exceed)
+    return None if (wanted.limit, wanted.on_exceed) == (purse.limit, purse.on_exceed) else wanted
+
+
+def make_policy(
+    options: Options,
+    tools: tuple[ToolSpec, ...],
+    instructions: str,
+    schemas: bytes,
+    facts: Mapping[str, ModelFacts],
+) -> Policy:
+    """The policy of a session."""
+    return Policy(
+        tools={spec.name: spec for spec in tools},
+        rules=tuple(options.rules),
+        strictest_mode=options.strictest_mode,
+        bypass_forbidden=options.bypass_forbidden,
+        instructions=digest(instructions.encode()),
+        tools_digest=digest(schemas),
+        parameters=_parameters(options, facts),
+        max_rounds=options.max_rounds,
+        max_session_turns=options.max_session_turns or SESSION_TURNS,
+        fallbacks=fallback_names(options),
+        retries=options.retries,
+        facts=dict(facts),
+        overhead=estimate_text(instructions) + estimate_schema(schemas),
+        auto_compact=compaction_share(options.auto_compact),
+        compact_instructions=options.compact_instructions,
+        max_messages=options.max_messages,
+        allow_unpriced=options.allow_unpriced,
+    )
+
+
+def _parameters(options: Options, facts: Mapping[str, ModelFacts]) -> dict[str, object]:
+    """What shapes every answer. Native search is switched on where a model has it; its adapter leaves it out for the others."""
+    extra = options.parameters.get("extra")
+    if redact(extra) != extra:
+        raise UserError(
+            "Something in parameters['extra'] looks like a secret, and parameters are written into the log. "
+            "Give it as a header of a provider's profile in the settings."
+        )
+    searches = options.web_search and any("web_search" in each.abilities for each in facts.values())
+    return {**({"web_search": True} if searches else {}), **options.parameters}
+
+
+def not_about_money(asker: Asker | None) -> Asker | None:
+    """The same person, who is not asked about money: a child session waits for its parent to ask."""
+    if asker is None:
+        return None
+
+    async def ask(question: Question) -> Answer:
+        return Answer(allowed=False, nobody=True) if question.tool == BUDGET else await asker(question)
+
+    return ask

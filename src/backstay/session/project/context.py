@@ -1,0 +1,229 @@
+"""The kit of an open session: what was found around it, kept fresh, and the commands that make use of it."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec
+
+import anyio
+import anyio.to_thread
+from msgspec.structs import replace
+
+from backstay.commands.registry import Commands
+from backstay.commands.spec import CommandModule
+from backstay.hooks.settings import read_hooks
+from backstay.hooks.spec import HookSpec
+from backstay.logic.context.tokens import estimate_text
+from backstay.runtime.runner import Runner
+from backstay.vocab.event import Draft
+from backstay.vocab.events.tools import TaintMet
+from backstay.vocab.rules import Rule, RuleSource
+
+if TYPE_CHECKING:  # a session that looks at nothing loads none of it
+    from backstay.instructions.build import Instructions, Why
+    from backstay.mcp.servers import Servers, ServerStatus
+    from backstay.memory.memory import Memory, MemoryAnswer
+    from backstay.plugins.plugin import Plugin
+    from backstay.session.project.discover import Around
+    from backstay.session.project.run_includes import Including
+    from backstay.skills.scan import Found
+    from backstay.skills.skill import Skill
+
+P = ParamSpec("P")
+_RULES_OF: Final[Mapping[str, RuleSource]] = {
+    "project": "project",
+    "plugin": "plugin",
+    "person": "person",
+    "built-in": "default",
+}
+"""Whose rules the grants of a text are, by who brought it."""
+
+
+class Kit:
+    """What a session found around it. Made before its loop; bound to it with `bind`."""
+
+    def __init__(
+        self,
+        around: "Around",
+        *,
+        servers: "Servers | None" = None,
+        notes: Sequence[str] = (),
+        offers: Sequence[str] = (),
+    ) -> None:
+        self._around = around
+        self._notes = tuple(notes)
+        self._runner: Runner | None = None
+        self._including: Including | None = None
+        self._freshening = anyio.Lock()
+        self.of_settings: tuple[str, ...] = ()
+        """What is to be said about the settings files."""
+        self.servers = servers
+        self.reload: Callable[[], Awaitable[None]] | None = None
+        """Reads settings again that were changed."""
+        self.background: Callable[[], Sequence[tuple[str, str]]] = tuple
+        """What runs in the background: its name, and what it is."""
+        self.commands = Commands(offers=frozenset(offers))
+
+    def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
+        """Work for the session that `runner` drives, with the commands of `modules`."""
+        from backstay.instructions.subfolders import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
+        from backstay.session.project.run_includes import Including  # noqa: PLC0415 - likewise
+
+        self._runner = runner
+        runner.world.find_notes = SubfolderNotes(lambda: self._around.place, runner.world.state, self.add_note).find
+        self._including = Including(runner.world)
+        for module in modules:
+            self.commands.add_module(module)
+
+    # --- what there is -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def found(self) -> "Found":
+        """Skills, agents and commands of one's own."""
+        return self._around.found
+
+    @property
+    def instructions(self) -> "Instructions":
+        """What the session is told before anybody speaks."""
+        return self._around.instructions
+
+    @property
+    def memory(self) -> "Memory | None":
+        """What is remembered about the project; None when that is switched off."""
+        return self._around.memory
+
+    @property
+    def plugins(self) -> "tuple[Plugin, ...]":
+        """The plugins that are on."""
+        return self._around.plugins.plugins
+
+    def plugin_rules(self) -> tuple[Rule, ...]:
+        """What plugins deny, and what they want a person to be asked for."""
+        return tuple(rule for plugin in self.plugins for rule in plugin.deny_rules)
+
+    def plugin_hooks(self) -> tuple[HookSpec, ...]:
+        """The hooks that plugins bring. They run in the plugin's own folder's name."""
+        return tuple(
+            spec
+            for plugin in self.plugins
+            for section in plugin.hooks_raw
+            for spec in read_hooks(section, source="plugin", root=str(plugin.folder)).specs
+        )
+
+    @property
+    def language(self) -> str:
+        """The language that the person would like to read; empty when nobody said."""
+        return self._around.place.language
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know about what was found."""
+        failed = (
+            f"The MCP server {name!r} does not answer: {status.why}"
+            for name, status in self.server_status().items()
+            if status.state == "failed"
+        )
+        return (*self._notes, *self._around.notes, *failed)
+
+    def add_note(self, words: str) -> None:
+        """Have the person told something, once."""
+        if words not in self._notes:
+            self._notes = (*self._notes, words)
+
+    @property
+    def including(self) -> "Including":
+        """Who judges and brings what texts include."""
+        assert self._including is not None, "a kit is used after `bind`"
+        return self._including
+
+    def server_status(self) -> "Mapping[str, ServerStatus]":
+        """How it stands with each MCP server."""
+        return self.servers.status if self.servers is not None else {}
+
+    # --- keeping fresh -----------------------------------------------------------------------------------------------------------
+
+    async def keep_fresh(self) -> None:
+        """Look again if anything that was read has changed. A few looks at the file system when nothing has."""
+        async with self._freshening:  # whoever asks first goes on first
+            if self.reload is not None:
+                await self.reload()
+            if self._is_outdated() or await anyio.to_thread.run_sync(self._around.is_stale):
+                await self.refresh("changed")
+
+    async def renew(self) -> None:
+        """Put the instructions together again because a compaction made room; a turn that begins meanwhile waits for them."""
+        async with self._freshening:
+            await self.refresh("compacted")
+
+    async def refresh(self, why: "Why") -> bool:
+        """Put the instructions together again; say whether they are others now. The model has them from the next request on."""
+        runner = self._bound()
+        from backstay.session.project.discover import look_again  # noqa: PLC0415 - loaded by now
+
+        progress = runner.world.progress
+        before = self.instructions.sha256
+        look = partial(look_again, self._around, mode=progress.mode, model=progress.model)
+        self._around = await anyio.to_thread.run_sync(look)
+        now = self.instructions
+        if now.sha256 == before and why != "compacted":
+            return False
+        grown = estimate_text(now.text) - estimate_text(runner.world.instructions)
+        runner.tell(now.text, now.sha256, max(0, runner.policy.overhead + grown))
+        runner.riders = (*runner.riders, Draft(event=now.event(why)))
+        return now.sha256 != before
+
+    async def obey(self, rules: Sequence[Rule]) -> None:
+        """Tell nothing any more of what `rules` deny to read."""
+        from backstay.instructions.inputs import denials_of  # noqa: PLC0415 - loaded by now
+
+        denials = denials_of(rules)
+        if denials != self._around.place.denials:
+            self._around = replace(self._around, place=replace(self._around.place, denials=denials))
+            await self.refresh("changed")
+
+    async def speak(self, language: str) -> None:
+        """Have the answers in a language, for this session."""
+        self._around = replace(self._around, place=replace(self._around.place, language=language))
+        await self.refresh("asked")
+
+    # --- using it ----------------------------------------------------------------------------------------------------------------
+
+    async def said_by(self, skill: "Skill", arguments: str) -> tuple[str, str]:
+        """The text of a skill or command with everything that it includes, and what a person types for it.
+
+        Raise `UserError` when it cannot be had: then nothing of it was run, or the rest of it was not.
+        """
+        from backstay.skills.render import Surroundings, expand, injected, render  # noqa: PLC0415 - loaded by now
+
+        world = self._bound().world
+        assert self._including is not None
+        about = Surroundings(session_id=world.session, project_dir=str(self._around.sources.root))
+        rendered = await render(skill, arguments, about)
+        judge = partial(self._including.judge, grants=skill.grants, source=_RULES_OF[skill.source])
+        text = await expand(rendered, self._including.bring, judge=judge)
+        return (text if skill.fork else injected(rendered, text)), rendered.display
+
+    async def meet_strangers(self, source: str) -> None:
+        """Write down that words of a stranger come into the conversation."""
+        world = self._bound().world
+        if "untrusted" not in world.state.progress.consent.taint:
+            met = Draft(event=TaintMet(taints=("untrusted",), source=source), by="user")
+            await world.inbox.deliver(met, goes_on=False)
+
+    async def remember(
+        self, answer: "Callable[Concatenate[Memory, P], MemoryAnswer]", *args: P.args, **kwargs: P.kwargs
+    ) -> "MemoryAnswer":
+        """Ask the memory something, beside the loop."""
+        assert self.memory is not None
+        asked = await anyio.to_thread.run_sync(partial(answer, self.memory, *args, **kwargs))
+        if any(event.act in ("saved", "approved") for event in asked.events):
+            await self.refresh("changed")
+        return asked
+
+    def _is_outdated(self) -> bool:
+        """Whether the instructions tell of another mode or model than the session has now."""
+        progress, place = self._bound().world.progress, self._around.place
+        return (place.mode, place.model) != (progress.mode, progress.model)
+
+    def _bound(self) -> Runner:
+        assert self._runner is not None, "a kit is used after `bind`"
+        return self._runner

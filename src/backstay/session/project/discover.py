@@ -1,0 +1,149 @@
+"""One look around the folder of a session: plugins, skills, agents, commands, memory, and the instructions that come of them."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from backstay.config.layers import Layered
+from backstay.config.settings import Settings
+from backstay.instructions.build import Instructions, gather
+from backstay.instructions.inputs import Listed, Place, denials_of, find_place
+from backstay.memory.memory import Memory
+from backstay.providers.catalog import facts_of
+from backstay.sandbox.project_root import data_dir
+from backstay.session.apply_settings import with_layers
+from backstay.session.options import Options
+from backstay.skills.locations import PluginFolders, Sources, plugin_folders, sources_of
+from backstay.skills.scan import Found, scan_now
+from backstay.vocab.specs import Mode, ModelFacts
+
+if TYPE_CHECKING:
+    from backstay.plugins.load import Loaded
+    from backstay.plugins.plugin import Plugin
+
+_ABOUT_PLUGINS: Final = (b"Plugins", b"Marketplaces", b"\\u")
+"""One of these stands in every file that says something about plugins: the last where a key is written in another way."""
+
+
+class NoPlugins(Struct, frozen=True, kw_only=True):
+    """What `Loaded` is where no settings speak of plugins; most people's do not, and then nothing of plugins is loaded."""
+
+    plugins: "tuple[Plugin, ...]" = ()
+    problems: tuple[str, ...] = ()
+    held_back: tuple[str, ...] = ()
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    """What was found around a folder."""
+
+    sources: Sources
+    found: Found = field(default_factory=Found)
+    plugins: "Loaded | NoPlugins" = field(default_factory=NoPlugins)
+    memory: Memory | None = None
+    place: Place
+    instructions: Instructions
+    handing: bool = False
+    """Whether work can be handed to agents: without a tool for that, the model is told of none."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know: what was skipped, held back, or wrong."""
+        held = (f"The plugin {name!r} of this workspace waits for trust." for name in self.plugins.held_back)
+        return (*self.plugins.problems, *held, *map(str, self.found.problems), *self.instructions.problems)
+
+    def is_stale(self) -> bool:
+        """Whether anything that was looked at is not as it was."""
+        return self.instructions.stale() or self.found.is_stale()
+
+
+def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Around:
+    """Look at everything that people keep for an agent. Blocks on files; raises nothing for what is wrong with one of them."""
+    folder, trusted = Path(cwd), options.trust is not False
+    plugins = _plugins(options, folder)
+    sources = sources_of(folder, trusted=trusted, survey=options.survey, plugins=tuple(map(_folders, plugins.plugins)))
+    found = scan_now(sources)
+    settings = options.layered.settings if options.layered is not None else Settings()
+    memory = (
+        Memory(sources.root, clock=options.clock, session=session, trusted=trusted) if settings.memory.enabled else None
+    )
+    place = find_place(
+        folder,
+        trusted=trusted,
+        folders=options.folders,
+        denials=denials_of((*options.rules, *(rule for plugin in plugins.plugins for rule in plugin.deny_rules))),
+        system_prompt=options.system_prompt,
+        append=_appended(options, plugins.plugins),
+        language=settings.language,
+        task_context=settings.task_context.enabled,
+        task_folder=settings.task_context.dir,
+        mode=mode,
+        model=model,
+        window=window,
+        date=datetime.fromtimestamp(options.clock.now() / 1_000_000, UTC).strftime("%Y-%m-%d"),
+    )
+    handing = any(each.spec.child for each in options.tools or ())
+    place = listed(place, found, memory, handing=handing)
+    return Around(
+        handing=handing,
+        sources=sources,
+        found=found,
+        plugins=plugins,
+        memory=memory,
+        place=place,
+        instructions=gather(place),
+    )
+
+
+def look_again(before: Around, *, mode: Mode, model: str) -> Around:
+    """Look once more at what may have changed, in the same place."""
+    found = scan_now(before.sources) if before.found.is_stale() else before.found
+    place = listed(replace(before.place, mode=mode, model=model), found, before.memory, handing=before.handing)
+    return replace(before, found=found, place=place, instructions=gather(place))
+
+
+def listed(place: Place, found: Found, memory: Memory | None, *, handing: bool) -> Place:
+    """`place` with what was found there."""
+    remembered = memory.at_start() if memory is not None else None
+    return replace(
+        place,
+        memory=remembered.text if remembered is not None else "",
+        memory_source=remembered.source if remembered is not None else "",
+        skills=tuple(Listed(name=each.name, description=each.listing) for each in found.for_model),
+        agents=tuple(
+            Listed(name=each.name, description=each.listing) for each in (found.usable_agents if handing else ())
+        ),
+    )
+
+
+def _plugins(options: Options, folder: Path) -> "Loaded | NoPlugins":
+    layered = options.layered
+    said = [file.text.content for file in layered.files if file.text is not None] if layered is not None else []
+    if layered is None or not any(words in content for content in said for words in _ABOUT_PLUGINS):
+        return NoPlugins()
+    from backstay.plugins.load import PluginPlace  # noqa: PLC0415 - only for those who have plugins
+
+    return PluginPlace.of(layered, folder).load()
+
+
+def _folders(plugin: "Plugin") -> PluginFolders:
+    return plugin_folders(plugin, str(data_dir() / "plugins" / "data" / plugin.id))
+
+
+def _appended(options: Options, plugins: "Iterable[Plugin]") -> str:
+    told = (plugin.instructions for plugin in plugins)
+    return "\n\n".join(filter(None, (*told, options.append_system_prompt)))
+
+
+def look_here(cwd: Path, layered: Layered, *, model: str = "") -> Around:
+    """What is around `cwd` for a session with these settings. Blocks on files; starts no server and writes nothing.
+
+    Raise `UserError` when the settings ask for a mode that they forbid.
+    """
+    options = with_layers(Options(cwd=cwd), layered)
+    facts = facts_of(model) if model else ModelFacts()
+    mode = options.permission_mode or "default"
+    return look_around(options, session="", cwd=str(cwd), mode=mode, model=model, window=facts.window)

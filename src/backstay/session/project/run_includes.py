@@ -1,0 +1,176 @@
+"""What the text of a skill or a command has put in: judged by the policy like any call, then run behind the same walls."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from backstay.hooks.gates import due
+from backstay.hooks.merge import HookVerdict
+from backstay.permissions import Call, weigh
+from backstay.runtime.fire_hooks import heard
+from backstay.runtime.services import World
+from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
+from backstay.skills.render import Judged
+from backstay.tools.files.open_beneath import reach
+from backstay.tools.files.target import Refused, target_of
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Draft, Event
+from backstay.vocab.events.tools import CallFacts, TaintMet
+from backstay.vocab.rules import Rule, RuleSource
+from backstay.vocab.specs import Taint
+
+if TYPE_CHECKING:
+    from backstay.ports import Confinement, ToolContext
+
+SECONDS: Final = 60.0
+"""Time for one command of a text."""
+LARGEST: Final = 256 * 1024
+"""Bytes of a file that is put in."""
+
+
+class Including:
+    """Judges and brings what texts include, for one session."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._facts: dict[Inclusion, CallFacts | None] = {}
+        self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
+
+    async def judge(
+        self, inclusion: Inclusion, *, grants: Sequence[str] = (), source: RuleSource = "session"
+    ) -> Judged:
+        """What the policy says, after the hooks that decide about such calls.
+
+        `grants` are the rules of what the text itself may use without asking, but for plan mode and for what an argument made of it;
+        what denies or asks goes before them.
+        They count as rules of `source`: those of a repository or a plugin open nothing that may hold secrets.
+        """
+        name, args = inclusion.call
+        tool = self._world.tools.get(name)
+        if tool is None:
+            return Judged(decision="deny", reason=f"this session has no {name}")
+        world, policy, progress = self._world, self._world.policy(), self._world.progress
+        hook = await self._heard(name, args)
+        consented = [replace(Rule.parse("allow", text), source="session") for text in progress.consent.rules]
+        own = isinstance(inclusion, FileInclusion) or inclusion.own
+        given = grants if own and world.mode != "plan" else ()
+        allowed = [replace(Rule.parse("allow", text), source=source) for text in given]
+        facts = self._facts[inclusion] = await world.look(name, args)
+        ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
+        verdict = weigh(
+            Call(tool=tool.spec, args=args),
+            ground,
+            policy.rules,
+            mode=world.mode,
+            scope=progress.scope,
+            granted=[*consented, *allowed],
+            taint=progress.consent.taint,
+            hook=hook,
+        )
+        self._taints[inclusion] = verdict.taints
+        return Judged(decision=verdict.decision, reason=verdict.detail)
+
+    async def _heard(self, name: str, args: Mapping[str, object]) -> HookVerdict | None:
+        """What hooks say about it. One that would change it, or does not answer in time, refuses it."""
+        world, text = self._world, msgspec.json.encode(args).decode()
+        subject = f"inclusion-{world.clock.nonce()}"
+        if due(world.policy(), "PreToolUse", subject, word=name, args=text) is None:
+            return None
+        world.included[subject] = (name, text)
+        try:
+            said = await heard(world, "PreToolUse", subject, word=name, args=text)
+        finally:
+            del world.included[subject]
+        if said is None or said.args:
+            return HookVerdict(decision="deny", reason="a hook did not answer, or would change it")
+        return HookVerdict(decision=said.decision, reason=said.reason) if said.decision is not None else None
+
+    async def bring(self, inclusion: Inclusion) -> str | None:
+        """What an inclusion that was judged stands for; None for a file that is not there."""
+        await self._meet(inclusion)
+        if isinstance(inclusion, FileInclusion):
+            return await anyio.to_thread.run_sync(self._read, inclusion)
+        return await self._run(inclusion)
+
+    async def _meet(self, inclusion: Inclusion) -> None:
+        """Write down what it brings into the session, before it does."""
+        met = self._taints.get(inclusion, ())
+        if not set(met) <= self._world.state.progress.consent.taint:
+            await self._world.inbox.deliver(
+                Draft(event=TaintMet(taints=met, source=str(inclusion)[:200])), goes_on=False
+            )
+
+    def _read(self, inclusion: FileInclusion) -> str | None:
+        """Read the very file that was judged: nothing on the way to it may have become a link since."""
+        try:
+            target = target_of(self._context(inclusion, None), inclusion.path)
+            with reach(target) as place, open(place.open(), "rb") as file:
+                content = file.read(LARGEST + 1)
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            return None
+        except Refused as exc:
+            raise UserError(str(exc)) from exc
+        except OSError as exc:
+            raise UserError(f"{inclusion.path!r} cannot be read: {exc.strerror or exc}.") from exc
+        if len(content) > LARGEST:
+            raise UserError(f"{inclusion.path!r} cannot be read: It has more than {LARGEST:,} bytes.")
+        return content.decode("utf-8", "replace")
+
+    def _context(self, inclusion: Inclusion, confinement: "Confinement | None") -> "_Context":
+        facts = self._facts.get(inclusion)
+        return _Context(self._world, facts.links if facts is not None else {}, confinement)
+
+    async def _run(self, inclusion: ShellInclusion) -> str:
+        name, args = inclusion.call
+        tool = self._world.tools.get(name)
+        assert tool is not None  # it was judged
+        if self._world.files is not None:
+            await self._world.files.keep_trees("", "")
+        walls = self._world.raise_walls
+        confinement = await anyio.to_thread.run_sync(walls) if walls is not None else None
+        context: ToolContext = self._context(inclusion, confinement)
+        try:
+            with anyio.fail_after(SECONDS):
+                output = await tool.run(args, context)
+        except TimeoutError:
+            raise UserError(f"it did not end within {SECONDS:g} seconds.") from None
+        if output.failed:
+            raise UserError(output.text[-500:] or "it failed.")
+        return output.text
+
+
+class _Context(Struct, frozen=True):
+    """What a tool sees that runs for a text and not for a call: nothing of it is in the log but what the text came to."""
+
+    _world: World
+    links: Mapping[str, str]
+    confinement: "Confinement | None"
+    call: str = field(default="inclusion")
+
+    @property
+    def key(self) -> str:
+        """A key of no call."""
+        return f"{self._world.session}:{self.call}"
+
+    @property
+    def cwd(self) -> str:
+        """The working folder of the session."""
+        return self._world.cwd
+
+    def seen(self, path: str) -> str:
+        """The version of a file when the session last read or wrote it."""
+        return self._world.state.seen.get(path, "")
+
+    def show(self, text: str) -> None:
+        """Nobody watches."""
+
+    def note(self, event: Event) -> None:
+        """There is no call that an event could be about."""
+
+    async def emit(self, event: Event) -> None:
+        """Likewise."""

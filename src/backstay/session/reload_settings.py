@@ -1,0 +1,78 @@
+"""Settings that are changed while a session is open hold from its next turn on."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import anyio.to_thread
+from msgspec import Struct
+from msgspec.structs import replace
+
+from backstay.config.reload import changed
+from backstay.hooks.spec import HookSpec
+from backstay.runtime.runner import Runner
+from backstay.runtime.services import HearHooks
+from backstay.session.apply_settings import with_files
+from backstay.session.options import Options
+from backstay.session.project.context import Kit
+from backstay.session.project.setup import with_kit
+from backstay.session.toolbox import Hands
+from backstay.session.workspace import looks
+from backstay.vocab.errors import UserError
+
+Relisten = Callable[[Options, Sequence[HookSpec]], HearHooks | None]
+
+
+class Reloading(Struct):
+    """Reads the settings of an open session again when a file has changed: rules, hooks, and the strictest mode."""
+
+    given: Options
+    """As whoever opened the session said it, before any file was read."""
+    now: Options
+    kit: Kit
+    runner: Runner
+    hands: Hands
+    own_hooks: Sequence[HookSpec]
+    relisten: Relisten
+    tell: Callable[[str], None] = lambda words: None
+
+    async def __call__(self) -> None:
+        """Look, and read again if need be. Settings that cannot be read leave everything as it was."""
+        layered = self.now.layered
+        if layered is None or not await anyio.to_thread.run_sync(changed, layered):
+            return
+        meta = self.runner.world.state.meta
+        try:
+            bounded = replace(self.given, layered=layered)  # nothing that held before becomes looser
+            fresh = await anyio.to_thread.run_sync(partial(with_files, bounded, meta))
+        except UserError as exc:
+            self.tell(f"{exc} Until then the settings stay as they were.")
+            return
+        self.now = fresh
+        for words in fresh.layered.warnings if fresh.layered is not None else ():
+            if words not in layered.warnings:
+                self.tell(words)
+        self.kit.of_settings = (*(fresh.layered.warnings if fresh.layered is not None else ()),)
+        options = with_kit(fresh, self.kit)
+        self._apply(options)
+        await self.kit.obey(options.rules)
+        await self._speak(layered.settings.language)
+
+    def _apply(self, options: Options) -> None:
+        runner, world = self.runner, self.runner.world
+        hooks = (*options.hook_specs, *self.own_hooks)
+        runner.policy = replace(
+            runner.policy,
+            rules=tuple(options.rules),
+            hooks=hooks,
+            strictest_mode=options.strictest_mode,
+            bypass_forbidden=options.bypass_forbidden,
+        )
+        self.hands.rules = options.rules
+        world.look = looks(world.tools, runner.policy.ground, options.rules)
+        world.hear_hooks = self.relisten(options, hooks)
+
+    async def _speak(self, before: str) -> None:
+        assert self.now.layered is not None
+        language = self.now.layered.settings.language
+        if language != before:
+            await self.kit.speak(language)

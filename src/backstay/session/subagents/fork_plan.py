@@ -1,0 +1,90 @@
+"""Skills that run in a session of their own: what such a child is told, and which tools it has."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from backstay.logic.state.session_state import State
+from backstay.vocab.events import ChildStarted
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import ToolSpec
+
+if TYPE_CHECKING:
+    from backstay.session.project.context import Kit
+    from backstay.skills.skill import Skill
+
+
+_OF_THE_KIT: Final = ("Skill", "backstay_command_", "mcp__")
+"""Tools that come of what a session finds around it: a child looks at nothing."""
+
+
+class ForkPlan(Struct, frozen=True, kw_only=True):
+    """How a child is to be opened."""
+
+    prompt: str
+    model: str = ""
+    allowed: tuple[str, ...] | None = None
+    denied: tuple[str, ...] = ()
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it has fewer tools than its parent."""
+        return self.allowed is not None or bool(self.denied)
+
+    def names(self, specs: Sequence[ToolSpec]) -> list[str]:
+        """The tools that are left: first what is denied goes, then only what is allowed stays; none opens another child."""
+        denied, allowed = _tools(self.denied), None if self.allowed is None else _tools(self.allowed)
+        usable = (spec.name for spec in specs if not spec.child and not spec.name.startswith(_OF_THE_KIT))
+        return [name for name in usable if name not in denied and (allowed is None or name in allowed)]
+
+
+class Forks(Struct):
+    """The children of one session: those of skills are told what the skill says, the others what their call says."""
+
+    state: State
+    kit: "Kit | None" = None
+    given: "dict[str, tuple[Skill, str]]" = field(default_factory=dict)
+    """Skills that a person started, with their text, by the child's id."""
+
+    async def of(self, started: ChildStarted, said: str | None = None) -> ForkPlan:
+        """How the child of `started` is to be opened; `said` is what it was told before a crash.
+
+        Raise `UserError` when its skill cannot be had.
+        """
+        if started.child in self.given:
+            skill, text = self.given[started.child]
+            return self._plan(skill, text)
+        call = next((each for each in self.state.progress.calls if each.id == started.call), None)
+        if self.kit is None or call is None or call.name != "Skill":
+            return ForkPlan(prompt=started.prompt)
+        args = msgspec.json.decode(call.args, type=dict[str, object])
+        skill = self.kit.found.skill(str(args.get("skill", "")))
+        text = said if said is not None else (await self.kit.said_by(skill, str(args.get("args", ""))))[0]
+        return self._plan(skill, text, again=said is not None)
+
+    def _plan(self, skill: "Skill", text: str, *, again: bool = False) -> ForkPlan:
+        if not skill.agent or self.kit is None:
+            return ForkPlan(prompt=text, model=skill.model, allowed=skill.allowed_tools, denied=skill.disallowed_tools)
+        agent = self.kit.found.agent(skill.agent)
+        return ForkPlan(
+            prompt=text if again or not agent.system_prompt else f"{agent.system_prompt}\n\n{text}",
+            model=skill.model or agent.model,
+            allowed=_both(agent.tools, skill.allowed_tools),
+            denied=(*agent.disallowed_tools, *skill.disallowed_tools),
+        )
+
+
+def _both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, ...] | None:
+    """What two lists allow together; one that was not given allows everything."""
+    if one is None or other is None:
+        given = one if other is None else other
+        return None if given is None else tuple(given)
+    allowed = _tools(other)
+    return tuple(rule for rule in one if Rule.parse("ask", rule).tool in allowed)
+
+
+def _tools(rules: Sequence[str]) -> frozenset[str]:
+    """The tools that rules name: a fork has `Bash` when it is allowed `Bash(git *)`, and the policy judges each of its calls."""
+    return frozenset(Rule.parse("ask", rule).tool for rule in rules)

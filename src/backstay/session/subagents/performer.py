@@ -1,0 +1,82 @@
+"""Performs `ChildStarted`: a child session with a log of its own answers a prompt."""
+
+from typing import Final
+
+from backstay.runtime.barrier import Fault
+from backstay.runtime.fire_hooks import heard
+from backstay.runtime.services import Outcome, World
+from backstay.vocab.errors import NoSession
+from backstay.vocab.event import Draft, Recorded, TurnOutcome
+from backstay.vocab.events import ChildFinished, ChildStarted, ToolFinished
+from backstay.vocab.events.limits import ChildPaused
+from backstay.vocab.messages import Text
+from backstay.vocab.specs import Taint, Usage
+
+AGENT: Final = "general-purpose"
+"""What hooks know a child by that has no agent's name."""
+
+
+class RunChild:
+    """One child session. Its id is derived from the call, so that a resume finds its log."""
+
+    def __init__(self, record: Recorded, world: World) -> None:
+        assert isinstance(record.event, ChildStarted)
+        self._started = record.event
+        self._id = record.id
+        self._world = world
+        self._spent: Usage | None = None
+        self._cost: int | None = None
+        self._taint: tuple[Taint, ...] = ()
+
+    async def run(self) -> Outcome:
+        """Run the child to its end."""
+        if self._world.open_child is None:
+            return self._finish(self._ended("failed", "This session cannot open child sessions."))
+        if await self._is_lost():
+            return self._finish(_unknown(self._started))
+        await heard(self._world, "SubagentStart", self._started.child, word=AGENT)
+        finished = await self._world.open_child(self._started, self._tell)
+        await heard(self._world, "SubagentStop", self._started.child, word=AGENT)
+        return self._finish(finished)
+
+    def stopped(self) -> Outcome:
+        """The child was stopped with its parent."""
+        return self._finish(self._ended("interrupted", "The child session was stopped with its parent."))
+
+    def failed(self, fault: Fault) -> Outcome:
+        """The child could not be run."""
+        return self._finish(self._ended("failed", f"{fault.kind}: {fault.message}"))
+
+    def _tell(self, spent: Usage, cost: int, taint: tuple[Taint, ...]) -> None:
+        self._spent, self._cost, self._taint = spent, cost, taint
+
+    def _ended(self, outcome: TurnOutcome, text: str) -> ChildFinished:
+        call, child = self._started.call, self._started.child
+        spent, cost = self._spent, self._cost
+        return ChildFinished(
+            call=call, child=child, outcome=outcome, text=text, spent=spent, cost=cost, taint=self._taint
+        )
+
+    async def _is_lost(self) -> bool:
+        """Whether the child may have run before and its log is not there: begun anew, it could do everything a second time."""
+        begun = any(
+            call.id == self._started.call and (call.lost or call.share) for call in self._world.state.progress.calls
+        )
+        if not begun:
+            return False
+        try:
+            return (await self._world.store.meta(self._started.child)).seq == 0
+        except NoSession:
+            return True
+
+    def _finish(self, event: ChildFinished | ChildPaused | ToolFinished) -> Outcome:
+        return Outcome((Draft(event=event, by="child", cause=self._id),))
+
+
+def _unknown(started: ChildStarted) -> ToolFinished:
+    text = (
+        f"Outcome unknown: the child session {started.child} was started, then the process died before it reported back, and its log is "
+        "not in this store. What it was told to do may have happened wholly, partly or not at all, and it was not run again. Find out "
+        "before relying on either."
+    )
+    return ToolFinished(call=started.call, outcome="unknown", code="restart", content=(Text(text=text),))

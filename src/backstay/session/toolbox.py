@@ -1,0 +1,130 @@
+"""The tools of a session, bound to where it works, what it may show, and where its long outputs are kept."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from backstay.logic.state.content import digest
+from backstay.logic.state.session_state import State
+from backstay.permissions import Withheld, withheld
+from backstay.permissions.call_site import Ground
+from backstay.ports import EventStore, Tool
+from backstay.runtime.inbox import Inbox
+from backstay.sandbox.git import careful_git, git_environment
+from backstay.sandbox.resolve_paths import private_names
+from backstay.tools.ask_user import ask_user
+from backstay.tools.files.edit import edit_file, multi_edit
+from backstay.tools.files.read import read_file
+from backstay.tools.files.write import write_file
+from backstay.tools.notebook import notebook_edit
+from backstay.tools.paging import read_output
+from backstay.tools.patch.apply_patch import apply_patch
+from backstay.tools.search.glob import make_glob
+from backstay.tools.search.grep import make_grep
+from backstay.tools.shell.background import BackgroundShells
+from backstay.tools.todo import write_todos
+from backstay.tools.web.fetch import make_web_fetch
+from backstay.tools.web.search import find_engine, make_web_search
+from backstay.vocab.env_keys import BUILT_IN, Keys
+from backstay.vocab.event import Draft
+from backstay.vocab.events.tools import OutputKept
+from backstay.vocab.rules import Rule
+
+if TYPE_CHECKING:
+    import httpx
+
+
+class StoredOutputs(Struct, frozen=True):
+    """Whole outputs as blobs of the session's log."""
+
+    store: EventStore
+    inbox: Inbox
+    state: State
+
+    async def keep(self, content: bytes) -> str:
+        """Put an output away and return the name that the model knows it by."""
+        sha256 = digest(content)
+        name = sha256[:16]
+        event = OutputKept(output=name, sha256=sha256, size=len(content))
+        await self.inbox.deliver(Draft(event=event), blobs={sha256: content})
+        return name
+
+    async def fetch(self, output_id: str) -> bytes:
+        """Give an output back. Raise `LookupError` when the session has none of that name."""
+        return await self.store.blob(self.state.outputs[output_id])
+
+
+class Hands:
+    """What a session can do, and what must be let go of when it ends."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        rules: Sequence[Rule],
+        outputs: StoredOutputs,
+        environment: Mapping[str, str] | None = None,
+        keys: Keys = BUILT_IN,
+        *,
+        asked_for: bool = True,
+    ) -> None:
+        """Bind the tools. `asked_for`: whether a person was asked to trust the workspace, if it is trusted."""
+        self.ground = ground
+        self.rules = rules
+        self.outputs = outputs
+        careful = {} if asked_for else careful_git()
+        guard = careful if ground.trusted else git_environment(ground.cwd)
+        self.programs = {**(environment or {}), **guard}
+        """The variables of every program that is started, by tools and by hooks."""
+        self.keys = keys
+        """What no program gets."""
+        self._leads = private_names()
+        self._shells = BackgroundShells(environment=self.programs, keep=self.outputs.keep, keys=self.keys)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """The tools, in the order in which the model is told of them."""
+        return (
+            read_file,
+            write_file,
+            edit_file,
+            multi_edit,
+            apply_patch,
+            notebook_edit,
+            make_glob(self._withheld),
+            make_grep(self._withheld),
+            *self._shells.tools,
+            read_output(self.outputs.fetch),
+            write_todos,
+            ask_user,
+            *self._web(),
+        )
+
+    def looking(self) -> tuple[Tool, ...]:
+        """The tools that only look at the workspace."""
+        return read_file, make_glob(self._withheld), make_grep(self._withheld)
+
+    def running(self) -> tuple[tuple[str, str], ...]:
+        """What runs in the background: its name, and what it is."""
+        return self._shells.running
+
+    async def aclose(self) -> None:
+        """Stop what runs in the background."""
+        await self._shells.aclose()
+
+    def _web(self) -> Iterator[Tool]:
+        """The tools of the web. Both reach public addresses only, whatever a page or a name says."""
+        yield make_web_fetch(_client)
+        engine = find_engine("", _client, os.environ)
+        if engine is not None:
+            yield make_web_search(engine)
+
+    def _withheld(self, path: str) -> Withheld:
+        found = withheld(path, self.rules, self.ground)
+        return found or (withheld(led, self.rules, self.ground) if (led := self._leads(path)) != path else "")
+
+
+def _client() -> "httpx.AsyncClient":
+    from backstay.sandbox.egress import Egress  # noqa: PLC0415 - it loads the HTTP client
+
+    return Egress().client()

@@ -1,0 +1,115 @@
+"""Where the calls of a session happen: the folders they may work in, what is known of their paths, and the walls around programs."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+
+import anyio.to_thread
+from msgspec.structs import replace
+
+from backstay.permissions import Call, paths_of
+from backstay.permissions.call_site import Ground
+from backstay.permissions.paths import locate, within
+from backstay.permissions.sensitive_paths import protected
+from backstay.ports import Confinement, Tool
+from backstay.runtime.services import Look, Tools
+from backstay.runtime.wait import in_worker, offloaded
+from backstay.sandbox.program_folders import links_of, program_folders
+from backstay.sandbox.project_root import project_root
+from backstay.sandbox.resolve_paths import look, match
+from backstay.session.options import Options
+from backstay.system.machine import SYSTEM
+from backstay.vocab.errors import UserError
+from backstay.vocab.events.tools import CallFacts
+from backstay.vocab.rules import Rule
+from backstay.vocab.specs import FsScope
+
+
+def ground_of(
+    cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool, running: Sequence[str] = ()
+) -> Ground:
+    """The ground of a session that works in `cwd`. `running` are files of the workspace that something outside it runs."""
+    home = Path.home()
+    roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
+    found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
+    folders = program_folders(found, os.environ.get("PATH", ""), cwd)
+    ground = Ground(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
+    linked = (os.path.realpath(path) for path in links_of((*found, cwd)) if protected(locate(path, ground), ground))
+    inner = (each for each in linked if not any(within(root, (each,)) for root in found))
+    return replace(ground, running=tuple(dict.fromkeys((*running, *folders, *inner))))
+
+
+def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
+    """Looks at the paths of calls, without keeping the loop waiting."""
+
+    async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
+        tool: Tool | None = tools.get(name)
+        if tool is None:
+            return None
+        call = Call(tool=tool.spec, args=dict(args))
+        if tool.spec.touches == "runs":  # a command may be long, and reading the first one loads the readers
+            return await in_worker(lambda: _facts(call, ground, rules))
+        found = await offloaded(lambda: paths_of(call, ground, rules), len(repr(args)))
+        if not any(found):
+            return None
+        return await anyio.to_thread.run_sync(_look_at, *found)
+
+    return look_at
+
+
+class WallsAround:
+    """The walls around the programs of a session, raised when the first one is started."""
+
+    def __init__(self, scope: FsScope, ground: Ground) -> None:
+        self._scope, self._ground = scope, ground
+        self._lock = Lock()
+        self._raised: list[Confinement | None] = []
+
+    def __call__(self) -> Confinement | None:
+        """Give the walls; may take a moment the first time, so not on the event loop."""
+        from backstay.sandbox.probe import confinement_for  # noqa: PLC0415 - only programs need it
+
+        with self._lock:
+            if not self._raised:
+                self._raised.append(confinement_for(self._scope, self._ground.roots, home=self._ground.home))
+            return self._raised[0]
+
+    def close(self) -> None:
+        """Take them away, if they stand."""
+        for confinement in filter(None, self._raised):
+            confinement.close()
+
+
+async def check_walls(options: Options, recorded: FsScope) -> str:
+    """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed.
+
+    What opens a child was asked already: its scope is nobody's wish for it.
+    """
+    scope = options.fs_scope or recorded
+    if scope == "full":
+        return ""
+    from backstay.sandbox.probe import probe  # noqa: PLC0415 - likewise
+
+    report = await anyio.to_thread.run_sync(probe, scope)
+    if report.available:
+        return ""
+    if options.fs_scope == scope and not options.parent:
+        raise UserError(f"Programs cannot be confined here, so the scope {scope!r} cannot be kept: {report.why}")
+    return f"Programs are not confined here: {report.why} `backstay doctor` says more."
+
+
+def _facts(call: Call, ground: Ground, rules: Sequence[Rule]) -> CallFacts | None:
+    paths, globs = paths_of(call, ground, rules)
+    return _look_at(paths, globs) if paths or globs else None
+
+
+def _look_at(paths: Sequence[str], globs: Sequence[str]) -> CallFacts:
+    return CallFacts(links=look(paths), globs=match(globs))
+
+
+def _root(cwd: Path, scope: FsScope, home: Path) -> Path:
+    """In the scope `project`, the whole project is worked in, unless that would be a home folder or everything."""
+    root = project_root(cwd)
+    wide = root in (home, Path("/"), home.parent)
+    return root if scope == "project" and not wide else cwd

@@ -1,0 +1,123 @@
+"""What the text of a skill asks to have put in before anybody reads it: the output of commands, and files. Nothing is run here."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+import msgspec
+
+from backstay.skills.arguments import Substitution
+
+_SHELL: Final = re.compile(r"(?:^|(?<=[ \t]))!`([^`\n]+)`")
+_FILE: Final = re.compile(r"(?:^|(?<=[\s(\[{<]))@([^\s)\]}>\"'`]+)")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ENDINGS: Final = ".,:;!?"
+
+
+class ShellInclusion(msgspec.Struct, frozen=True, kw_only=True, tag="shell"):
+    """A command whose output the text wants."""
+
+    command: str
+    line: int
+    """In the text of the skill, below its frontmatter."""
+    shell: str = ""
+    own: bool = True
+    """Whether it is the text's own command: no argument puts more into it than plain words."""
+
+    @property
+    def call(self) -> tuple[str, dict[str, object]]:
+        """The tool and the arguments that the policy judges."""
+        return "Bash", {"command": self.command}
+
+    def __str__(self) -> str:
+        return f"!`{self.command}`"
+
+
+class FileInclusion(msgspec.Struct, frozen=True, kw_only=True, tag="file"):
+    """A file that the text wants."""
+
+    path: str
+    """As it is written: relative to the working folder, or with `~/`."""
+    line: int
+
+    @property
+    def call(self) -> tuple[str, dict[str, object]]:
+        """The tool and the arguments that the policy judges."""
+        return "Read", {"file_path": self.path}
+
+    def __str__(self) -> str:
+        return f"@{self.path}"
+
+
+Inclusion: TypeAlias = ShellInclusion | FileInclusion
+Piece: TypeAlias = str | ShellInclusion | FileInclusion
+
+
+def pieces(body: str, fill: Substitution, *, shell: str = "") -> Iterator[Piece]:
+    """The text of a skill in pieces: what is said, and what is to be put in. `fill` replaces the placeholders of each.
+
+    They are found before anything is filled in: what an argument contains is never a command or a file.
+    """
+    fence, begun = "", 0
+    block: list[str] | None = None
+    for number, line in enumerate(body.split("\n"), 1):
+        end = "\n"
+        if block is not None:
+            if line.strip() == "```":
+                yield _command("\n".join(block), begun, fill, shell)
+                block = None
+                yield end
+            else:
+                block.append(line)
+        elif not fence and line.strip() == "```!":
+            block, begun = [], number
+        else:
+            yield from _in_line(line, number, fill, shell, files=not fence)
+            yield end
+            fence = _after(fence, line)
+    if block is not None:  # nobody said where it ends: then it is only text
+        yield fill.apply("\n".join(("```!", *block)))
+
+
+def _after(fence: str, line: str) -> str:
+    """The fence that is open after a line; empty when none is."""
+    found = _FENCE.match(line)
+    if found is None:
+        return fence
+    if not fence:
+        return found[1]
+    closes = found[1][0] == fence[0] and len(found[1]) >= len(fence) and not line[found.end() :].strip()
+    return "" if closes else fence
+
+
+def _in_line(line: str, number: int, fill: Substitution, shell: str, *, files: bool) -> Iterator[Piece]:
+    at = 0
+    for found in _SHELL.finditer(line):
+        yield from _with_files(line[at : found.start()], number, fill, files=files)
+        yield _command(found[1], number, fill, shell)
+        at = found.end()
+    yield from _with_files(line[at:], number, fill, files=files)
+
+
+def _command(text: str, number: int, fill: Substitution, shell: str) -> ShellInclusion:
+    return ShellInclusion(command=fill.apply(text), line=number, shell=shell, own=not fill.is_twisted(text))
+
+
+def _with_files(text: str, number: int, fill: Substitution, *, files: bool) -> Iterator[Piece]:
+    at = 0
+    for found in _FILE.finditer(text) if files else ():
+        written = found[1].rstrip(_ENDINGS)
+        path = fill.apply(written)
+        if not _is_path(path):
+            continue
+        yield fill.apply(text[at : found.start()])
+        yield FileInclusion(path=path, line=number)
+        at = found.start() + 1 + len(written)
+    yield fill.apply(text[at:])
+
+
+def _is_path(text: str) -> bool:
+    """Whether what follows an `@` is meant as a file, not as a person, a decorator or an address."""
+    if not text or "://" in text or "\n" in text or "\0" in text:
+        return False
+    return text.startswith(("./", "../", "/", "~/", ".")) or "." in text

@@ -1,0 +1,269 @@
+"""One look at everything that people keep for an agent: skills, commands and agents, and what is wrong with them."""
+
+import errno
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio.to_thread
+from msgspec import Struct, field
+
+from backstay.config.json_document import read_regular
+from backstay.config.private_file import writable_name
+from backstay.skills.agents import BUILT_IN, AgentDefinition, read_agent
+from backstay.skills.command_files import ENDING, command_name, markdown_files
+from backstay.skills.frontmatter import Patience
+from backstay.skills.locations import Folder, Sources, folders
+from backstay.skills.problems import Problem, Unusable
+from backstay.skills.skill import LARGEST, SKILL_FILES, Origin, Skill, digest, read_command, read_skill
+from backstay.system.files import Stamp, has_changed, stamp_of
+from backstay.vocab.errors import UserError
+
+MOST_ENTRIES: Final = 3_000
+"""Entries that are looked at for one owner: the project, the person, a plugin."""
+DEEPEST: Final = 64
+"""Folders of a path that are remembered one by one."""
+MOST_BYTES: Final = 32 * 1024 * 1024
+MOST_CHARACTERS: Final = 1024 * 1024
+"""Characters of frontmatters that are read for one owner: about a second's work when they are made to take long."""
+
+Named = TypeVar("Named", Skill, AgentDefinition)
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What a scan found. Of each name only the first counts; one that is not trusted never hides one that is."""
+
+    skills: tuple[Skill, ...] = ()
+    commands: tuple[Skill, ...] = ()
+    agents: tuple[AgentDefinition, ...] = BUILT_IN
+    shadowed: tuple[Skill | AgentDefinition, ...] = ()
+    """What has the name of something that goes before it."""
+    problems: tuple[Problem, ...] = ()
+    stamps: Mapping[str, Stamp] = field(default_factory=dict)
+    """What was looked at, and how it was then."""
+
+    @property
+    def for_model(self) -> tuple[Skill, ...]:
+        """The skills and commands that a model may invoke, and is told about by name and description."""
+        return tuple(each for each in (*self.skills, *self.commands) if each.model_invocable)
+
+    @property
+    def usable_agents(self) -> tuple[AgentDefinition, ...]:
+        """The agents that work may be handed to."""
+        return tuple(each for each in self.agents if each.trusted)
+
+    def skill(self, name: str) -> Skill:
+        """The skill or command called `name`. Raise `UserError` when there is none."""
+        return named(name, (*self.skills, *self.commands), "skill or command", "backstay skills list")
+
+    def agent(self, name: str) -> AgentDefinition:
+        """The agent called `name`. Raise `UserError` when there is none, or when it is not trusted."""
+        agent = named(name, self.agents, "agent", "backstay agents list")
+        if not agent.trusted:
+            raise UserError(
+                f"The agent {name!r} comes from {agent.file!r}, which is not trusted. First: backstay trust"
+            )
+        return agent
+
+    def is_stale(self) -> bool:
+        """Whether anything that was looked at has changed, come or gone. It looks at the disk."""
+        return has_changed(self.stamps)
+
+
+async def scan(sources: Sources) -> Found:
+    """Look at all sources, in a thread. Nothing raises for what is wrong with a file; it is among the problems."""
+    return await anyio.to_thread.run_sync(scan_now, sources)
+
+
+def scan_now(sources: Sources) -> Found:
+    """As `scan`, in the thread that asks."""
+    look = _Look(sources)
+    for folder in folders(sources):
+        look.into(folder)
+    skills, hidden_skills = _first(look.skills)
+    agents, hidden_agents = _first((*look.agents, *BUILT_IN))
+    return Found(
+        skills=tuple(each for each in skills if each.kind == "skill"),
+        commands=tuple(each for each in skills if each.kind == "command"),
+        agents=agents,
+        shadowed=(*hidden_skills, *hidden_agents),
+        problems=tuple(look.problems),
+        stamps=look.stamps,
+    )
+
+
+class _Allowance:
+    """How much of one owner is looked at. Each has its own: a folder that is too full hides nobody else's."""
+
+    def __init__(self) -> None:
+        self.entries = MOST_ENTRIES
+        self.bytes = MOST_BYTES
+        self.patience = Patience(MOST_CHARACTERS)
+
+
+class _Look:
+    """Looks into folders, within bounds."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.skills: list[Skill] = []
+        self.agents: list[AgentDefinition] = []
+        self.problems: list[Problem] = []
+        self.stamps: dict[str, Stamp] = {}
+        self._root = os.path.realpath(sources.root)
+        self._seen = sources.seen
+        self._allowances: defaultdict[tuple[str, str], _Allowance] = defaultdict(_Allowance)
+        self._folders: dict[str, str] = {}
+        self._done: set[tuple[str, str]] = set()
+
+    def into(self, folder: Folder) -> None:
+        """Look at everything in a folder. What is wrong with one file does not hide another."""
+        try:
+            if (stamp := self._stamped(str(folder.path))) is None:
+                return
+            real = self._contained(str(folder.path), folder)
+            if (real, folder.what) in self._done:  # two names for one folder
+                return
+            self._done.add((real, folder.what))
+            for file in self._files(folder, stamp):
+                self._one(file, folder)
+        except Unusable as exc:
+            self.problems.append(exc.problem)
+        except OSError as exc:
+            self._complain(str(folder.path), f"It cannot be looked into: {exc.strerror}.")
+
+    def _files(self, folder: Folder, stamp: os.stat_result) -> Iterator[Path]:
+        if not stat.S_ISDIR(stamp.st_mode):
+            yield folder.path
+        elif folder.what == "skills":
+            yield from self._skill_files(folder)
+        else:
+            allowance = self._allowance(folder)
+            found, problems = markdown_files(folder.path, most=allowance.entries, visit=self._stamped)
+            allowance.entries -= len(found)
+            self.problems += problems
+            yield from found
+
+    def _skill_files(self, folder: Folder) -> Iterator[Path]:
+        if folder.origin.source == "plugin" and (own := self._skill_file(folder.path)) is not None:
+            yield own  # the folder of one skill
+            return
+        allowance = self._allowance(folder)
+        with os.scandir(folder.path) as listing:
+            names = [entry.name for entry in islice(listing, allowance.entries + 1)]
+        if len(names) > allowance.entries:
+            self._complain(str(folder.path), f"There are more than {MOST_ENTRIES:,} entries. The rest is left out.")
+            names = names[: allowance.entries]
+        allowance.entries -= len(names)
+        for name in sorted(names):
+            if not name.startswith(".") and (file := self._skill_file(folder.path / name)) is not None:
+                yield file
+
+    def _allowance(self, folder: Folder) -> _Allowance:
+        return self._allowances[folder.origin.source, folder.origin.plugin]
+
+    def _skill_file(self, folder: Path) -> Path | None:
+        for name in SKILL_FILES:
+            if self._stamped(f"{folder}{os.sep}{name}") is not None:
+                return folder / name
+        return None
+
+    def _one(self, file: Path, folder: Folder) -> None:
+        try:
+            content, origin = self._read(file, folder)
+            patience = self._allowance(folder).patience
+            problems: tuple[Problem, ...]
+            if folder.what == "agents":
+                agent, problems = read_agent(content, file, origin, patience)
+                self.agents.append(agent)
+            elif folder.what == "skills":
+                skill, problems = read_skill(content, file, origin, patience)
+                self.skills.append(skill)
+            else:
+                top = folder.path if folder.path != file else file.parent
+                skill, problems = read_command(content, file, command_name(file, top), origin, patience)
+                self.skills.append(skill)
+            self.problems += problems
+        except Unusable as exc:
+            self.problems.append(exc.problem)
+        except OSError as exc:
+            self._complain(str(file), f"It cannot be read: {exc.strerror}.")
+
+    def _read(self, file: Path, folder: Folder) -> tuple[bytes, Origin]:
+        """The bytes of a file, and what a file with these bytes may do."""
+        allowance = self._allowance(folder)
+        if allowance.bytes <= 0:
+            raise Unusable(str(file), 1, f"There are more than {MOST_BYTES:,} bytes before this file. It is left out.")
+        real = self._contained(str(file), folder)
+        if folder.within is not None and not real.endswith(ENDING):
+            raise Unusable(str(file), 1, "A link leads to something that is no Markdown file. Such files are not read.")
+        content, _ = read_regular(Path(real), LARGEST)
+        allowance.bytes -= len(content)
+        origin = folder.origin
+        if origin.source == "project" and origin.trusted and not self._is_as_trusted(real, content):
+            self._complain(
+                str(file), "It was not looked at when the workspace was trusted. It can be read, not obeyed."
+            )
+            origin = Origin(source="project", trusted=False)
+        return content, origin
+
+    def _contained(self, path: str, folder: Folder) -> str:
+        """Where `path` leads. Raise `Unusable` when that is outside of what its owner may bring."""
+        real = self._real(path)
+        if folder.within is None:
+            return real
+        top = self._real(str(folder.within))
+        if real != top and not real.startswith(f"{top.rstrip(os.sep)}{os.sep}"):
+            raise Unusable(path, 1, f"A link leads out of {str(folder.within)!r}. Such files are not read.")
+        return real
+
+    def _real(self, path: str) -> str:
+        """`path` without links. The folders are remembered: many files are in one."""
+        above, name = os.path.split(path)
+        if not name or name in (".", "..") or path.count(os.sep) > DEEPEST or stat.S_ISLNK(os.lstat(path).st_mode):
+            return os.path.realpath(path)
+        if above not in self._folders:
+            self._folders[above] = self._real(above)
+        return os.path.join(self._folders[above], name)
+
+    def _is_as_trusted(self, real: str, content: bytes) -> bool:
+        if self._seen is None:
+            return True
+        name = writable_name(os.path.relpath(real, self._root))
+        return self._seen.get(f"file:{name}", "")[1:] == digest(content)
+
+    def _stamped(self, path: str) -> os.stat_result | None:
+        """What the system says about a path, which is remembered; None when nothing is there."""
+        try:
+            found = os.stat(path)
+        except OSError as exc:
+            if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
+                self._complain(path, f"It cannot be looked at: {exc.strerror}.")
+            self.stamps[path] = None
+            return None
+        self.stamps[path] = stamp_of(found)
+        return found
+
+    def _complain(self, file: str, message: str) -> None:
+        self.problems.append(Problem(file=file, line=1, message=message, severity="warning"))
+
+
+def _first(found: Iterable[Named]) -> tuple[tuple[Named, ...], tuple[Named, ...]]:
+    """The first of each name and the others, where one that is not trusted comes after all that are."""
+    winners: dict[str, Named] = {}
+    hidden: list[Named] = []
+    for each in sorted(found, key=lambda one: not one.trusted):
+        if winners.setdefault(each.name, each) is not each:
+            hidden.append(each)
+    return tuple(sorted(winners.values(), key=lambda one: one.name)), tuple(hidden)
+
+
+def named(name: str, found: Iterable[Named], kind: str, listing: str) -> Named:
+    """The first of `found` that is called `name`. Raise `UserError` that names `listing` when there is none."""
+    for each in found:
+        if each.name == name:
+            return each
+    raise UserError(f"There is no {kind} {name!r}. See: {listing}")

@@ -1,0 +1,142 @@
+"""Where a store is, as one line of text."""
+
+import contextlib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal
+
+from backstay.ports import Clock, EventStore
+from backstay.stores.sqlite.cipher import FORMS as KEY_FORMS
+from backstay.stores.sqlite.cipher import is_source
+from backstay.vocab.errors import StoreError, UserError
+
+STORE_KEY: Final = "BACKSTAY_STORE_KEY"
+"""The variable that holds the key of the usual store, or says where it is."""
+_FORMS: Final = f"sqlite:///folder/file.db (with ?{KEY_FORMS} encrypted), memory: or memory:NAME"
+_OPTIONS: Final = re.compile(r"\?(?=[\w\s%-]*(?:[=&]|$))")
+"""Where the options begin; any other question mark is part of a path."""
+_STRAY_KEY: Final = re.compile(r"[?&#;,]\s*key\s*=", re.IGNORECASE)
+
+
+async def open_store(url: str, *, clock: Clock, read_only: bool = False, create: bool = True) -> EventStore:
+    """Open the store that `url` names.
+
+    `sqlite:///folder/file.db` (add `?synchronous=normal` for faster commits that a power cut may undo, or
+    `?key=env:NAME`, `?key=file:PATH`, `?key=keyring` for an encrypted one), `memory:` for a new one, `memory:NAME` for one
+    that everybody in this process shares. A path without `///` is relative to the working folder. `sqlcipher:` is
+    `sqlite:` that must have a key.
+    """
+    kind, colon, rest = url.partition(":")
+    if not colon:
+        raise _unknown(url)
+    if kind in ("postgresql", "postgres"):
+        raise UserError(f"{_safe(url)!r}: PostgreSQL stores are not available yet. Use one of {_FORMS}.")
+    if kind == "jsonl":
+        raise UserError(_no_json_lines(_safe(url)))
+    if kind in ("sqlite", "sqlcipher"):
+        return await _open_sqlite(url, clock=clock, read_only=read_only, create=create)
+    if _STRAY_KEY.search(url):
+        raise UserError(f"{_safe(url)!r} cannot be encrypted. Use one of {_FORMS}.")
+    if kind == "memory":
+        from backstay.stores.memory import MemoryStore  # a store loads only what it needs
+
+        return await MemoryStore.open(rest, clock=clock, read_only=read_only, create=create)
+    raise _unknown(url)
+
+
+def key_of(url: str) -> str:
+    """The key of the store that `url` names, from where it says; empty when it has none, or nobody can have it. May wait for a person."""
+    from backstay.stores.sqlite.cipher import fetch_key  # few stores have a key
+
+    kind, _, rest = url.partition(":")
+    if kind not in ("sqlite", "sqlcipher"):
+        return ""
+    with contextlib.suppress(UserError, StoreError):  # whoever opens the store is told
+        before, *after = _OPTIONS.split(rest, maxsplit=1)
+        path = _path(url, before)
+        if source := (_options(url, after[0]) if after else {}).get("key", "") or _usual_key(path):
+            return fetch_key(source, Path(path).expanduser().resolve(), create=False).secret
+    return ""
+
+
+async def _open_sqlite(url: str, *, clock: Clock, read_only: bool, create: bool) -> EventStore:
+    from backstay.stores.sqlite.store import SqliteStore  # as above
+
+    kind, _, rest = url.partition(":")
+    before, *after = _OPTIONS.split(rest, maxsplit=1)
+    path = _path(url, before)
+    if _STRAY_KEY.search(path):
+        raise UserError(f"{_safe(url)!r} has a `key=` in its path. Options come after one `?` and are joined by `&`.")
+    given = _options(url, after[0]) if after else {}
+    key = given.get("key", "") or _usual_key(path)
+    if kind == "sqlcipher" and not key:
+        raise UserError(f"{_safe(url)!r} names no key. Say where it is: {KEY_FORMS}.")
+    synchronous: Literal["full", "normal"] = "normal" if given.get("synchronous") == "normal" else "full"
+    return await SqliteStore.open(
+        path, clock=clock, read_only=read_only, create=create, synchronous=synchronous, key=key
+    )
+
+
+def _options(url: str, text: str) -> Mapping[str, str]:
+    """The options of a SQLite store. One that is not understood is an error: it may have been meant as a key."""
+    found: dict[str, str] = {}
+    for option in text.split("&"):
+        name, _, value = option.partition("=")
+        if name in found or name not in ("key", "synchronous") or not value:
+            raise UserError(f"{_safe(url)!r} has an option that is unknown, empty or doubled. Use one of {_FORMS}.")
+        found[name] = value
+    if found.get("synchronous", "full") not in ("full", "normal"):
+        raise UserError(f"{_safe(url)!r} has another `synchronous` than full or normal.")
+    return found
+
+
+def _usual_key(path: str) -> str:
+    """Where the key of the usual store is, when `path` is that store and it has one.
+
+    A variable that is set but empty counts: a key was wanted, and saying so later is better than plain text now.
+    """
+    value = os.environ.get(STORE_KEY)
+    if value is None or Path(path).expanduser().resolve() != _usual_file().resolve():
+        return ""
+    return value if is_source(value) else f"env:{STORE_KEY}"
+
+
+def _usual_file() -> Path:
+    """The file of the store that is used when none is named, as `options.default_store_url` has it."""
+    if given := os.environ.get("BACKSTAY_DATA_DIR"):
+        return Path(given).expanduser() / "sessions.db"
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "backstay" / "sessions.db"
+
+
+def _path(url: str, rest: str) -> str:
+    """The path after `kind:`; `///` begins an absolute one, as in every URL without a host."""
+    if rest.startswith("//"):
+        host, slash, path = rest[2:].partition("/")
+        if host or not path.strip("/"):
+            raise UserError(f"{_safe(url)!r} names no file on this machine. Use one of {_FORMS}.")
+        return slash + path.lstrip("/")
+    if not rest:
+        raise UserError(f"{_safe(url)!r} has no path. Use one of {_FORMS}.")
+    return rest
+
+
+def _no_json_lines(url: str) -> str:
+    return (
+        f"{url!r}: JSON lines are a format now, and no store. Use one of {_FORMS}. A session that 0.2.0 kept "
+        "in such a folder comes over with `backstay log import FOLDER/sessions/ID`; `backstay log export ID --format events` "
+        "writes one as lines."
+    )
+
+
+def _unknown(url: str) -> UserError:
+    return UserError(f"{_safe(url)!r} is not a store. Use one of {_FORMS}.")
+
+
+def _safe(url: str) -> str:
+    """`url` without a password and without whatever may be meant as a key."""
+    shown = re.split(r"[?&#;,]\s*\w*\s*=|\?", url, maxsplit=1)[0]
+    scheme, separator, rest = shown.partition("://")
+    account, at, host = rest.rpartition("@")
+    return f"{scheme}{separator}{account.partition(':')[0]}{at}{host}"

@@ -1,0 +1,266 @@
+"""The SQLite store: one file a user, a write-ahead log, every acknowledged event on the disk.
+
+`synchronous="full"` (the default) waits for the disk at every commit. `"normal"` is sound too and survives a killed
+process, but a power cut may take the newest acknowledged events with it.
+"""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio.to_thread
+
+from backstay.logic.secrets.rewrite import Change
+from backstay.ports import Clock, EventStore, FoldSnapshot, LogSlice, SearchHit, SessionQuery
+from backstay.stores import owners
+from backstay.stores.memory import NO_BLOBS
+from backstay.stores.rewritable import ChangedPast, Rewritable
+from backstay.stores.sqlite import erase, leases, log, maintenance
+from backstay.stores.sqlite import search as sqlite_search
+from backstay.stores.sqlite.connection import (
+    Connect,
+    Db,
+    DbError,
+    Readers,
+    Synchronous,
+    connect_stdlib,
+    explain,
+    patiently,
+)
+from backstay.stores.sqlite.files import BlobFiles
+from backstay.stores.sqlite.leases import IsDead
+from backstay.stores.sqlite.open import Place, prepare
+from backstay.stores.sqlite.writer import InlineWriter, Job, Scribe, ThreadWriter, Writer
+from backstay.vocab.errors import BackstayError, LogDamaged
+from backstay.vocab.event import Recorded
+from backstay.vocab.ids import check_session_id
+from backstay.vocab.specs import Lease, Owner, SessionMeta
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """Sessions in one SQLite file. Make one with `open`."""
+
+    def __init__(self, place: Place, writer: Writer, clock: Clock, is_dead: IsDead) -> None:
+        self._place = place
+        self._writer = writer
+        self._clock = clock
+        self._is_dead = is_dead
+        self._files = BlobFiles(place.path, encrypted=bool(place.key))
+        self._doubtful: set[str] = set()
+
+    @classmethod
+    async def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock,
+        is_dead: IsDead = owners.is_dead,
+        read_only: bool = False,
+        create: bool = True,
+        synchronous: Synchronous = "full",
+        connect: Connect = connect_stdlib,
+        inline: bool = False,
+        key: str = "",
+    ) -> "SqliteStore":
+        """Open the store at `path`, making it when it is missing and `create` says so.
+
+        A store that cannot be written (a read-only folder, a newer schema) opens for reading; a write then says why
+        not. `inline` does all the work in place on the event loop: for simulations, never for programs. `key` says where
+        the key of an encrypted store is: `env:NAME`, `file:PATH` or `keyring`.
+        """
+        new = f"sqlite-{clock.nonce()}{clock.nonce()}" if create else ""
+        ready = functools.partial(
+            prepare, Path(path), new=new, read_only=read_only, synchronous=synchronous, connect=connect, key=key
+        )
+        place = ready() if inline else await anyio.to_thread.run_sync(ready)
+        return cls(place, _writer(place, inline=inline), clock, is_dead)
+
+    @property
+    def identity(self) -> str:
+        """A name that stays with this store for ever, wherever its files are."""
+        return self._place.identity
+
+    @property
+    def url(self) -> str:
+        """How to open this store again. Where the key is may stand there, the key never."""
+        place = self._place
+        options = [f"key={place.key}"] if place.key else []
+        options += [] if place.synchronous == "full" else [f"synchronous={place.synchronous}"]
+        # another kind, so that nobody who knows `sqlite:` puts plain text beside the file
+        return f"{'sqlcipher' if place.key else 'sqlite'}://{place.path}{'?' if options else ''}{'&'.join(options)}"
+
+    async def append(
+        self, lease: Lease, expected_seq: int, records: Sequence[Recorded], blobs: Mapping[str, bytes] = NO_BLOBS
+    ) -> None:
+        """Make `records` and `blobs` durable, or raise and change nothing."""
+        self._check_writable()
+        check_session_id(lease.session)
+        large = [sha for sha, content in blobs.items() if self._files.takes(content)]
+        if large:
+            await self._writer.aside(functools.partial(self._files.write, blobs))
+        append = log.Append(lease, expected_seq, records, blobs, self._files, self._doubtful)
+        try:
+            await self._writer.write(Job(append.apply, append.landed, append.doubt))
+        except BackstayError:
+            await self._take_back(large)
+            raise
+
+    async def _take_back(self, blobs: Sequence[str]) -> None:
+        """Remove files that were written for an append that is refused. Where that fails the refusal counts: nobody can read them."""
+        if blobs:
+            with contextlib.suppress(BackstayError):
+                await self._writer.write(Job(lambda db: maintenance.drop_uncited(db, blobs, self._files)))
+
+    async def read(self, session: str, after: int = 0, limit: int | None = None) -> LogSlice:
+        """The events after seq `after`. Raise `NoSession` when there is no such session."""
+        check_session_id(session)
+        records: list[Recorded] = []
+        while True:
+            want = log.CHUNK if limit is None else min(log.CHUNK, limit - len(records))
+            chunk = await self._read(log.read_chunk, session, after + len(records), want)
+            records += chunk.records
+            if chunk.trouble is not None or len(chunk.records) < want or len(records) == limit:
+                return LogSlice(records=tuple(records), trouble=chunk.trouble)
+
+    async def lease(self, session: str, owner: Owner, ttl_s: float = 15.0) -> Lease:
+        """Take the right to write a session, new or old. Raise `SessionBusy` when a living owner holds it."""
+        session, ttl = check_session_id(session), owners.check_terms(owner, ttl_s)
+
+        def take(db: Db) -> Lease:
+            return leases.take(db, session, owner, ttl, self._clock.now(), self._is_dead)
+
+        return await self._write(take, landed=leases.took)
+
+    async def heartbeat(self, owner: Owner, ttl_s: float = 15.0) -> None:
+        """Say that `owner` lives."""
+        ttl = owners.check_terms(owner, ttl_s)
+        await self._write(lambda db: leases.beat(db, owner, ttl, self._clock.now()))
+
+    async def release(self, lease: Lease) -> None:
+        """Give the right back; nothing happens when it is lost already."""
+        await self._write(lambda db: leases.release(db, lease))
+
+    async def holder(self, session: str) -> Lease | None:
+        """Who may write the session now, if a living owner does."""
+        return await self._read(leases.holder, check_session_id(session), self._clock.now(), self._is_dead)
+
+    async def meta(self, session: str) -> SessionMeta:
+        """The metadata of one session; `NoSession` when there is none."""
+        return await self._read(log.one_meta, check_session_id(session))
+
+    async def list(self, query: SessionQuery = SessionQuery()) -> tuple[SessionMeta, ...]:  # noqa: B008 - frozen
+        """Sessions, newest first. A damaged one never hides the others."""
+        return await self._read(log.list_metas, query)
+
+    async def search(self, text: str, limit: int = 20) -> tuple[SearchHit, ...]:
+        """Where a word beginning with each word of `text` was said or shown, newest first."""
+        more = self._place.refusal is None and await self._read(sqlite_search.behind)
+        while more:
+            more = await self._write(sqlite_search.index_some)
+        return await self._read(sqlite_search.find, text, limit)
+
+    async def delete(self, session: str) -> None:
+        """Forget a session and the blobs only it cites. Nothing happens when it is missing."""
+        check_session_id(session)
+        num = await self._write(lambda db: maintenance.bury(db, session, self._place.aside))
+        while num is not None and await self._read(maintenance.is_buried, num):
+            await self._write(lambda db: maintenance.sweep(db, self._files))
+
+    async def blob(self, sha256: str) -> bytes:
+        """The bytes of a blob, checked against its hash. Raise `BlobMissing`."""
+        return await self._read(log.read_blob, sha256, self._files)
+
+    async def snapshot(self, session: str, digest: str) -> FoldSnapshot | None:
+        """The newest cached fold state made by the code `digest`."""
+        return await self._read(log.read_snapshot, check_session_id(session), digest)
+
+    async def keep_snapshot(self, session: str, snapshot: FoldSnapshot) -> None:
+        """Cache a fold state, replacing the one before, after everything else that waits to be written.
+
+        Nothing happens where nothing may be written.
+        """
+        check_session_id(session)
+        if self._place.refusal is None:
+            await self._writer.write(Job(lambda db: log.put_snapshot(db, session, snapshot)), later=True)
+
+    async def verify(self, session: str) -> tuple[str, ...]:
+        """Read everything of a session back and name what is wrong; empty when nothing is."""
+        try:
+            return await self._read(maintenance.verify, check_session_id(session), self._files)
+        except LogDamaged as exc:
+            return (str(exc),)
+
+    async def repair(self, session: str) -> str:
+        """Make a damaged log writable again: keep its readable prefix, put the damaged lines aside, say where."""
+        check_session_id(session)
+        return await self._write(lambda db: maintenance.repair(db, session, self._place.aside))
+
+    async def rewrite(self, lease: Lease, past: ChangedPast) -> None:
+        """Put `past` in the place of what a session's log says."""
+        self._check_writable()
+        await self._writer.aside(functools.partial(self._files.write, past.blobs))
+        rewrite = erase.Rewrite(lease, past, self._files)
+        await self._writer.write(Job(rewrite.apply, rewrite.landed))
+
+    async def aside(self, session: str) -> tuple[str, ...]:
+        """What repairs put aside of a session."""
+        return await self._read(erase.aside, self._place, check_session_id(session))
+
+    async def change_aside(self, session: str, change: Change) -> int:
+        """Change what repairs put aside of a session; return how many pieces of it are different now."""
+        check_session_id(session)
+        return await self._write(lambda db: erase.change_aside(db, self._place, session, change))
+
+    async def is_clean(self) -> bool:
+        """Whether nothing is left of what was replaced."""
+        return await self._read(erase.is_clean)
+
+    async def scour(self) -> None:
+        """Remove from the files whatever is not part of a log any more: deleted sessions, blobs that nobody cites, free pages."""
+        while await self._write(lambda db: maintenance.sweep(db, self._files)):
+            pass
+        await self._write(lambda db: erase.drop_strays(db, self._files))
+        try:
+            await self._writer.aside(lambda: patiently(functools.partial(erase.write_anew, self._place)))
+        except DbError as exc:
+            raise explain(exc, str(self._place.path)) from exc
+        await self._write(erase.mark_clean)
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go of the files."""
+        await self._writer.close()
+
+    async def _write(self, apply: Callable[[Db], T], landed: Callable[[Db, T], bool] | None = None) -> T:
+        self._check_writable()
+        return await self._writer.write(Job(apply) if landed is None else Job(apply, landed))
+
+    async def _read(self, look: Callable[..., T], *args: object) -> T:
+        return await self._writer.read(lambda db: look(db, *args))
+
+    def _check_writable(self) -> None:
+        if self._place.refusal is not None:
+            raise self._place.refusal
+
+
+def _writer(place: Place, *, inline: bool) -> Writer:
+    path = str(place.path)
+    if inline:
+        return InlineWriter(Scribe(place.open_to_read if place.refusal else place.open_to_write, path), path)
+    files = BlobFiles(place.path, encrypted=bool(place.key))
+
+    def tidy(db: Db) -> bool:
+        return maintenance.sweep(db, files) or sqlite_search.index_some(db)
+
+    scribe = Scribe(place.open_to_write, path) if place.refusal is None else None
+    return ThreadWriter(scribe, Readers(place.open_to_read), path, tidy)
+
+
+if TYPE_CHECKING:
+
+    def _plays(store: SqliteStore) -> tuple[EventStore, Rewritable]:
+        return store, store

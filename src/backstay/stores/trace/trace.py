@@ -1,0 +1,406 @@
+"""The trace: fragments, raw payloads and timings beside the log, for people who want to know what really happened.
+
+One file a session, `<folder>/<session>.jsonl`, a line `{"after","token","n","at","kind","data"}` each: `after` is the
+last `seq` of the log, `token` the lease that wrote it, `n` the number of the line since then, so that the key is unique
+for ever. Lines are encoded when they are written and reach the file at most 50 ms or 64 KiB later, by one thread for
+all sessions. A crash may cost that tail. A disk that fails costs lines, which are counted, and nothing else.
+
+No line reaches the file with a secret in it that can be told as one, be it split over several lines; a line that may
+hold the beginning of one waits for those that follow. Requests are written as what is new in them.
+"""
+
+import json
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from backstay.logic.secrets.redact import PLAIN, Redactor
+from backstay.ports import Trace
+from backstay.stores.trace.files import TraceFile, segments, trace_path
+from backstay.stores.trace.requests import RequestPacker, RequestReader
+from backstay.stores.trace.scrub import Line, Scrubber, Streams, encode_line, line_of
+
+
+class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One line. Lines with `n` 0 are the trace's own: `trace_lost` and `trace_cut`."""
+
+    after: int
+    token: int
+    n: int
+    at: int
+    """Microseconds since 1970."""
+    kind: str
+    data: dict[str, object] = {}
+
+
+def _named(thing: object) -> str:
+    return f"<{type(thing).__name__}>"
+
+
+_encoder: Final = msgspec.json.Encoder(enc_hook=_named)
+decoder: Final = msgspec.json.Decoder(TraceLine)
+
+
+def encode(line: TraceLine) -> bytes:
+    """One line of JSON, whatever the content is: what cannot be written is replaced by its name."""
+    try:
+        return _encoder.encode(line)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return _encoder.encode(msgspec.structs.replace(line, data=_salvage(line.data)))
+
+
+def _salvage(content: dict[str, object]) -> dict[str, object]:
+    """Save what can be of content that the encoder refuses, such as text with half a character."""
+    try:
+        text = json.dumps(content, default=_named, skipkeys=True, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError) as exc:
+        return {"unwritable": f"{type(exc).__name__}: {exc}"}
+    return {"salvaged": text.encode("utf-8", "replace").decode()}
+
+
+LOST: Final = "trace_lost"
+"""The kind of a line that says how many lines before it could not be written."""
+CUT: Final = "trace_cut"
+"""The kind of a line that says that the oldest lines were dropped to keep the trace small."""
+REQUEST: Final = "provider_request"
+"""The kind of a line with a request. Its content is not copied: whoever writes it must not change it afterwards."""
+
+MAX_BYTES: Final = 64 * 1024 * 1024
+BEHIND_S: Final = 0.05
+BEHIND_BYTES: Final = 64 * 1024
+MOST_WAITING: Final = 64 * 1024 * 1024
+"""Bytes that wait for a disk that hangs; what comes after them is lost."""
+
+Scrub = Callable[[Mapping[str, object]], Mapping[str, object]]
+"""What else takes something out of a line's content before it is buffered."""
+
+
+class TraceSlice(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be read of a trace. What cannot is lost, never an error."""
+
+    lines: tuple[TraceLine, ...]
+    lost: int = 0
+    """Lines known to be missing: a torn tail, unreadable bytes, what the writer could not write.
+
+    A line that was half written when the disk failed may count twice.
+    """
+    cut: bool = False
+    """Whether the oldest lines were dropped to keep the trace small."""
+
+
+class FileTrace:
+    """Write the traces of many sessions into a folder. May be called from any thread; only flush and close wait.
+
+    A session's trace keeps to about `max_bytes`, in two files: when the newer one holds half of it, it replaces the
+    older one. `write` takes no lock: a flusher that competes for one with a busy event loop would starve.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        max_bytes: int = MAX_BYTES,
+        now: Callable[[], int] | None = None,
+        scrub: Scrub | None = None,
+        redactor: Redactor = PLAIN,
+    ) -> None:
+        self._folder = Path(folder)
+        self._redactor = redactor
+        self._half = max_bytes // 2
+        self._now = now or _wall_clock
+        self._scrub = scrub
+        self._places: dict[str, _FilePlace] = {}
+        self._queue: deque[tuple[_FilePlace, Line | TraceLine, int]] = deque()
+        self._holding: set[_FilePlace] = set()
+        self._queued, self._taken = 0, 0
+        self._lost = 0
+        self._problem = ""
+        self._closed = False
+        self._losing = threading.Lock()
+        self._draining = threading.Lock()
+        self._some = threading.Event()
+        self._enough = threading.Event()
+        self._flusher: threading.Thread | None = None
+
+    @property
+    def lost(self) -> int:
+        """How many lines did not reach a file."""
+        return self._lost
+
+    @property
+    def problem(self) -> str:
+        """What went wrong the last time that lines were lost; empty when none were."""
+        return self._problem
+
+    def position(self, session: str, after: int, token: int) -> None:
+        """Say where the log of `session` is; lines from now on are numbered from there."""
+        place = self._place(session)
+        place.move(after, token)
+        if place.scrubber.holds:
+            self._wake()
+
+    def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
+        """Buffer one line; never waits, and never raises for what the content or the disk is."""
+        place = self._place(session)
+        traced = place.line(kind, self._now(), self._scrub(content) if self._scrub else content)
+        entry: Line | TraceLine = traced
+        if kind == REQUEST:  # long, and little of it is new: that is found out later, by the flusher
+            size = _size(content)
+            place.streams.end()
+        else:
+            written = encode(traced)
+            size = len(written) + 1
+            try:
+                entry = line_of(written, traced.after, kind, traced.data, place.streams)
+            except TypeError as exc:
+                return self._lose(place, 1, str(exc))
+        waiting = self._queued - self._taken + size
+        if self._closed or waiting > MOST_WAITING:
+            self._lose(place, 1, "the trace is closed" if self._closed else "the disk is too slow")
+            return
+        self._queued += size
+        self._queue.append((place, entry, size))
+        if not self._some.is_set():
+            self._wake()
+        if waiting >= BEHIND_BYTES and not self._enough.is_set():
+            self._enough.set()
+
+    async def flush(self) -> None:
+        """Bring what is buffered to the files."""
+        await anyio.to_thread.run_sync(self._finish, abandon_on_cancel=True)
+
+    async def close(self) -> None:
+        """Flush and end the thread. A disk that hangs is given five seconds; what is written afterwards is lost."""
+        with anyio.move_on_after(5, shield=True):
+            await anyio.to_thread.run_sync(self._stop, abandon_on_cancel=True)
+
+    def _place(self, session: str) -> "_FilePlace":
+        place = self._places.get(session)
+        if place is None:
+            file = TraceFile(trace_path(self._folder, session))
+            place = self._places.setdefault(session, _FilePlace(file, self._redactor))
+        return place
+
+    def _wake(self) -> None:
+        self._some.set()
+        self._start()
+
+    def _start(self) -> None:
+        with self._losing:
+            if self._flusher is None and not self._closed:
+                flusher = threading.Thread(target=self._flush_for_ever, name="backstay-trace", daemon=True)
+                try:
+                    flusher.start()
+                except RuntimeError as exc:  # no more threads: the lines wait for flush or close
+                    self._problem = str(exc)
+                else:
+                    self._flusher = flusher
+
+    def _flush_for_ever(self) -> None:
+        while not self._closed:
+            self._some.wait()
+            self._enough.wait(BEHIND_S)
+            # Cleared before draining: a line that comes later asks for another round.
+            self._some.clear()
+            self._enough.clear()
+            self._drain()
+
+    def _finish(self) -> None:
+        self._drain(final=True)
+
+    def _stop(self) -> None:
+        with self._losing:
+            self._closed = True
+        self._enough.set()
+        self._some.set()
+        if self._flusher is not None:
+            self._flusher.join()
+        self._finish()
+
+    def _drain(self, *, final: bool = False) -> None:
+        # One drain at a time, from taking the lines to writing them: so lines stay in order.
+        with self._draining:
+            batches: dict[_FilePlace, list[Line]] = {place: [] for place in self._holding}
+            for _ in range(len(self._queue)):
+                place, entry, size = self._queue.popleft()
+                line = entry if isinstance(entry, Line) else place.packed(entry)
+                batches.setdefault(place, []).append(line)
+                self._taken += size
+            for place, fresh in batches.items():
+                if lines := self._scrubbed(place, fresh, final=final):
+                    self._put(place, lines)
+            self._holding = {place for place in batches if place.scrubber.holds}
+
+    def _scrubbed(self, place: "_FilePlace", fresh: list[Line], *, final: bool) -> list[bytes]:
+        """The lines that may be written now. Lines that cannot be looked through are lost: they must end no thread."""
+        try:
+            return place.scrubber.take(fresh, position=place.after, final=final)
+        except (TypeError, ValueError, LookupError, AttributeError, RecursionError) as exc:
+            self._lose(place, len(fresh) + place.scrubber.drop(), f"{type(exc).__name__}: {exc}")
+            return []
+
+    def _put(self, place: "_FilePlace", lines: list[bytes]) -> None:
+        at, marks, reported, swaps = self._now(), [], place.lost, place.file.swaps
+        if place.file.make_room(sum(map(len, lines)), self._half):
+            marks.append(encode(place.mark(CUT, at, {"max_bytes": self._half * 2})))
+        if reported:
+            marks.append(encode(place.mark(LOST, at, {"lines": reported})))
+        chunk = b"\n".join((*marks, *lines, b""))
+        written, problem = place.file.append(chunk)
+        kept = chunk.count(b"\n", 0, written)
+        if kept >= len(marks):
+            with self._losing:
+                place.lost -= reported
+        if problem is not None or place.file.swaps != swaps:
+            place.packer.forget()
+        if problem is not None:
+            self._lose(place, len(lines) - max(0, kept - len(marks)), str(problem))
+
+    def _lose(self, place: "_FilePlace", lines: int, problem: str) -> None:
+        with self._losing:
+            place.lost += lines
+            self._lost += lines
+            self._problem = problem
+
+
+class MemoryTrace:
+    """Keep traces in memory, for tests and for sessions without a store."""
+
+    def __init__(self, now: Callable[[], int] | None = None) -> None:
+        self._now = now or _wall_clock
+        self._places: dict[str, _Place] = {}
+        self._lines: dict[str, list[TraceLine]] = {}
+
+    def position(self, session: str, after: int, token: int) -> None:
+        """Say where the log of `session` is."""
+        self._places.setdefault(session, _Place()).move(after, token)
+
+    def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
+        """Keep one line."""
+        place = self._places.setdefault(session, _Place())
+        line = decoder.decode(encode(place.line(kind, self._now(), content)))
+        clean = msgspec.convert(PLAIN.value(line.data), dict[str, object])
+        self._lines.setdefault(session, []).append(msgspec.structs.replace(line, data=clean))
+
+    def lines(self, session: str) -> tuple[TraceLine, ...]:
+        """Everything written for `session`, in order."""
+        return tuple(self._lines.get(session, ()))
+
+    async def flush(self) -> None:
+        """Do nothing: every line is where it belongs."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class NoTrace:
+    """Keep nothing."""
+
+    def position(self, session: str, after: int, token: int) -> None:
+        """Do nothing."""
+
+    def write(self, session: str, kind: str, content: Mapping[str, object]) -> None:
+        """Do nothing."""
+
+    async def flush(self) -> None:
+        """Do nothing."""
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+def read_trace(folder: str | os.PathLike[str], session: str) -> TraceSlice:
+    """Everything that can be read of a session's trace, also while it is being written; empty when there is none."""
+    lines: list[TraceLine] = []
+    unreadable = 0
+    for piece in b"\n".join(segments(trace_path(folder, session))).split(b"\n"):
+        if piece:
+            try:
+                lines.append(decoder.decode(piece))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                unreadable += 1
+    requests = RequestReader()
+    lines = [_whole(line, requests) if line.kind == REQUEST else line for line in lines]
+    reported = sum(_reported(line) for line in lines)
+    return TraceSlice(lines=tuple(lines), lost=unreadable + reported, cut=any(line.kind == CUT for line in lines))
+
+
+class _Place:
+    """Where a session's trace is: the key of the next line."""
+
+    def __init__(self) -> None:
+        self._key = (0, 0, count(1))
+
+    def move(self, after: int, token: int) -> None:
+        # The same place again must not start the numbers over: keys stay unique.
+        if (after, token) != self._key[:2]:
+            self._key = (after, token, count(1))
+
+    @property
+    def after(self) -> int:
+        return self._key[0]
+
+    def line(self, kind: str, at: int, content: Mapping[str, object]) -> TraceLine:
+        after, token, numbers = self._key
+        return TraceLine(after=after, token=token, n=next(numbers), at=at, kind=kind, data=dict(content))
+
+    def mark(self, kind: str, at: int, content: dict[str, object]) -> TraceLine:
+        after, token, _ = self._key
+        return TraceLine(after=after, token=token, n=0, at=at, kind=kind, data=content)
+
+
+class _FilePlace(_Place):
+    """And the file that it goes to."""
+
+    def __init__(self, file: TraceFile, redactor: Redactor) -> None:
+        super().__init__()
+        self.file = file
+        self.streams = Streams()
+        self.scrubber = Scrubber(redactor)
+        self.packer = RequestPacker(redactor.value)
+        self.lost = 0
+        """Lines that are lost and not yet reported in the file."""
+
+    def packed(self, request: TraceLine) -> Line:
+        """A request as it is written: what is new in it."""
+        try:
+            line = msgspec.structs.replace(request, data=self.packer.pack(request.data))
+            written = encode_line(msgspec.structs.asdict(line))
+        except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+            self.packer.forget()
+            line = msgspec.structs.replace(request, data={"unwritable": f"{type(exc).__name__}: {exc}"})
+            written = encode(line)
+        return Line(written, after=request.after, ready=True)
+
+
+def _size(content: Mapping[str, object]) -> int:
+    """About how many bytes a request takes while it waits; objects that others hold too cost nothing."""
+    return 1024 + sum(len(value) for value in content.values() if isinstance(value, str | bytes))
+
+
+def _whole(line: TraceLine, requests: RequestReader) -> TraceLine:
+    return msgspec.structs.replace(line, data=requests.unpack(line.data))
+
+
+def _reported(line: TraceLine) -> int:
+    lines = line.data.get("lines") if line.kind == LOST else 0
+    return lines if isinstance(lines, int) else 0
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000
+
+
+if TYPE_CHECKING:
+    _file: Trace = FileTrace("")
+    _memory: Trace = MemoryTrace()
+    _none: Trace = NoTrace()

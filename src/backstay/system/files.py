@@ -1,0 +1,108 @@
+"""Files written whole or not at all, by default durable and readable by their user only; and whether one is still as it was."""
+
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from backstay.logic.secrets.rewrite import Change, changed_bytes
+
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def replace_file(
+    path: str | Path,
+    content: bytes | Iterable[bytes],
+    *,
+    folder: int | None = None,
+    mode: int = 0o600,
+    durable: bool = True,
+    partial: str = "",
+) -> None:
+    """Put `content` at `path` in one step, over whatever is there. When that fails, the old file stays and nothing is left behind.
+
+    A link at `path` is replaced and not followed. `path` is below the open `folder`, where one is given. `partial` is the
+    name under which the new file grows: who holds a lock gives always the same, so that what a crash left goes with the next call.
+    """
+    parent = os.path.dirname(path)
+    unfinished = os.path.join(parent, partial or f".{secrets.token_hex(8)}.tmp")
+    if partial:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished, dir_fd=folder)
+    handle = os.open(unfinished, _NEW, 0o600, dir_fd=folder)
+    try:
+        with open(handle, "wb") as file:
+            file.writelines((content,) if isinstance(content, bytes) else content)
+            os.fchmod(handle, mode)
+            if durable:
+                file.flush()
+                os.fsync(handle)
+        os.replace(unfinished, path, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(unfinished, dir_fd=folder)
+        raise
+    if durable:
+        _sync(parent or ".", folder)
+
+
+def change_files(paths: Iterable[Path], change: Change) -> int:
+    """Change files, each in one step; return how many are different now."""
+    count = 0
+    for path in paths:
+        before = path.read_bytes()
+        after = changed_bytes(before, change)
+        if after != before:
+            replace_file(path, after)
+            count += 1
+    return count
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder that only this user may enter, durably; an existing one stays as it is."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    for each in reversed(missing):
+        each.mkdir(mode=0o700, exist_ok=True)
+        sync_folder(each.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` durable."""
+    _sync(folder)
+
+
+Stamp: TypeAlias = tuple[int, int, int, int, int] | None
+"""What the system says of a file: while that stays, the file does. None when it is not there."""
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """Return the stamp of a file: the time of its last change tells also what keeps its size and sets its date back."""
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def stamp_at(path: str | Path) -> Stamp:
+    """Look at `path`, links followed, and return its stamp."""
+    try:
+        return stamp_of(os.stat(path))
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return None
+
+
+def has_changed(stamps: Mapping[str, Stamp]) -> bool:
+    """Whether any of the paths is not as its stamp says; one that was not there may have come."""
+    return any(stamp_at(path) != stamp for path, stamp in stamps.items())
+
+
+def version_of(found: os.stat_result) -> str:
+    """Return what the log keeps of a file that a model has seen, to tell it from itself before or after a change."""
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+
+
+def _sync(folder: str | Path, below: int | None = None) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=below)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,59 @@
+"""The scenario of the crash matrix about notes of folders: results bring them along, and the process dies anywhere on the way."""
+
+from typing import Final
+
+from backstay.instructions.inputs import find_place
+from backstay.instructions.subfolders import SubfolderNotes
+from backstay.session.options import Options
+from backstay.session.session import Session
+from backstay.testing.crash.actors import call, rehearsed
+from backstay.testing.crash.stage import Scenario, Stage
+from backstay.tools.files.read import read_file
+
+
+class _Told(list[Session]):
+    """The sessions of a stage, each told of the notes of folders that it goes to."""
+
+    def append(self, session: Session) -> None:
+        """Tell one more."""
+        world = session._world
+        place = find_place(world.cwd, trusted=True)
+        world.find_notes = SubfolderNotes(lambda: place, world.state, complain=print).find
+        super().append(session)
+
+
+def _options(stage: Stage) -> Options:
+    stage.sessions = _Told()
+    for folder in ("api", "api/deep", "web"):
+        (stage._trial.folder / folder).mkdir(exist_ok=True)
+        (stage._trial.folder / folder / "AGENTS.md").write_text(f"Notes of {folder}.")
+        (stage._trial.folder / folder / "file").write_text(f"A file of {folder}.")
+    return Options(
+        model=rehearsed(
+            [
+                {"calls": [call("Read", file_path="api/file"), call("Read", file_path="api/deep/file")]},
+                {"calls": [call("Read", file_path="api/deep/file")]},
+                {"text": "Read."},
+                {"calls": [call("Read", file_path="web/file")]},
+                {"text": "More."},
+                {"calls": [call("Read", file_path="web/file"), call("Read", file_path="api/file")]},
+                {"text": "Again."},
+            ],
+            stage,
+        ),
+        tools=[read_file],
+        permission_mode="bypassPermissions",
+    )
+
+
+async def _act(stage: Stage) -> None:
+    async with stage.open() as session:
+        await session.run("Look around.")
+        first = session.turns[-1].turn
+        await session.run("Look there.")
+        await session.rewind(to=first)
+        await session.run("Look again.")
+
+
+NOTED: Final = Scenario(name="noted", options=_options, act=_act)
+"""The scenario."""

@@ -1,0 +1,94 @@
+"""The text of PDF files, taken out by a process of its own: a hostile file costs some seconds and nothing else."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from backstay.system.programs import run_program
+from backstay.tools.files.target import Refused
+
+PAGES: Final = 20
+"""Pages that are shown when the call does not say which."""
+MOST_PAGES: Final = 200
+"""Pages of one call."""
+SECONDS: Final = 30.0
+"""Time for the pages of one call."""
+TOTAL_CHARS: Final = 120_000
+"""Characters that one call shows at most."""
+
+_ESCAPED: Final = 6
+"""Bytes of JSON that a character may take."""
+_BESIDES: Final = 64 * 1024
+"""Bytes of an answer beside the texts."""
+_RANGE: Final = re.compile(r"\s*(\d{1,9})\s*(?:-\s*(\d{1,9})?\s*)?")
+_START: Final = (
+    "import sys; sys.path.append(sys.argv.pop(1)); from backstay.tools.files.pdf_process import main; main()"
+)
+
+
+class PdfPages(msgspec.Struct, frozen=True):
+    """What the reading process says."""
+
+    problem: str = ""
+    """Why there is no text: `encrypted`, `broken`, `slow`, or empty."""
+    detail: str = ""
+    total: int = 0
+    texts: list[str] = []
+    """The pages asked for, as many as there was room for."""
+
+
+async def pdf_text(shown: str, content: bytes, pages: str) -> str:
+    """The text of the pages `pages` (`3`, `1-5`, `7-`), each under its number."""
+    first, last = _page_range(pages)
+    answer = await read_pdf(content, first, last)
+    if answer.problem == "slow":
+        raise Refused("broken", f"The PDF file {shown!r} takes too long to read. Ask for fewer pages.")
+    if answer.problem == "encrypted":
+        raise Refused("encrypted", f"The PDF file {shown!r} is encrypted. Decrypt it first (`qpdf --decrypt`).")
+    if answer.problem:
+        raise Refused("broken", f"The PDF file {shown!r} cannot be read: {answer.detail}.")
+    if first > answer.total:
+        raise Refused("past_end", f"The PDF file {shown!r} has {answer.total} pages; page {first} is past its end.")
+    texts = [
+        f"[page {number} of {answer.total}]\n{text.strip() or '(no text on this page; it may be an image)'}"
+        for number, text in enumerate(answer.texts, first)
+    ]
+    following = first + len(texts)
+    if following <= answer.total:
+        texts.append(
+            f'(The document goes on: read it with pages="{following}-{min(following + PAGES - 1, answer.total)}".)'
+        )
+    return "\n".join(texts)
+
+
+def _page_range(pages: str) -> tuple[int, int]:
+    if not pages.strip():
+        return 1, PAGES
+    found = _RANGE.fullmatch(pages)
+    first = int(found[1]) if found else 0
+    last = first if found and "-" not in pages else int(found[2]) if found and found[2] else first + PAGES - 1
+    if first < 1 or last < first:
+        raise Refused("bad_arguments", f"pages={pages!r} names no pages. Write a page or a range: `3`, `1-5`.")
+    if last - first >= MOST_PAGES:
+        raise Refused("bad_arguments", f"pages={pages!r} are more than {MOST_PAGES} pages. Ask for fewer.")
+    return first, last
+
+
+async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_CHARS) -> PdfPages:
+    """Have a process of its own read some pages, at most `most` characters of them. Whatever is wrong is in the answer."""
+    here = str(Path(__file__).parents[2])  # and not our whole search path: the working folder may be on it
+    command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(most)]
+    try:
+        ran = await run_program(command, given=content, most=most * _ESCAPED + _BESIDES, deadline_s=SECONDS)
+    except TimeoutError:
+        return PdfPages(problem="slow", detail=f"it takes more than {SECONDS:g} seconds")
+    except OSError as exc:
+        return PdfPages(problem="broken", detail=f"no reader can be started: {exc}")
+    try:
+        return msgspec.json.decode(ran.out, type=PdfPages)
+    except msgspec.DecodeError:
+        said = ran.err.decode("utf-8", "replace").strip().splitlines()
+        return PdfPages(problem="broken", detail=(said[-1] if said else f"the reader ended with {ran.code}")[:200])

@@ -1,0 +1,176 @@
+"""Replacing exact text: where it stands, and what stands there instead. A model sees and writes LF; the file keeps its line ends."""
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final
+
+from msgspec import Struct
+
+from backstay.tools.files.near_misses import explain
+from backstay.tools.files.target import Refused
+
+LINES: Final = 80
+"""Lines that are shown."""
+LINE_CHARS: Final = 240
+"""Characters of each."""
+CONTEXT: Final = 3
+"""Unchanged lines shown around a change."""
+
+
+def difference(before: str, after: str, most: int = LINES) -> tuple[int, str]:
+    """The number of the first line that changed, and the changed lines with those around them."""
+    old, new = before.split("\n"), after.split("\n")
+    head = common(old, new)
+    tail = min(common(old[::-1], new[::-1]), len(old) - head, len(new) - head)
+    start = max(0, head - CONTEXT)
+    removed = _visible(old[start : len(old) - max(0, tail - CONTEXT)])
+    added = _visible(new[start : len(new) - max(0, tail - CONTEXT)])
+    if len(removed) + len(added) > most * 20:
+        return head + 1, "(The change is too large to show.)"
+    lines = list(difflib.unified_diff(removed, added, lineterm="", n=CONTEXT))[2:]
+    shown = [_shifted(line, start) if line.startswith("@@") else line[:LINE_CHARS] for line in lines[:most]]
+    if len(lines) > most:
+        shown.append(f"({len(lines) - most} more lines of the difference)")
+    return head + 1, "\n".join(shown).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def common(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many lines, or characters, are the same at the beginning of both."""
+    for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine != theirs:
+            return at
+    return min(len(one), len(other))
+
+
+def _visible(lines: list[str]) -> list[str]:
+    """Lines without their ends; what follows the last end is no line when it is empty."""
+    return [line.removesuffix("\r") for line in (lines[:-1] if lines and not lines[-1] else lines)]
+
+
+def _shifted(header: str, base: int) -> str:
+    return re.sub(r"([-+])(\d+)", lambda found: f"{found[1]}{int(found[2]) + base}", header)
+
+
+SHOWN_LINES: Final = 5
+"""Places that are named when there are too many."""
+COUNTED: Final = 1000
+"""Places that are counted."""
+
+Span = tuple[int, int]
+
+
+class Change(Struct, frozen=True):
+    """One replacement."""
+
+    old: str
+    new: str
+    everywhere: bool = False
+
+
+class Changed(Struct, frozen=True):
+    """A text after a replacement."""
+
+    text: str
+    count: int
+
+
+def replace(shown: str, text: str, change: Change) -> Changed:
+    """Replace what `change` says. Raise `Refused` when that is unclear; everything outside the replaced places stays."""
+    refuse_pointless(change)
+    spans = _spans(text, change.old, overlapping=not change.everywhere)
+    if change.everywhere and (changed := _put(text, spans, change)).count:
+        return changed
+    some = list(islice(spans, COUNTED + 1))
+    if not some:
+        raise Refused("no_match", f"old_string does not occur in {shown!r}. {explain(text, change.old)}")
+    if len(some) > 1:
+        lines = ", ".join(str(text.count("\n", 0, start) + 1) for start, _ in some[:SHOWN_LINES])
+        more = ", ..." if len(some) > SHOWN_LINES else ""
+        count = f"more than {COUNTED}" if len(some) > COUNTED else len(some)
+        raise Refused(
+            "not_unique",
+            f"old_string occurs {count} times in {shown!r} (lines {lines}{more}). "
+            "Give more of the text around it, or set replace_all.",
+        )
+    return _put(text, some, change)
+
+
+def refuse_pointless(change: Change) -> None:
+    """Refuse a change that would change nothing or everything."""
+    if not change.old:
+        raise Refused(
+            "empty_old_string", "old_string is empty. Give the text to replace, or use Write for a new or whole file."
+        )
+    if change.old == change.new:
+        raise Refused("no_change", "old_string and new_string are the same. Nothing would change.")
+
+
+def _put(text: str, spans: Iterable[Span], change: Change) -> Changed:
+    literal = "\r\n" not in text or "\r\n" in change.old
+    pieces: list[str] = []
+    done = 0
+    for start, end in spans:
+        pieces += text[done:start], change.new if literal else _instead(text, (start, end), change)
+        done = end
+    return Changed("".join(pieces) + text[done:], len(pieces) // 2)
+
+
+def _spans(text: str, old: str, *, overlapping: bool) -> Iterator[Span]:
+    """Every place where `old` stands; where it overlaps itself as well, or the first of those only."""
+    if "\r\n" not in text or "\r\n" in old or "\n" not in old:
+        return _literal(text, old, overlapping)
+    if text.count("\n") == text.count("\r\n"):
+        return _literal(text, old.replace("\n", "\r\n"), overlapping)
+    return _either_end(text, old, overlapping)
+
+
+def _literal(text: str, old: str, overlapping: bool) -> Iterator[Span]:
+    at = text.find(old)
+    while at >= 0:
+        yield at, at + len(old)
+        at = text.find(old, at + (1 if overlapping else len(old)))
+
+
+def _either_end(text: str, old: str, overlapping: bool) -> Iterator[Span]:
+    """Places where lines may end in LF or CR LF; never one between the CR and the LF."""
+    wanted = re.compile(r"(?:\r\n|(?<!\r)\n)".join(re.escape(line) for line in old.split("\n")))
+    found = wanted.search(text)
+    while found:
+        yield found.span()
+        found = wanted.search(text, found.start() + 1 if overlapping else found.end())
+
+
+def _instead(text: str, span: Span, change: Change) -> str:
+    """What stands in the place of `span`: what old and new have in common keeps its line ends, the rest takes those around it."""
+    there = text[span[0] : span[1]]
+    new = change.new.replace("\r\n", "\n")
+    head = common(change.old, new)
+    tail = common(change.old[head:][::-1], new[head:][::-1])
+    kept = _offset(there, head)
+    until = _offset(there, len(change.old) - tail)
+    middle = new[head : len(new) - tail]
+    if "\n" in middle and _ends_in_crlf(text, span, there[kept:until] or there):
+        middle = re.sub(r"(?<!\r)\n", "\r\n", middle)
+    return there[:kept] + middle + there[until:]
+
+
+def _offset(text: str, characters: int) -> int:
+    """Where the place after so many characters is, CR LF counted as one."""
+    at = 0
+    for line in text.split("\r\n"):
+        if characters <= len(line):
+            return at + characters
+        characters -= len(line) + 1
+        at += len(line) + 2
+    return at
+
+
+def _ends_in_crlf(text: str, span: Span, there: str) -> bool:
+    """Whether lines made here end in CR LF: as the replaced ones do, else the line around, else the one before."""
+    if (end := there.find("\n")) >= 0:
+        return there[:end].endswith("\r")
+    after = text.find("\n", span[1])
+    at = after if after >= 0 else text.rfind("\n", 0, span[0])
+    return at > 0 and text[at - 1] == "\r"

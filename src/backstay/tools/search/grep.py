@@ -1,0 +1,405 @@
+"""The tool `Grep`: what ripgrep finds, in the order of the paths, within bounds."""
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Final, Literal
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import Meta, Struct, field
+
+from backstay.permissions import Withheld
+from backstay.ports import Tool, ToolContext, ToolOutput
+from backstay.tools.files.target import STREAMS, is_stream
+from backstay.tools.search.ripgrep import ERRORS, NoRipgrep, Result, only_unreadable, run_ripgrep
+from backstay.tools.struct_tool import shaped
+
+_ODD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\udc80-\udcff]")
+_ODD_BYTE: Final = re.compile(rb"[\x00-\x1f\x7f-\xff'\\]")
+
+
+def shown_name(raw: bytes) -> str:
+    """A name as it is; one with control characters, or that is not UTF-8, as bash takes it: `$'caf\\xe9'`."""
+    text = os.fsdecode(raw) if not raw.isascii() else raw.decode()
+    if not _ODD.search(text):
+        return text
+    return "$'" + _ODD_BYTE.sub(_escaped, raw).decode("ascii") + "'"
+
+
+class Place(Struct, frozen=True):
+    """Where a search begins."""
+
+    cwd: str
+    """The session's folder, links followed."""
+    path: str
+    """The folder or file, absolute, links followed."""
+    written: str
+    """The same as the call has it."""
+
+    @property
+    def relative(self) -> str:
+        """As rg gets it: beginning with `./` inside the session's folder, absolute elsewhere."""
+        if self.path == self.cwd:
+            return "./"
+        inside = self.path.startswith(self.cwd.rstrip("/") + "/")
+        return f"./{self.path[len(self.cwd.rstrip('/')) + 1 :]}" if inside else self.path
+
+    @property
+    def kernel(self) -> bool:
+        """Whether files of the kernel lie below."""
+        return self.path == "/" or f"{self.path}/".startswith(("/proc/", "/sys/"))
+
+    def moved(self) -> bool:
+        """Whether somebody put a link in the way since the call was judged."""
+        return os.path.realpath(self.path) != self.path
+
+
+def find_place(context: ToolContext, path: str) -> Place | ToolOutput:
+    """The place that a call means, as it was when the call was judged; or why there is none."""
+    if "\0" in path:
+        return ToolOutput(text="A path cannot contain a NUL character.", failed=True, code="bad_path")
+    written = os.path.join(context.cwd, os.path.expanduser(path)) if path else context.cwd
+    place = Place(
+        os.path.realpath(context.cwd),
+        context.links.get(written) or os.path.realpath(written),
+        os.path.normpath(written),
+    )
+    if place.moved():
+        return changed(path)
+    try:
+        mode = os.stat(place.path).st_mode
+    except (OSError, ValueError):
+        return ToolOutput(text=f"There is no file or folder {path or context.cwd!r}.", failed=True, code="not_found")
+    if not (stat.S_ISDIR(mode) or stat.S_ISREG(mode)) or is_stream(place.path):
+        words = (
+            f"{path!r} is a device, a pipe, a socket or a stream of the kernel: neither a regular file nor a folder."
+        )
+        return ToolOutput(text=words, failed=True, code="not_regular")
+    return place
+
+
+def changed(path: str) -> ToolOutput:
+    """Say that a path leads elsewhere by now."""
+    text = f"{path!r} leads elsewhere since the call was judged. Nothing is shown; try again."
+    return ToolOutput(text=text, failed=True, code="changed")
+
+
+def _escaped(found: "re.Match[bytes]") -> bytes:
+    byte = found[0]
+    return b"\\" + byte if byte in (b"'", b"\\") else b"\\n" if byte == b"\n" else b"\\x%02x" % byte[0]
+
+
+TOTAL_CHARS: Final = 30_000
+"""Characters that one call shows at most."""
+LINE_BYTES: Final = 2000
+"""Bytes of a line that are shown."""
+
+STOPPED: Final = "(There is more than this; the search was stopped. Make the pattern, path or glob narrower.)"
+
+LISTED: Final = 50_000
+"""Names that are looked at to count what is not searched."""
+
+Withholds = Callable[[str], Withheld]
+"""Says why a file (absolute, links followed) may not be shown to the model; nothing when it may."""
+
+_Count = Annotated[int, Meta(ge=0, le=10_000)]
+_RECORD: Final = re.compile(
+    rb"(?P<gap>--\n)"
+    rb"|(?P<file>[^\0\n]+?): (?P<binary>(?:binary file matches|WARNING: stopped searching)[^\0\n]*)(?:\n|\Z)"
+    rb"|(?P<path>[^\0]+)\0(?P<number>\d+)(?P<sign>[:-])(?P<text>[^\n]*)(?:\n|\Z)"
+)
+_COUNTED: Final = re.compile(rb"(?P<path>[^\0]+)\0(?P<number>\d+)\n")
+
+
+class GrepArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The arguments of `Grep`."""
+
+    pattern: Annotated[str, Meta(min_length=1, description="The regular expression, as ripgrep takes it.")]
+    path: Annotated[str, Meta(description="The folder or file to search; the working folder when left out.")] = ""
+    glob: Annotated[
+        str, Meta(description="Only files whose path matches: `*.{ts,tsx}`, `src/**/*.py`, `!*.min.js`.")
+    ] = ""
+    type: Annotated[str, Meta(description="Only files of this kind, as `rg --type` names it: py, js, rust ...")] = ""
+    output_mode: Annotated[
+        Literal["content", "files_with_matches", "count"],
+        Meta(description="The matching lines, the paths of the files, or the number of matching lines of each."),
+    ] = "files_with_matches"
+    after: Annotated[_Count, Meta(description="Lines to show after each match (content).")] = field(
+        name="-A", default=0
+    )
+    before: Annotated[_Count, Meta(description="Lines to show before each match (content).")] = field(
+        name="-B", default=0
+    )
+    around: Annotated[_Count, Meta(description="Lines to show before and after each match (content).")] = field(
+        name="-C", default=0
+    )
+    numbers: Annotated[bool, Meta(description="Show line numbers (content).")] = field(name="-n", default=True)
+    ignore_case: Annotated[bool, Meta(description="Upper and lower case are the same.")] = field(
+        name="-i", default=False
+    )
+    multiline: Annotated[bool, Meta(description="A match may span lines, and `.` matches a line end.")] = False
+    head_limit: Annotated[
+        int, Meta(ge=0, description="Show so many lines or files; 0 for as many as there is room for.")
+    ] = 0
+    offset: Annotated[int, Meta(ge=0, description="Leave out so many lines or files at the beginning.")] = 0
+    hidden: Annotated[bool, Meta(description="Search hidden files and folders too, except `.git`.")] = False
+    no_ignore: Annotated[bool, Meta(description="Search what .gitignore and the like leave out, too.")] = False
+
+
+def make_grep(withholds: Withholds | None = None) -> Tool:
+    """Make the tool `Grep`. Files that `withholds` names are counted by their names alone: nothing says whether they match.
+
+    A sensitive file or folder that the call gives as its `path` is searched: that was judged as reading it.
+    """
+
+    @shaped(GrepArguments, name="Grep", effect="pure", touches="reads", look=_look)
+    async def grep(context: ToolContext, given: GrepArguments) -> ToolOutput:
+        """Search files for a regular expression with ripgrep: hidden and binary files and those of .gitignore are left out."""
+        place = await anyio.to_thread.run_sync(find_place, context, given.path)
+        if isinstance(place, ToolOutput):
+            return place
+        try:
+            result, listing = await _search(given, place, context.cwd, lists=withholds is not None)
+        except NoRipgrep as exc:
+            return ToolOutput(text=str(exc), failed=True, code="no_ripgrep")
+        except OSError as exc:
+            return ToolOutput(text=f"The search could not be started: {exc}", failed=True, code="not_started")
+        return await anyio.to_thread.run_sync(_report, given, place, result, _Left.of(place, listing, withholds))
+
+    return grep
+
+
+async def _search(given: GrepArguments, place: Place, cwd: str, *, lists: bool) -> tuple[Result, bytes]:
+    """Run rg, and beside it once more for the names of all files that it looks into."""
+    names: list[bytes] = []
+
+    async def list_files() -> None:
+        flags = ["--files", "--null", *_chosen(given, place), "--", place.relative]
+        names.append((await run_ripgrep(flags, cwd)).output)
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            if lists:
+                tasks.start_soon(list_files)
+            result = await run_ripgrep(_arguments(given, place), cwd)
+    except* (NoRipgrep, OSError) as group:
+        raise group.exceptions[0] from None  # as if it had been started alone
+    return result, b"".join(names)
+
+
+class _Left(Struct, frozen=True):
+    """What is left out of a search, by what the policy says of names."""
+
+    withholds: Withholds | None = None
+    aimed: bool = False
+    """Whether the call is about a sensitive place itself."""
+    denied: int = 0
+    sensitive: int = 0
+    more: bool = False
+    """Whether there are more files than were counted."""
+
+    @staticmethod
+    def of(place: Place, listing: bytes, withholds: Withholds | None) -> "_Left":
+        if withholds is None:
+            return _Left()
+        names = listing.split(b"\0", LISTED + 1)
+        why = [withholds(_absolute(name, place)) for name in names[:-1][:LISTED]]
+        aimed = withholds(place.path) == "sensitive"
+        return _Left(withholds, aimed, why.count("denied"), why.count("sensitive"), len(names) > LISTED + 1)
+
+    def hides(self, path: str) -> bool:
+        """Whether nothing of a file is shown."""
+        if self.withholds is None:
+            return False
+        why = self.withholds(path)
+        return why == "denied" or (why == "sensitive" and not self.aimed)
+
+    def notes(self) -> list[str]:
+        """Say what was left out."""
+        least = "at least " if self.more else ""
+        count = 0 if self.aimed else self.sensitive
+        words = f"({least}{_files_word(count)} left out that may hold secrets. To search one, give it as `path`.)"
+        return [*denied_note(self.denied, least), *([words] if count else [])]
+
+
+def denied_note(count: int, least: str = "") -> list[str]:
+    """Say how many files a rule keeps from a search."""
+    return [f"({least}{_files_word(count)} left out: a rule denies reading.)"] if count else []
+
+
+def _files_word(count: int) -> str:
+    return f"{count} file{'s' * (count != 1)}"
+
+
+def _look(given: GrepArguments) -> str:
+    for name in ("pattern", "path", "glob", "type"):
+        value = getattr(given, name)
+        if "\0" in value:
+            return f"Argument {name!r} contains a NUL character."
+        if len(value.encode("utf-8", "replace")) > 100_000:
+            return f"Argument {name!r} has more than 100,000 bytes."
+    return ""
+
+
+def _arguments(given: GrepArguments, place: Place) -> list[str]:
+    flags = ["--null", "--with-filename", "--no-heading"]
+    if given.output_mode == "content":
+        flags += ["--line-number", f"--max-columns={LINE_BYTES}", "--max-columns-preview"]
+        flags += [f"{flag}={count}" for flag, count in _context(given) if count]
+    else:
+        flags.append("--files-with-matches" if given.output_mode == "files_with_matches" else "--count")
+    flags += ["--ignore-case"] * given.ignore_case + ["--multiline", "--multiline-dotall"] * given.multiline
+    return [*flags, *_chosen(given, place), f"--regexp={given.pattern}", "--", place.relative]
+
+
+def _chosen(given: GrepArguments, place: Place) -> list[str]:
+    """The flags that say which files are looked into."""
+    flags = ["--hidden"] * given.hidden + ["--no-ignore"] * given.no_ignore
+    flags += [f"--type={given.type}"] if given.type else []
+    flags += [f"--glob={_seen_from_cwd(given.glob, place)}"] if given.glob else []
+    if given.glob or given.hidden:
+        flags.append("--glob=!.git")
+    flags += [f"--glob=!{name}" for name in STREAMS] if place.kernel else []
+    return flags
+
+
+def _context(given: GrepArguments) -> tuple[tuple[str, int], ...]:
+    return (("--context", given.around), ("--after-context", given.after), ("--before-context", given.before))
+
+
+def _seen_from_cwd(glob: str, place: Place) -> str:
+    """A glob as rg reads it, from the session's folder, also when the model wrote it as seen from `path`.
+
+    Only one with a slash inside is anchored anywhere; if it cannot match from the session's folder, it was meant from `path`.
+    """
+    bang, rest = ("!", glob[1:]) if glob.startswith("!") else ("", glob)
+    rest = rest.removeprefix("./")
+    folder = place.relative.removeprefix("./").rstrip("/")
+    anchored = "/" in rest.rstrip("/") and not rest.startswith(("/", "**/"))
+    first = rest.partition("/")[0]
+    if not anchored or not folder or folder.startswith("/") or re.search(r"[*?\[{\\]", first):
+        return bang + rest
+    return bang + rest if first == folder.partition("/")[0] else f"{bang}{_literal(folder)}/{rest}"
+
+
+def _literal(path: str) -> str:
+    return re.sub(r"([*?\[\]{}\\!])", r"\\\1", path)
+
+
+def _report(given: GrepArguments, place: Place, result: Result, left: _Left) -> ToolOutput:
+    if place.moved():
+        return changed(given.path)
+    if result.status == 2 and not result.output and not only_unreadable(result.errors):
+        return ToolOutput(text=result.errors, failed=True, code="rg")
+    if result.status == 2 and not result.output and os.path.isfile(place.path):
+        why = result.errors.rpartition(": ")[2]
+        return ToolOutput(text=f"{given.path!r} could not be read: {why}.", failed=True, code="unreadable")
+    files = sorted(_files(given, result.output), key=lambda file: file.path.split(b"/"))
+    files = [file for file in files if not left.hides(_absolute(file.path, place))]
+    notes = left.notes()
+    if result.cut:
+        notes.append(STOPPED)
+    if result.errors:
+        notes.append(_unread(result.errors) if left.withholds is not None else f"({result.errors})")
+    if not files:
+        return ToolOutput(text="\n".join(["(no matches)", *notes, *_hint(given)]))
+    between = [_GAP] if given.output_mode == "content" and any(count for _, count in _context(given)) else []
+    lines = [line for index, file in enumerate(files) for line in (between * (index > 0) + file.lines)]
+    what = "lines" if given.output_mode == "content" else "files"
+    if given.offset >= len(lines):
+        return ToolOutput(text=f"(There are {len(lines)} {what}; offset={given.offset} is past them.)")
+    return ToolOutput(text="\n".join([*_page(given, lines, what), *notes]))
+
+
+def _page(given: GrepArguments, lines: "list[_Line]", what: str) -> list[str]:
+    """Lines from `offset` on, as many as wanted and as there is room for, with a note of how to go on."""
+    shown: list[str] = []
+    size = 0
+    for line in lines[given.offset : given.offset + given.head_limit if given.head_limit else None]:
+        text = _shown(given, line)
+        size += len(text) + 1
+        if shown and size > TOTAL_CHARS:
+            break
+        shown.append(text)
+    end = given.offset + len(shown)
+    if end < len(lines):
+        shown.append(f"({end - given.offset} of {len(lines)} {what}; go on with offset={end})")
+    return shown
+
+
+_Line = tuple[bytes, "re.Match[bytes] | None"]
+"""A path and what was found there; without a path, the mark of a gap; with a path alone, the path."""
+_GAP: Final[_Line] = (b"", None)
+
+
+class _File(Struct, frozen=True):
+    """What was found in one file."""
+
+    path: bytes
+    lines: list[_Line]
+
+
+def _files(given: GrepArguments, output: bytes) -> Iterable[_File]:
+    match given.output_mode:
+        case "files_with_matches":
+            return [_File(path, [(path, None)]) for path in output.split(b"\0")[:-1]]
+        case "count":
+            return [_File(found["path"], [(found["path"], found)]) for found in _COUNTED.finditer(output)]
+        case "content":
+            return _blocks(output)
+
+
+def _blocks(output: bytes) -> Iterator[_File]:
+    """The lines file by file, with the gaps that rg marks by two dashes."""
+    current = _File(b"", [])
+    gap = False
+    for found in _RECORD.finditer(output):
+        if found["gap"]:
+            gap = True
+            continue
+        path = found["path"] or found["file"]
+        if current.path != path:
+            if current.path:
+                yield current
+            current, gap = _File(path, []), False  # that one stands between two files, whose order is not the last one
+        if gap:
+            current.lines.append(_GAP)
+            gap = False
+        current.lines.append((path, found))
+    if current.path:
+        yield current
+
+
+def _shown(given: GrepArguments, line: _Line) -> str:
+    path, found = line
+    name = shown_name(path.removeprefix(b"./"))
+    if found is None:
+        return name or "--"
+    if given.output_mode == "count":
+        return f"{name}:{found['number'].decode()}"
+    if found["binary"]:
+        return f"{name}: {found['binary'].decode('utf-8', 'replace')}"
+    sign = found["sign"].decode()
+    number = found["number"].decode() + sign if given.numbers else ""
+    text = found["text"].removesuffix(b"\r").decode("utf-8", "replace")
+    return f"{name}{sign}{number}{text}"
+
+
+def _unread(errors: str) -> str:
+    """How many files rg could not read, without their names: some may be denied."""
+    many = len(errors) > ERRORS * 3 // 4  # what rg complains about is cut off somewhere behind that
+    return f"({'At least ' * many}{_files_word(len(errors.splitlines()))} or folders could not be read.)"
+
+
+def _absolute(path: bytes, place: Place) -> str:
+    text = path.decode("utf-8", "surrogateescape")
+    return text if text.startswith("/") else f"{place.cwd.rstrip('/')}/{text.removeprefix('./')}"
+
+
+def _hint(given: GrepArguments) -> list[str]:
+    if given.glob and re.search(r"[, ]", re.sub(r"\{[^}]*\}", "", given.glob)):
+        return ["(`glob` is one pattern. For several, write `*.{ts,tsx}`.)"]
+    return []

@@ -1,0 +1,154 @@
+"""What a page's bytes say: HTML as Markdown, JSON in order, PDF as text, pictures as pictures."""
+
+import codecs
+import re
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from backstay.logic.text.invisible import visible
+from backstay.tools.files.pdf import read_pdf
+from backstay.tools.web.html_to_markdown import to_markdown
+from backstay.tools.web.ports import Page, Unfetched
+from backstay.vocab.messages import InlineMedia
+
+PDF_PAGES: Final = 100
+"""Pages of a PDF that are read."""
+PDF_CHARS: Final = 1_000_000
+"""Characters of them together."""
+EXPLANATION: Final = 2000
+"""Characters of what a server says about a failure."""
+
+
+def read_page(url: str, content_type: str, body: bytes, stopped: Callable[[], bool] = lambda: False) -> Page:
+    """Read what came, when it is no PDF. Raise `Unfetched("not_text")` for what nobody here can read. May take seconds: not for the loop.
+
+    It ends soon when `stopped` says that nobody waits for it any more.
+    """
+    said = content_type.partition(";")[0].strip().lower()
+    if picture := _picture(body):
+        return Page(url, picture, media=(InlineMedia(media_type=picture, content=body, name=url[-200:]),))
+    if not _is_text(said, body):
+        raise Unfetched("not_text", f"{url!r} is {said or 'of no stated kind'}, {len(body):,} bytes that are not text.")
+    html = said in _HTML or (said in _UNSAID and _looks_like_html(body))
+    text = visible(decoded(body, content_type, html=html))
+    if html:
+        reading = to_markdown(text, url, stopped)
+        return Page(
+            url, "HTML", title=visible(reading.title)[:500], text=visible(reading.text)
+        )  # what was escaped is not any more
+    if said.endswith(("/json", "+json")):
+        return Page(url, "JSON", text=_in_order(text))
+    return Page(url, "Markdown" if said == "text/markdown" else "text", text=text.strip("\n"))
+
+
+def is_pdf(body: bytes) -> bool:
+    """Whether what came is a PDF, whatever it is said to be."""
+    return body[:1024].lstrip().startswith(b"%PDF-")
+
+
+async def read_pdf_page(url: str, body: bytes) -> Page:
+    """Read a PDF in a process of its own, as files are. Raise `Unfetched("not_text")` when its text cannot be had."""
+    answer = await read_pdf(body, 1, PDF_PAGES, most=PDF_CHARS)
+    if answer.problem:
+        why = answer.detail or f"it is {answer.problem}"
+        raise Unfetched("not_text", f"{url!r} is a PDF whose text cannot be read: {visible(why)}")
+    text = "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(answer.texts, 1))
+    more = answer.total - len(answer.texts)
+    return Page(url, "PDF", text=visible(text + (f"\n\n[{more} more pages are not shown]" if more else "")))
+
+
+def explanation(content_type: str, body: bytes) -> str:
+    """What a server says about a failure, as far as it can be read; empty when that is nothing."""
+    said = content_type.partition(";")[0].strip().lower()
+    if not body or b"\0" in body or not _TEXTUAL.fullmatch(said):
+        return ""
+    text = decoded(body, content_type, html=said in _HTML)
+    return visible(to_markdown(text, "").text if said in _HTML else text).strip()[:EXPLANATION]
+
+
+def decoded(body: bytes, content_type: str, *, html: bool) -> str:
+    """The text of a body: by its mark of order, by its header, by what the page says, else as UTF-8 or what Windows writes."""
+    for mark, codec in _BOMS:
+        if body.startswith(mark):
+            return body[len(mark) :].decode(codec, "replace")
+    declared = _charset(content_type) or (_charset(body[:2048].decode("latin-1")) if html else "")
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        # what claims to be UTF-8 and is not keeps most of its letters this way
+        return body.decode(declared or "windows-1252", "replace")
+    # bytes that are UTF-8 by chance are rare; a header that says western by mistake is not
+    return text if declared in _WESTERN else body.decode(declared, "replace")
+
+
+_HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
+_UNSAID: Final = frozenset(("", "application/octet-stream", "text/plain", "binary/octet-stream", "application/unknown"))
+_TEXTUAL: Final = re.compile(
+    r"text/.*|.*[/+](?:json|xml|yaml|x-yaml|toml|javascript|x-javascript|ecmascript|typescript|x-sh|sql|graphql|x-ndjson|csv|x-tex"
+    r"|x-www-form-urlencoded|manifest|ld\+json|x-httpd-php|rtf|markdown)"
+)
+_PICTURES: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_WESTERN: Final = frozenset(("", "utf-8", "windows-1252"))
+_CHARSET: Final = re.compile(r"charset\s{0,20}=\s{0,20}[\"']?\s{0,20}([\w.:-]{1,40})", re.IGNORECASE | re.ASCII)
+_KNOWN: Final = re.compile(
+    r"utf-?8|utf-?16(?:le|be)?|iso-?8859-\d{1,2}|windows-125\d|cp125\d|koi8-[ru]|macintosh|mac-?roman|ibm866|cp866|gbk|gb2312|gb18030"
+    r"|big5(?:-hkscs)?|euc-(?:jp|kr)|shift[-_]jis|sjis|iso-2022-jp|us-ascii|ascii|latin-?1|tis-620|windows-874"
+)
+"""Encodings that the web knows. Python knows more, some of which change what is text and what is markup."""
+
+
+def _charset(text: str) -> str:
+    found = _CHARSET.search(text)
+    name = found[1].lower().removeprefix("x-") if found else ""
+    if not _KNOWN.fullmatch(name):
+        return ""
+    if name in ("utf8", "utf-8"):
+        return "utf-8"
+    if name in ("iso-8859-1", "iso8859-1", "us-ascii", "ascii", "latin1", "latin-1", "cp1252"):
+        return "windows-1252"  # as browsers have it
+    try:
+        return codecs.lookup({"windows-874": "cp874", "macintosh": "mac-roman"}.get(name, name)).name
+    except LookupError:
+        return ""
+
+
+def _picture(body: bytes) -> str:
+    if body[:4] == b"RIFF" and body[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for magic, kind in _PICTURES if body.startswith(magic)), "")
+
+
+def _is_text(said: str, body: bytes) -> bool:
+    if body.startswith(tuple(mark for mark, _ in _BOMS)):
+        return True
+    if b"\0" in body[:8192]:
+        return False
+    if _TEXTUAL.fullmatch(said):
+        return True
+    if said not in _UNSAID:
+        return False
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return said == "" and _looks_like_html(body)
+    return True
+
+
+def _looks_like_html(body: bytes) -> bool:
+    return re.match(rb"\s{0,200}(?:<!doctype html|<html[\s>])", body[:1000], re.IGNORECASE) is not None
+
+
+def _in_order(text: str) -> str:
+    try:
+        return msgspec.json.format(text, indent=2)
+    except (msgspec.DecodeError, RecursionError):
+        return text

@@ -1,0 +1,400 @@
+"""The events of a session: facts in the past tense, frozen, stored for ever.
+
+Its name on the wire is its class in snake case. A change of shape raises its number in `VERSIONS` and adds an upcaster in `wire/upcast.py`.
+"""
+
+from typing import Final
+
+import msgspec
+
+from backstay.vocab.errors import ErrorKind
+from backstay.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
+from backstay.vocab.events import files, limits, memory, secrets  # noqa: F401 - they define events
+from backstay.vocab.events import instructions as event_instructions
+from backstay.vocab.events import tools as event_tools
+from backstay.vocab.events.tools import CallFacts
+from backstay.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
+from backstay.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
+
+
+class Started(Event, frozen=True, kw_only=True):
+    """The session began: the first event of every log."""
+
+    session: str
+    context: SessionContext
+    store: str
+    """The identity of the store that writes the session."""
+    model: str
+    mode: Mode = "default"
+    project: str = ""
+    name: str = ""
+    agent: str = ""
+    origin: Origin | None = None
+    parent: str = ""
+    """The session whose call opened this one."""
+    version: str = ""
+    taint: tuple[Taint, ...] = ()
+    """What the session that opened this one had met by then."""
+    scope_implied: bool = False
+    """Nobody named the scope of the context: it follows the mode of each opening."""
+
+
+class Opened(Event, frozen=True, kw_only=True):
+    """A process took the log over. Whatever the process before it had in flight is lost."""
+
+    on_crash: OnCrash = "continue"
+    version: str = ""
+
+
+class Closed(Event, frozen=True, kw_only=True):
+    """The session was closed by its holder."""
+
+    reason: str = ""
+
+
+class Renamed(Event, frozen=True, kw_only=True):
+    """The session got a name."""
+
+    name: str
+
+
+class ModeChanged(Event, frozen=True, kw_only=True):
+    """The permission mode changed, for calls judged from now on."""
+
+    mode: Mode
+
+
+class ModelChanged(Event, frozen=True, kw_only=True):
+    """Another model answers from now on."""
+
+    model: str
+
+
+class StoreChanged(Event, frozen=True, kw_only=True):
+    """The session was moved: another store holds it from now on."""
+
+    store: str
+    came_from: str
+
+
+class Exported(Event, frozen=True, kw_only=True):
+    """The session was written out as a document."""
+
+    format: str
+    sha256: str
+    """Of the document."""
+
+
+class SlotWritten(Event, frozen=True, kw_only=True):
+    """An extension put its state away. The shape is its own affair."""
+
+    owner: str
+    version: str
+    content: str
+
+
+class FaultCaught(Event, frozen=True, kw_only=True):
+    """Something of ours or of an extension raised where nobody waited for it."""
+
+    where: str
+    kind: str
+    message: str
+
+
+class ResultIgnored(Event, frozen=True, kw_only=True):
+    """A result came for an intent that was no longer open; it changed nothing."""
+
+    kind: str
+    """The wire name of the result."""
+    summary: str = ""
+    cost: int | None = None
+    """What it cost all the same; micro-cents."""
+
+
+# --- input and turns -------------------------------------------------------------------------------------------------------------
+
+
+class InputReceived(Event, frozen=True, kw_only=True):
+    """Somebody said something; it waits for a safe point."""
+
+    input: str
+    """Idempotency key: unique in the session."""
+    parts: tuple[InputPart, ...]
+    delivery: Delivery = "queue"
+    display: str = ""
+    """What to show instead of the text, when they differ."""
+    raw: str = ""
+    """What hooks see instead of the text: what a person typed."""
+
+
+class InputDropped(Event, frozen=True, kw_only=True):
+    """Queued input was taken back before it entered the conversation."""
+
+    inputs: tuple[str, ...]
+    """Their ids. A draft may say `*`: whatever is queued when it is written."""
+
+
+class TurnStarted(Event, frozen=True, kw_only=True):
+    """A turn began. The event's id is the turn's id."""
+
+    number: int
+
+
+class InputTaken(Event, frozen=True, kw_only=True):
+    """Queued input entered the conversation, at a point where no call was open."""
+
+    inputs: tuple[str, ...]
+
+
+class TurnCompleted(Event, frozen=True, kw_only=True):
+    """The turn is over, one way or another."""
+
+    turn: str
+    outcome: TurnOutcome
+    stop_reason: str = ""
+    code: str = ""
+    """For a failed turn: an error kind, or `turn_limit`."""
+    message: str = ""
+
+
+class Interrupted(Event, frozen=True, kw_only=True):
+    """Somebody asked to stop. Open intents are stopping from here on."""
+
+    reason: str = ""
+
+
+class StopDeadlinePassed(Event, frozen=True, kw_only=True):
+    """What was told to stop did not answer in time; its intents are closed without it."""
+
+
+# --- the model -------------------------------------------------------------------------------------------------------------------
+
+
+class ModelAsked(Event, frozen=True, kw_only=True):
+    """Intent: one model call. Cites everything beside the history that shapes the request."""
+
+    turn: str
+    round: int
+    model: str
+    instructions: str = ""
+    """Hash of the blob with the system prompt."""
+    tools: str = ""
+    """Hash of the blob with the tool schemas."""
+    parameters: dict[str, object] = {}
+    tokens: int = 0
+    """How many tokens the request was thought to have."""
+    reserved: int = 0
+    """Micro-cents set aside for the call; spent, as an estimate, when its process dies."""
+
+
+class Opaque(msgspec.Struct, frozen=True, kw_only=True):
+    """State only its provider can read (signatures, encrypted reasoning), as a blob."""
+
+    provider: str
+    sha256: str
+
+
+class ModelReplied(Event, frozen=True, kw_only=True):
+    """The model answered, or had said this much when it was interrupted."""
+
+    parts: tuple[StoredPart, ...]
+    stop: Stop = "end"
+    model: str = ""
+    usage: Usage | None = None
+    cost: int | None = None
+    """Micro-cents; None when the model has no known price."""
+    opaque: Opaque | None = None
+    problem: str = ""
+    """Why the answer cannot be taken as it is: it does not fit the schema that was asked for."""
+
+
+class ModelFailed(Event, frozen=True, kw_only=True):
+    """The model call failed."""
+
+    kind: ErrorKind
+    message: str
+    retry_after_s: float | None = None
+    parts: tuple[StoredPart, ...] = ()
+    """What it had said before, and what somebody may have seen: then it is not asked again. The conversation does not hold it."""
+    usage: Usage | None = None
+    cost: int | None = None
+
+
+class ModelNoted(Event, frozen=True, kw_only=True):
+    """Something about a model call is worth knowing, and stopped nothing."""
+
+    note: str
+
+
+# --- tools -----------------------------------------------------------------------------------------------------------------------
+
+
+class CallProposed(Event, frozen=True, kw_only=True):
+    """Intent: look at a call before it is judged. Written only when the facts did not come with the reply."""
+
+    call: str
+
+
+class CallInspected(Event, frozen=True, kw_only=True):
+    """What the policy needs to know about a call."""
+
+    call: str
+    problem: str = ""
+    """Why the call cannot run at all: an unknown tool, malformed arguments."""
+    facts: CallFacts | None = None
+
+
+class CallJudged(Event, frozen=True, kw_only=True):
+    """The policy's verdict on a call."""
+
+    call: str
+    decision: Decision
+    reason: str
+    """The kind of reason: `rule`, `mode`, `path`, `shell`, ..."""
+    detail: str = ""
+    rules: str = ""
+    """Digest of the rules that were in force."""
+    offers: tuple[str, ...] = ()
+    """Rules that would have allowed it, as narrow as what is shown."""
+    remedies: tuple[str, ...] = ()
+    """Where none is offered: rules that would have allowed it if the person had written them."""
+    unasked: bool = False
+    """It is denied because the mode asks nobody."""
+    taints: tuple[Taint, ...] = ()
+    """What the call brings into the session when it runs."""
+
+
+class PermissionAsked(Event, frozen=True, kw_only=True):
+    """Intent: a person decides about a call."""
+
+    call: str
+    detail: str = ""
+    args: str = ""
+    """The call's arguments, where they are no longer those that the model wrote."""
+
+
+class PermissionAnswered(Event, frozen=True, kw_only=True):
+    """The answer. `nobody` when there was no one to ask."""
+
+    call: str
+    allowed: bool
+    grant: Grant = "once"
+    rules: tuple[str, ...] = ()
+    """What else is allowed from now on, for as long as `grant` says; without rules, exactly this call."""
+    args: str = ""
+    """The call's arguments as the person wants them: JSON text, judged again."""
+    nobody: bool = False
+    message: str = ""
+
+
+class GrantsCleared(Event, frozen=True, kw_only=True):
+    """What was allowed for the session is asked again."""
+
+
+class ToolStarted(Event, frozen=True, kw_only=True):
+    """Intent: run a tool."""
+
+    call: str
+    name: str
+    effect: Effect
+    key: str
+    """Idempotency key: the same for every run of this call."""
+    again: bool = False
+    """A run of this call was lost in a crash; a `reconcilable` tool is checked first."""
+
+
+class ProcessStarted(Event, frozen=True, kw_only=True):
+    """A running tool has a process group; a resume stops it before anything else."""
+
+    call: str
+    group: int
+    boot: str
+    started: int
+
+
+class ToolFinished(Event, frozen=True, kw_only=True):
+    """A call has its result: exactly one for each call."""
+
+    call: str
+    outcome: ToolOutcome
+    content: tuple[Text | TextRef | MediaRef, ...] = ()
+    code: str = ""
+    """For a call that did not go well: `unknown_tool`, `bad_arguments`, `denied`, `raised`, `restart`, ..."""
+
+
+class ChildStarted(Event, frozen=True, kw_only=True):
+    """Intent: a child session answers a prompt. Committed before the child's first event."""
+
+    call: str
+    child: str
+    prompt: str
+    budget: dict[str, object] = {}
+
+
+class ChildFinished(Event, frozen=True, kw_only=True):
+    """The child is done; its own log holds the rest."""
+
+    call: str
+    child: str
+    outcome: TurnOutcome
+    text: str = ""
+    spent: Usage | None = None
+    cost: int | None = None
+    """Micro-cents that the child has spent in all, as its own log says."""
+    taint: tuple[Taint, ...] = ()
+    """What the child has met: its answer brings it along."""
+
+
+# --- history ---------------------------------------------------------------------------------------------------------------------
+
+
+class MessageInjected(Event, frozen=True, kw_only=True):
+    """A message entered the history without a model call."""
+
+    role: Role
+    parts: tuple[StoredPart, ...]
+
+
+class EntryAdded(Event, frozen=True, kw_only=True):
+    """A prebuilt entry of the full history: shown, never sent to a model."""
+
+    kind: str
+    content: str
+    """JSON text."""
+
+
+class HistoryCleared(Event, frozen=True, kw_only=True):
+    """The conversation starts over; the log keeps what was."""
+
+
+class Rewound(Event, frozen=True, kw_only=True):
+    """The conversation goes on from an earlier event; empty means from the beginning."""
+
+    to: str
+    turns: int = 0
+    """Turns on the path up to there."""
+    tokens: int = 0
+    """About how many tokens the conversation has up to there."""
+    messages: int = 0
+
+
+EVENTS: Final[tuple[type[Event], ...]] = tuple(sorted(Event.__subclasses__(), key=lambda cls: cls.__name__))
+"""Every event type."""
+
+INTENTS: Final = (
+    *(ModelAsked, CallProposed, PermissionAsked, ToolStarted, ChildStarted),
+    limits.WaitStarted,
+    limits.CompactionStarted,
+    limits.BudgetAsked,
+    event_tools.HookStarted,
+    files.RestoreStarted,
+)
+"""Events that somebody performs."""
+
+VERSIONS: Final[dict[type[Event], int]] = dict.fromkeys(EVENTS, 1)
+"""The current number of each shape."""
+
+
+def calls_of(reply: ModelReplied) -> tuple[ToolCall, ...]:
+    """The tool calls of a reply, in order."""
+    return tuple([part for part in reply.parts if isinstance(part, ToolCall)])

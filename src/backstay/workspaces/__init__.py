@@ -1,1 +1,0 @@
-"""Layer 4: the files a session works on."""
