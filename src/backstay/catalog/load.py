@@ -3,6 +3,7 @@
 import functools
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -190,17 +191,46 @@ async def _from_snapshot(store: EventStore, session: str) -> Loaded | None:
     return Loaded(state=state, trouble=part.trouble, folded=len(later))
 
 
+PURE: Final = (
+    "vocab/*",
+    "logic/*",
+    "permissions/*",
+    "hooks/events.py",
+    "hooks/limits.py",
+    "hooks/spec.py",
+    "hooks/matching.py",
+    "hooks/settings.py",
+    "hooks/payload.py",
+    "hooks/output.py",
+    "hooks/merge.py",
+    "hooks/gates.py",
+    "checkpoints/points.py",
+    "checkpoints/plan.py",
+    "mcp/pins.py",
+    "tools/patch/parse.py",
+    "tools/patch/model.py",
+    "tools/patch/hunks.py",
+    "tools/patch/unified.py",
+)
+"""The modules that compute from their arguments alone: what a log means is theirs to say. `tests/test_layers.py` holds them to it."""
+
+
+def is_pure(path: str) -> bool:
+    """Whether a file of the package, by its path below it, is pure."""
+    return any(fnmatchcase(path, pattern) for pattern in PURE)
+
+
 @functools.cache
 def code_digest() -> str:
     """A digest of the code that gives a log its meaning."""
-    return digest_of(Path(__file__).parent)
+    return digest_of(Path(__file__).parents[1])
 
 
 def digest_of(package: Path) -> str:
     """A digest of the version and of the parts of `package` that give a log its meaning, with the folders in them."""
-    files = (path for folder in ("vocab", "logic", "wire") for path in (package / folder).rglob("*.py"))
+    files = ((path.relative_to(package).as_posix(), path) for path in package.rglob("*.py"))
     total = hashlib.sha256(VERSION.encode())
-    for name, path in sorted((path.relative_to(package).as_posix(), path) for path in files):
+    for name, path in sorted((name, path) for name, path in files if is_pure(name) or name.startswith("wire/")):
         content = path.read_bytes()
         total.update(f"\0{name}\0{len(content)}\0".encode() + content)
     return total.hexdigest()[:16]

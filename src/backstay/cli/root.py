@@ -15,9 +15,9 @@ from backstay.cli.location import Place, accept, is_unicode
 COMMANDS: Final = {
     "agents": "agents",
     "config": "config",
-    "demo": "demonstration",
+    "demo": "demo",
     "doctor": "doctor",
-    "export": "exporting",
+    "export": "export",
     "hooks": "hooks",
     "log": "log",
     "memory": "memory",
@@ -27,7 +27,7 @@ COMMANDS: Final = {
     "secrets": "secrets",
     "sessions": "sessions",
     "skills": "skills",
-    "trust": "trusting",
+    "trust": "trust",
     "usage": "usage",
 }
 """The commands and the modules that hold them."""

@@ -1,0 +1,1 @@
+"""Hooks: programs, requests and functions that look at what a session does, and may refuse it."""

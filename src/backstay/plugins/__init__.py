@@ -1,0 +1,1 @@
+"""Plugins: what they bring, how they are found, installed and switched on."""

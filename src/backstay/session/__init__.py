@@ -1,0 +1,1 @@
+"""Layer 6: open and hold one session."""

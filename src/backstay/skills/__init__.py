@@ -1,0 +1,1 @@
+"""Skills, agents and command files of people, projects and plugins."""

@@ -1,0 +1,1 @@
+"""What touches this machine for every layer: files, handles, programs."""

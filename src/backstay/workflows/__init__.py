@@ -1,0 +1,1 @@
+"""Sessions that change the program that runs them."""

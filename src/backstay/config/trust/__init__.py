@@ -1,0 +1,1 @@
+"""What people trust and allow: a workspace by its content, grants, programs that a trusted file runs."""

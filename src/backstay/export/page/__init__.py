@@ -1,0 +1,1 @@
+"""A conversation as one page of HTML or Markdown."""

@@ -1,0 +1,1 @@
+"""What to write next, from what the log means."""

@@ -1,0 +1,1 @@
+"""The conversation as people and exports see it."""

@@ -1,0 +1,1 @@
+"""Find, mask and erase secrets in texts."""

@@ -312,7 +312,7 @@ def read_table() -> Mapping[str, list[dict[str, object]]]:
     from importlib import resources  # noqa: PLC0415 - likewise
 
     rows: dict[str, list[dict[str, object]]] = tomllib.loads(
-        resources.files("backstay.logic").joinpath("redact_shapes.toml").read_text(encoding="utf-8")
+        resources.files(__package__).joinpath("shapes.toml").read_text(encoding="utf-8")
     )
     return rows
 

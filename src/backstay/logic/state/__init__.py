@@ -1,0 +1,1 @@
+"""What the log means: folds over events."""

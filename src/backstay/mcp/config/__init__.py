@@ -1,0 +1,1 @@
+"""The servers that settings, projects and plugins name, and how they are started."""

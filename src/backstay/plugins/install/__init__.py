@@ -1,0 +1,1 @@
+"""Fetch and install plugins from folders, archives, git and package indexes."""

@@ -1,0 +1,1 @@
+"""What all wire formats share: requests, streams, failures."""

@@ -1,0 +1,1 @@
+"""What a project brings to a session: instructions, skills, tools, commands, mentions."""

@@ -1,0 +1,1 @@
+"""Child sessions of a session."""

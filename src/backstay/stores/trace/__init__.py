@@ -1,0 +1,1 @@
+"""What was asked of models and answered, beside the log."""

@@ -1,0 +1,1 @@
+"""A crash at every point of a run, and what must hold after it."""

@@ -1,0 +1,1 @@
+"""Worlds of sessions in one loop with a pretended time."""

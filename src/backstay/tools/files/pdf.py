@@ -79,7 +79,7 @@ def _page_range(pages: str) -> tuple[int, int]:
 
 async def read_pdf(content: bytes, first: int, last: int, *, most: int = TOTAL_CHARS) -> PdfPages:
     """Have a process of its own read some pages, at most `most` characters of them. Whatever is wrong is in the answer."""
-    here = str(Path(__file__).parents[2])  # and not our whole search path: the working folder may be on it
+    here = str(Path(__file__).parents[3])  # and not our whole search path: the working folder may be on it
     command = [sys.executable, "-I", "-c", _START, here, str(first), str(last), str(most)]
     try:
         ran = await run_program(command, given=content, most=most * _ESCAPED + _BESIDES, deadline_s=SECONDS)

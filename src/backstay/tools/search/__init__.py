@@ -1,0 +1,1 @@
+"""Grep and Glob."""

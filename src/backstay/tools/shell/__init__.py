@@ -1,0 +1,1 @@
+"""Bash and the processes that it starts."""
