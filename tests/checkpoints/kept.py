@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.walk_tree import OWN, Limits
 from backstay.providers.scripted import ScriptedModel
 from backstay.session.assemble import open_session
@@ -39,7 +39,7 @@ async def kept_session(
     """A session in `folder` that may do everything and whose files are kept."""
     known = {"permission_mode": "bypassPermissions", "cwd": folder, "store": "memory:"}
     async with open_session(**{"model": ScriptedModel.of(list(replies)), **known, **more}) as session:
-        session._world.files = Keeping(session._world, (str(folder),), limits=limits or Limits())
+        session._world.files = FileCapture(session._world, (str(folder),), limits=limits or Limits())
         yield session
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import changed_by_others
 from backstay.checkpoints.walk_tree import HELD, Limits
 from backstay.commands.spec import CommandResult
@@ -37,7 +37,7 @@ async def working(
 ) -> AsyncIterator[Session]:
     """A session that may do everything, whose files are kept within `limits`."""
     async with repository.open(*replies, **{"permission_mode": "bypassPermissions", **more}) as session:
-        session._world.files = Keeping(session._world, (str(repository.root),), limits=limits or Limits())
+        session._world.files = FileCapture(session._world, (str(repository.root),), limits=limits or Limits())
         yield session
 
 

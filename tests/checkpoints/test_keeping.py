@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import anyio
 import pytest
 
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.walk_tree import Limits
 from backstay.ports import ModelReply, ModelRequest, ToolContext
 from backstay.providers.scripted import ScriptedModel
@@ -154,7 +154,7 @@ async def test_a_turn_without_edits_is_a_checkpoint_too(tmp_path: Path) -> None:
 @pytest.mark.contract("RB-57")
 async def test_a_session_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
     async with kept_session(tmp_path, turn(call("Write", file_path="a.txt", content="x"), bash("true"))) as session:
-        session._world.files = Keeping(session._world, ())
+        session._world.files = FileCapture(session._world, ())
         await session.run("Go.")
 
         assert await session.checkpoints() == ()
@@ -238,7 +238,7 @@ async def test_rb_w27_captures_side_by_side_never_write_over_each_other(tmp_path
     async with kept_session(tmp_path, [{"text": "Hi."}]) as session:
         await session.run("Hi.")
         keeping = session._world.files
-        assert isinstance(keeping, Keeping)
+        assert isinstance(keeping, FileCapture)
         async with anyio.create_task_group() as tasks:
             for name in names:
                 tasks.start_soon(keeping.keep_files, [str(tmp_path / name)], f"call-{name}", "")

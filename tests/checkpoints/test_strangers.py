@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import Change, Entry, Plan, SeenAs
 from backstay.checkpoints.plan_restore import GONE, HIDDEN
 from backstay.checkpoints.restore import RestoreFiles, _seen
@@ -204,7 +204,7 @@ async def test_a_folder_whose_name_no_event_can_hold_is_plainly_not_kept(tmp_pat
     folder.mkdir()
     (folder / "a.txt").write_text("one")
     async with kept_session(tmp_path, turn(bash("true"))) as session:
-        session._world.files = Keeping(session._world, (str(folder),))
+        session._world.files = FileCapture(session._world, (str(folder),))
         await session.run("Go.")
         kept = [each.event for each in await session.events() if isinstance(each.event, TreeKept)]
         assert [(each.tree, "its name is not UTF-8" in each.problem) for each in kept] == [("", True)]

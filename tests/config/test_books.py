@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from backstay.config.trust.grants import GrantBook
-from backstay.config.trust.trust_store import TrustBook
-from backstay.mcp.pin_store import PinBook
+from backstay.config.trust.grants import GrantStore
+from backstay.config.trust.trust_store import TrustStore
+from backstay.mcp.pin_store import PinStore
 from backstay.plugins.ids import PluginId
-from backstay.plugins.installed import InstalledBook
-from backstay.plugins.marketplace import KnownBook
+from backstay.plugins.installed import InstalledPlugins
+from backstay.plugins.marketplace import KnownMarketplaces
 from backstay.vocab.errors import UserError
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "grants.json": lambda data: GrantBook(data).here("/work"),
-    "pins.json": lambda data: PinBook(data).drift("server", ()),
-    "trust.json": lambda data: TrustBook(data).revoke("/work"),
-    "plugins/known_marketplaces.json": lambda data: KnownBook(data).known(),
-    "plugins/installed_plugins.json": lambda data: InstalledBook(data).read(),
+    "grants.json": lambda data: GrantStore(data).here("/work"),
+    "pins.json": lambda data: PinStore(data).drift("server", ()),
+    "trust.json": lambda data: TrustStore(data).revoke("/work"),
+    "plugins/known_marketplaces.json": lambda data: KnownMarketplaces(data).known(),
+    "plugins/installed_plugins.json": lambda data: InstalledPlugins(data).read(),
 }
 WRITERS: dict[str, str] = {
     "grants.json": "from backstay.config.trust.grants import GrantBook as B; B(data).add('/work', ['Bash(make)'])",
@@ -70,9 +70,9 @@ def test_only_a_person_changes_what_a_person_decides(tmp_path: Path, place: str,
 
 
 def test_what_was_removed_from_a_book_leaves_no_empty_entry(tmp_path: Path) -> None:
-    grants = GrantBook(tmp_path)
+    grants = GrantStore(tmp_path)
     grants.add("/work", ["Bash(make)"])
     grants.remove("Bash(make)", ["/work"])
 
     assert (tmp_path / "grants.json").read_text(encoding="utf-8").split() == ["{}"]
-    assert InstalledBook(tmp_path).remove(PluginId("a", "b"), "person", "") == ()
+    assert InstalledPlugins(tmp_path).remove(PluginId("a", "b"), "person", "") == ()

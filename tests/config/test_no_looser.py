@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from backstay.config.layers import Layered, read_layers
 from backstay.config.reload import no_looser
 from backstay.config.trust.inventory import drifted
-from backstay.config.trust.trust_store import TrustBook
-from backstay.session.apply_settings import with_files
+from backstay.config.trust.trust_store import TrustStore
+from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
 from backstay.vocab.specs import SessionMeta
 from tests.config.world import World, rules
@@ -130,11 +130,11 @@ def test_an_open_session_gives_what_held_and_gets_what_holds(world: World) -> No
     read = partial(world.read, trust=True)
     given = Options(cwd=world.project, layers=lambda cwd: read(), bare=True)
     meta = SessionMeta(id="s", cwd=str(world.project), mode="default")
-    first = with_files(given, meta)
+    first = read_and_apply(given, meta)
     world.config.unlink()
 
-    second = with_files(replace(given, layered=first.layered), meta)
+    second = read_and_apply(replace(given, layered=first.layered), meta)
 
     assert [str(rule) for rule in second.rules if rule.decision != "allow"] == ["Bash(curl *)", "Bash(git push *)"]
-    assert [str(rule) for rule in with_files(given, meta).rules] == []
-    assert TrustBook(world.data).path.exists() is False
+    assert [str(rule) for rule in read_and_apply(given, meta).rules] == []
+    assert TrustStore(world.data).path.exists() is False

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from backstay.config.trust.grants import EVERYWHERE, GrantBook
-from backstay.mcp.pin_store import PinBook
+from backstay.config.trust.grants import EVERYWHERE, GrantStore
+from backstay.mcp.pin_store import PinStore
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import ToolSpec
 
@@ -16,7 +16,7 @@ WRITE = ToolSpec(name="mcp__notes__write", description="Write a note.", schema={
 
 
 def test_nothing_is_approved_before_somebody_approves_it(tmp_path: Path) -> None:
-    assert PinBook(tmp_path).drift("notes", [READ, WRITE]).asks == (READ.name, WRITE.name)
+    assert PinStore(tmp_path).drift("notes", [READ, WRITE]).asks == (READ.name, WRITE.name)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_nothing_is_approved_before_somebody_approves_it(tmp_path: Path) -> None
     ],
 )
 def test_a_definition_that_changes_after_it_was_approved_is_asked_for_again(tmp_path: Path, later: ToolSpec) -> None:
-    book = PinBook(tmp_path)
+    book = PinStore(tmp_path)
     book.approve("notes", [READ, WRITE])
     assert book.drift("notes", [READ, WRITE]).asks == ()
     assert book.drift("notes", [later]).changed == (READ.name,)
@@ -35,7 +35,7 @@ def test_a_definition_that_changes_after_it_was_approved_is_asked_for_again(tmp_
 
 
 def test_one_server_does_not_answer_for_another_and_forgetting_forgets(tmp_path: Path) -> None:
-    book = PinBook(tmp_path)
+    book = PinStore(tmp_path)
     book.approve("notes", [READ])
     assert book.drift("n0tes", [READ]).added == (READ.name,)
     book.forget("notes")
@@ -43,14 +43,14 @@ def test_one_server_does_not_answer_for_another_and_forgetting_forgets(tmp_path:
 
 
 def test_the_order_of_a_schema_does_not_matter(tmp_path: Path) -> None:
-    book = PinBook(tmp_path)
+    book = PinStore(tmp_path)
     book.approve("notes", [READ])
     turned = replace(READ, schema=dict(reversed(READ.schema.items())))
     assert book.drift("notes", [turned]).asks == ()
 
 
 def test_a_book_that_others_could_write_or_that_is_damaged_is_not_believed(tmp_path: Path) -> None:
-    book = PinBook(tmp_path)
+    book = PinStore(tmp_path)
     book.approve("notes", [READ])
     path = tmp_path / "pins.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -64,7 +64,7 @@ def test_a_book_that_others_could_write_or_that_is_damaged_is_not_believed(tmp_p
 
 
 def test_what_was_granted_holds_in_its_project_or_everywhere_until_it_is_taken_back(tmp_path: Path) -> None:
-    book = GrantBook(tmp_path)
+    book = GrantStore(tmp_path)
     book.add("/a", ["Bash(make)", "Edit(/src/**)"])
     book.add(EVERYWHERE, ["Bash(ls *)"])
     assert [str(rule) for rule in book.rules("/a")] == ["Bash(make)", "Edit(/src/**)", "Bash(ls *)"]

@@ -10,7 +10,7 @@ from backstay import open_store
 from backstay.config.provider_profiles import IDLE_TIMEOUT_S, Profile
 from backstay.config.secret import Secret
 from backstay.config.settings import Settings, load_settings
-from backstay.session.apply_settings import settled
+from backstay.session.apply_settings import apply_settings
 from backstay.session.options import Options
 from backstay.stores.clock import SystemClock
 from backstay.vocab.errors import UserError
@@ -151,7 +151,7 @@ async def test_a_profile_says_how_long_it_may_be_silent(said: dict[str, Any], pa
     settings = Settings(providers=profiles, current_provider="slow")
     store = await open_store("memory:", clock=SystemClock())
 
-    found = await settled(Options(settings=settings, bare=True, **said), store)
+    found = await apply_settings(Options(settings=settings, bare=True, **said), store)
 
     assert found.idle_timeout_s == patience
     await store.close()

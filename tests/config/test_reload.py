@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.reload import changed, no_looser
-from backstay.config.trust.trust_store import TrustBook
+from backstay.config.trust.trust_store import TrustStore
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
 
@@ -28,7 +28,7 @@ CHANGES: dict[str, Callable[[World], object]] = {
     "a file that goes": lambda world: world.config.unlink(),
     "the same size, later": lambda world: touch_later(world.config),
     "another file in its place": lambda world: world.write(world.home / "x", {"retries": 1}).replace(world.config),
-    "trust": lambda world: TrustBook(world.data).record(world.read().trust.survey, 1),
+    "trust": lambda world: TrustStore(world.data).record(world.read().trust.survey, 1),
 }
 
 

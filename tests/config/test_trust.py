@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from backstay.config.settings import Settings
-from backstay.config.trust.inventory import Claim, drifted, survey
-from backstay.config.trust.trust_store import TrustBook, TrustState
+from backstay.config.trust.inventory import InventoryItem, drifted, survey
+from backstay.config.trust.trust_store import TrustState, TrustStore
 from backstay.config.trust.warnings import changed_names, odd_root
 from backstay.vocab.errors import UserError
 from tests.config.world import World, rules
@@ -77,7 +77,7 @@ def test_what_a_workspace_wants_is_told_in_its_own_words_with_its_file(world: Wo
     claims = world.read().trust.survey.claims
 
     assert set(claims) == {
-        Claim(kind=kind, text=text, file=file, note=LOADED if kind == "hook" else "")  # type: ignore[arg-type]  # a kind
+        InventoryItem(kind=kind, text=text, file=file, note=LOADED if kind == "hook" else "")  # type: ignore[arg-type]  # a kind
         for kind, text, file in (
             ("hook", 'SessionStart: bash "$CLAUDE_PROJECT_DIR"/scripts/start.sh', ".claude/settings.json"),
             ("allow", "Bash", ".claude/settings.json"),
@@ -257,7 +257,7 @@ def test_what_was_hashed_is_what_is_used(world: World) -> None:
 
     seen = survey(world.project, world.project, files, home=world.home)
 
-    assert TrustBook(world.data).look_up(seen).trusted
+    assert TrustStore(world.data).look_up(seen).trusted
     assert [str(rule) for file in files for rule in file.permissions.rules] == ["Read"]
     assert world.read().trust.state == "changed"
 
@@ -277,7 +277,7 @@ def test_a_script_that_changes_after_the_look_is_noticed_by_whoever_runs_it(worl
 def test_our_own_change_at_the_persons_word_keeps_the_trust_and_nothing_else_does(world: World) -> None:
     hostile(world)
     world.trust()
-    book, before = TrustBook(world.data), world.read().trust
+    book, before = TrustStore(world.data), world.read().trust
     world.write(".backstay/settings.local.json", {"permissions": {"allow": ["Edit", "Bash(make)"]}})
     book.renew(before, world.read().trust.survey, only=".backstay/settings.local.json", at=2_000_000)
     assert world.read().trust.trusted
@@ -346,7 +346,7 @@ def test_too_much_to_look_at_cannot_be_trusted_for_good(world: World, files: int
     for number in range(6):
         world.write(f".claude/skills/s{number}/SKILL.md", "xy")
     world.trust()
-    book = TrustBook(world.data)
+    book = TrustStore(world.data)
 
     found = survey(world.project, world.project, (), home=world.home, most_files=files, most_bytes=size)
 
@@ -384,7 +384,7 @@ def test_odd_roots_are_told(world: World) -> None:
 def test_the_book_is_for_its_owner_alone_and_revoking_forgets(world: World) -> None:
     hostile(world)
     world.trust()
-    book = TrustBook(world.data)
+    book = TrustStore(world.data)
 
     assert (world.data / "trust.json").stat().st_mode & 0o777 == 0o600
     assert book.revoke(str(world.project))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.layers import Layered, read_layers
-from backstay.config.trust.trust_store import TrustBook
+from backstay.config.trust.trust_store import TrustStore
 
 
 class World:
@@ -52,7 +52,7 @@ class World:
 
     def trust(self, cwd: Path | None = None) -> None:
         """Trust the project as it is."""
-        TrustBook(self.data).record(self.read(cwd=cwd).trust.survey, at=1_000_000)
+        TrustStore(self.data).record(self.read(cwd=cwd).trust.survey, at=1_000_000)
 
     def hook(self, command: str, event: str = "PreToolUse") -> dict[str, object]:
         """A `hooks` section with one command."""

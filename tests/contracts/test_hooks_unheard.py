@@ -6,16 +6,16 @@ import anyio
 import pytest
 
 from backstay import Session, UserError
-from backstay.config.trust.inventory import Survey
+from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.hooks.decorator import Hook, hook
-from backstay.hooks.dispatch import Listening
+from backstay.hooks.dispatch import HookDispatcher
 from backstay.hooks.events import EVENTS
-from backstay.hooks.gates import SESSION, Hooking, fold_hooking
+from backstay.hooks.gates import SESSION, HookState, fold_hooking
 from backstay.hooks.performer import RunHook
 from backstay.hooks.spec import CommandHook, make_spec
 from backstay.ports import Model
 from backstay.runtime.barrier import Fault
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.services import Outcome, Services
 from backstay.testing.simulation.event_loop import run_virtually
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import Opened
@@ -49,15 +49,15 @@ def verdict_of(outcome: Outcome) -> HookFinished:
     return draft.event
 
 
-async def failed(started: HookStarted, world: World) -> HookFinished:
+async def failed(started: HookStarted, world: Services) -> HookFinished:
     return verdict_of(RunHook(recorded(started), world).failed(FAULT))
 
 
-async def stopped(started: HookStarted, world: World) -> HookFinished:
+async def stopped(started: HookStarted, world: Services) -> HookFinished:
     return verdict_of(RunHook(recorded(started), world).stopped())
 
 
-async def nobody_to_run_them(started: HookStarted, world: World) -> HookFinished:
+async def nobody_to_run_them(started: HookStarted, world: Services) -> HookFinished:
     hear, world.hear_hooks = world.hear_hooks, None
     try:
         return verdict_of(await RunHook(recorded(started), world).run())
@@ -65,14 +65,16 @@ async def nobody_to_run_them(started: HookStarted, world: World) -> HookFinished
         world.hear_hooks = hear
 
 
-async def changed_since_it_was_trusted(started: HookStarted, world: World) -> HookFinished:
+async def changed_since_it_was_trusted(started: HookStarted, world: Services) -> HookFinished:
     spec = make_spec(started.event, CommandHook(command="true"), source="project")
-    listening = Listening(specs=(spec,), functions={}, project="", survey=Survey(root="/", seen={"file:nowhere": "x"}))
+    listening = HookDispatcher(
+        specs=(spec,), functions={}, project="", survey=WorkspaceInventory(root="/", seen={"file:nowhere": "x"})
+    )
     named = HookStarted(event=started.event, subject=started.subject, handlers=(spec.id,))
     return await listening.hear(named, world)
 
 
-WAYS: dict[str, Callable[[HookStarted, World], Awaitable[HookFinished]]] = {
+WAYS: dict[str, Callable[[HookStarted, Services], Awaitable[HookFinished]]] = {
     "failed": failed,
     "stopped": stopped,
     "nobody": nobody_to_run_them,
@@ -96,7 +98,7 @@ async def test_house_4_1_hooks_that_were_not_heard_mean_what_the_table_says(way:
 
 @pytest.mark.parametrize("name", [name for name, facts in EVENTS.items() if facts.moment])
 def test_house_4_1_hooks_that_were_cut_by_a_crash_are_heard_again_or_mean_what_the_table_says(name: str) -> None:
-    hooking = fold_hooking(Hooking(), recorded(HookStarted(event=name, subject=SESSION, handlers=("h",))), (), ())
+    hooking = fold_hooking(HookState(), recorded(HookStarted(event=name, subject=SESSION, handlers=("h",))), (), ())
     after = fold_hooking(hooking, recorded(Opened(), 2), (), ())
 
     finished = after.heard(name, SESSION)
@@ -109,7 +111,7 @@ def test_house_4_1_hooks_that_were_cut_by_a_crash_are_heard_again_or_mean_what_t
 
 
 async def test_house_4_1_a_fault_in_the_hook_runner_does_not_let_another_model_in() -> None:
-    async def broken(started: HookStarted, world: World) -> HookFinished:
+    async def broken(started: HookStarted, world: Services) -> HookFinished:
         raise OSError("no space left on device")
 
     async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
@@ -123,7 +125,7 @@ async def test_house_4_1_a_fault_in_the_hook_runner_does_not_let_another_model_i
 
 
 def test_house_4_1_hooks_that_never_answer_do_not_let_another_model_in() -> None:
-    async def silent(started: HookStarted, world: World) -> HookFinished:
+    async def silent(started: HookStarted, world: Services) -> HookFinished:
         await anyio.sleep(3600)
         return HookFinished(event=started.event, subject=started.subject)
 

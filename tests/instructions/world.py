@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from backstay.instructions import Instructions, Place, find_place, gather
+from backstay.instructions import InstructionInputs, Instructions, find_place, gather
 
 
 class World:
@@ -29,7 +29,9 @@ class World:
         target.write_bytes(content if isinstance(content, bytes) else content.encode())
         return target
 
-    def place(self, cwd: str | Path = "", *, trusted: bool = True, **known: Any) -> Place:  # Any: fields of Place
+    def place(
+        self, cwd: str | Path = "", *, trusted: bool = True, **known: Any
+    ) -> InstructionInputs:  # Any: fields of Place
         """The place of a session in a folder of the repository."""
         environment = {"HOME": str(self.home), "BACKSTAY_CONFIG_DIR": str(self.config)}
         (self.project / cwd).mkdir(parents=True, exist_ok=True)

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from backstay.logic.budget import Purse
-from backstay.logic.context.usage import Fill
+from backstay.logic.budget import BudgetState
+from backstay.logic.context.usage import ContextUsage
 from backstay.logic.decide.model_call import BREAKER, after_failure, ask
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress
-from backstay.logic.state.retries import Failure, Trying
+from backstay.logic.state.retries import Failure, RetryState
 from backstay.vocab.event import Event
 from backstay.vocab.events import ModelAsked, TurnCompleted
 from backstay.vocab.events.limits import BudgetAsked, BudgetWarned, CompactionStarted, FallbackTaken, WaitStarted
@@ -35,13 +35,13 @@ def next_of(progress: Progress, policy: Policy = POLICY) -> Event | None:
 
 
 def test_when_nothing_stands_in_the_way_the_model_is_asked() -> None:
-    found = next_of(stands(fill=Fill(guess=100)))
+    found = next_of(stands(fill=ContextUsage(guess=100)))
     assert isinstance(found, ModelAsked)
     assert (found.model, found.round, found.tokens, found.reserved) == ("m", 1, 110, 110 + 256)
 
 
 def test_the_ceilings_come_first() -> None:
-    full = Fill(guess=2_000)
+    full = ContextUsage(guess=2_000)
     found = next_of(stands(begun=51, fill=full))
     assert isinstance(found, TurnCompleted)
     assert (found.code, found.stop_reason) == ("turn_limit", "error")
@@ -53,9 +53,9 @@ def test_the_ceilings_come_first() -> None:
 
 
 def test_then_the_rest_of_a_wait_then_money_then_the_context() -> None:
-    waits = Trying(model="m", failures=1, not_before=200, kind="timeout")
-    broke = Purse(limit=10, spent=10)
-    full = Fill(guess=2_000)
+    waits = RetryState(model="m", failures=1, not_before=200, kind="timeout")
+    broke = BudgetState(limit=10, spent=10)
+    full = ContextUsage(guess=2_000)
     first = next_of(stands(trying=waits, purse=broke, fill=full))
     assert isinstance(first, WaitStarted)
     assert (first.until, first.attempt, first.kind) == (200, 2, "timeout")
@@ -68,9 +68,11 @@ def test_then_the_rest_of_a_wait_then_money_then_the_context() -> None:
 
 
 @pytest.mark.parametrize(
-    "fill", [Fill(guess=2_000, tried=True), Fill(guess=2_000, fruitless=BREAKER)], ids=["tried", "breaker"]
+    "fill",
+    [ContextUsage(guess=2_000, tried=True), ContextUsage(guess=2_000, fruitless=BREAKER)],
+    ids=["tried", "breaker"],
 )
-def test_what_was_tried_in_vain_is_not_tried_again_and_nothing_too_big_is_sent(fill: Fill) -> None:
+def test_what_was_tried_in_vain_is_not_tried_again_and_nothing_too_big_is_sent(fill: ContextUsage) -> None:
     found = next_of(stands(fill=fill))
     assert isinstance(found, TurnCompleted)
     assert found.code == "context_overflow"
@@ -81,35 +83,35 @@ def test_what_was_tried_in_vain_is_not_tried_again_and_nothing_too_big_is_sent(f
 
 def test_without_a_threshold_there_is_only_the_guard() -> None:
     never = replace(POLICY, auto_compact=None)
-    assert isinstance(next_of(stands(fill=Fill(guess=960)), never), ModelAsked)
-    found = next_of(stands(fill=Fill(guess=990)), never)
+    assert isinstance(next_of(stands(fill=ContextUsage(guess=960)), never), ModelAsked)
+    found = next_of(stands(fill=ContextUsage(guess=990)), never)
     assert isinstance(found, TurnCompleted)
     assert "did not help" not in found.message
 
 
 def test_too_many_messages_are_trimmed_whatever_the_threshold_is() -> None:
     few = replace(POLICY, max_messages=4, auto_compact=None)
-    found = next_of(stands(fill=Fill(guess=50, messages=5)), few)
+    found = next_of(stands(fill=ContextUsage(guess=50, messages=5)), few)
     assert isinstance(found, CompactionStarted)
     assert (found.trigger, found.keep) == ("trim", 4)
-    assert isinstance(next_of(stands(fill=Fill(guess=50, messages=5, trimmed=True)), few), ModelAsked)
-    assert isinstance(next_of(stands(fill=Fill(guess=50, messages=4)), few), ModelAsked)
+    assert isinstance(next_of(stands(fill=ContextUsage(guess=50, messages=5, trimmed=True)), few), ModelAsked)
+    assert isinstance(next_of(stands(fill=ContextUsage(guess=50, messages=4)), few), ModelAsked)
 
 
 @pytest.mark.parametrize(
     ("purse", "kind"),
     [
-        (Purse(limit=5, spent=5, on_exceed="warn"), BudgetWarned),
-        (Purse(limit=5, spent=5, on_exceed="warn", warned=True), ModelAsked),
-        (Purse(limit=5, spent=5, on_exceed="fail"), TurnCompleted),
-        (Purse(limit=5, spent=5, on_exceed="pause_for_approval"), BudgetAsked),
-        (Purse(limit=5, spent=5, on_exceed="pause_for_approval", paused=True), type(None)),
-        (Purse(limit=5, spent=5, on_exceed="pause_for_approval", refused="no"), TurnCompleted),
-        (Purse(limit=10_000, spent=5), ModelAsked),
-        (Purse(spent=5), ModelAsked),
+        (BudgetState(limit=5, spent=5, on_exceed="warn"), BudgetWarned),
+        (BudgetState(limit=5, spent=5, on_exceed="warn", warned=True), ModelAsked),
+        (BudgetState(limit=5, spent=5, on_exceed="fail"), TurnCompleted),
+        (BudgetState(limit=5, spent=5, on_exceed="pause_for_approval"), BudgetAsked),
+        (BudgetState(limit=5, spent=5, on_exceed="pause_for_approval", paused=True), type(None)),
+        (BudgetState(limit=5, spent=5, on_exceed="pause_for_approval", refused="no"), TurnCompleted),
+        (BudgetState(limit=10_000, spent=5), ModelAsked),
+        (BudgetState(spent=5), ModelAsked),
     ],
 )
-def test_an_empty_purse_leads_to_what_was_agreed(purse: Purse, kind: type) -> None:
+def test_an_empty_purse_leads_to_what_was_agreed(purse: BudgetState, kind: type) -> None:
     assert type(next_of(stands(purse=purse))) is kind
 
 
@@ -119,7 +121,7 @@ def test_an_empty_purse_leads_to_what_was_agreed(purse: Purse, kind: type) -> No
 def failing(kind: str, **fields: Any) -> Progress:  # Any: fields of every type
     """A session whose model has just failed for the last time."""
     failure = Failure(kind=kind, message="why", ask="a", **fields)  # type: ignore[arg-type]  # any kind of failure
-    return stands(trying=Trying(model="m", failures=4, failure=failure))
+    return stands(trying=RetryState(model="m", failures=4, failure=failure))
 
 
 def then(progress: Progress, policy: Policy = POLICY) -> Event:
@@ -141,8 +143,8 @@ def test_a_failure_leads_to_a_wait_another_model_a_compaction_or_the_end_in_that
         then(failing("bad_request"), two),
         then(failing("context_overflow", shown=True)),
         then(failing("context_overflow"), replace(two, auto_compact=None)),
-        then(replace(failing("context_overflow"), fill=Fill(tried=True))),
-        then(replace(failing("context_overflow"), fill=Fill(fruitless=BREAKER))),
+        then(replace(failing("context_overflow"), fill=ContextUsage(tried=True))),
+        then(replace(failing("context_overflow"), fill=ContextUsage(fruitless=BREAKER))),
     ):
         assert isinstance(ended, TurnCompleted)
         assert (ended.outcome, ended.stop_reason, ended.message) == ("failed", "error", "why")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backstay.logic.context.tokens import estimate, tokens_of
-from backstay.logic.context.usage import Fill, fold_fill
+from backstay.logic.context.usage import ContextUsage, fold_fill
 from backstay.logic.state.transcript import transcript_of
 from backstay.testing.builders import log, started
 from backstay.vocab.event import CompactionTrigger, Event
@@ -33,9 +33,9 @@ from backstay.vocab.messages import MediaRef, Reasoning, Text, ToolCall
 from backstay.vocab.specs import Usage
 
 
-def after(*events: Event, start: Fill | None = None) -> Fill:
+def after(*events: Event, start: ContextUsage | None = None) -> ContextUsage:
     """The figures after events."""
-    return reduce(fold_fill, log(*events), start or Fill())
+    return reduce(fold_fill, log(*events), start or ContextUsage())
 
 
 def said(text: str, **fields: object) -> ModelReplied:
@@ -91,7 +91,7 @@ events = st.one_of(
 @given(st.lists(events, max_size=12))
 def test_the_estimate_is_that_of_the_conversation_after_every_event(story: list[tuple[Event, ...]]) -> None:
     records = log(started(), *(event for step in story for event in step))
-    fill = Fill()
+    fill = ContextUsage()
     for count, record in enumerate(records, start=1):
         fill = fold_fill(fill, record)
         there = transcript_of(records[:count]).messages

@@ -55,13 +55,13 @@ def _in_a_turn() -> progress.Progress:
 
 @pytest.mark.parametrize("kind", not_in(grants.HEARS))
 def test_consent_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
-    before = grants.Consent(grants=frozenset(("a",)), rules=("Read",), taint=frozenset(("untrusted",)))
+    before = grants.Grants(grants=frozenset(("a",)), rules=("Read",), taint=frozenset(("untrusted",)))
     assert grants.fold_consent(before, recorded(example(kind), 99), _in_a_turn().calls) == before
 
 
 @pytest.mark.parametrize("kind", not_in(gates.HEARS))
 def test_hooking_does_not_change_by_an_event_that_it_does_not_hear(kind: type[Event]) -> None:
     heard = gates.OpenHook(intent="e1", event="Stop", subject="turn")
-    before = gates.Hooking(open=(heard,), within=True)
+    before = gates.HookState(open=(heard,), within=True)
     here = _in_a_turn()
     assert gates.fold_hooking(before, recorded(example(kind), 99), here.calls, here.ended) == before

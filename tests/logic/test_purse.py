@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.budget import Purse, fold_purse
+from backstay.logic.budget import BudgetState, fold_purse
 from backstay.testing.builders import recorded
 from backstay.vocab.event import Event
 from backstay.vocab.events import ChildFinished, ModelAsked, ModelFailed, ModelReplied, Opened, Rewound, TurnStarted
 from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked, BudgetSet, BudgetWarned, ChildPaused, Compacted
 
 
-def after(*events: Event, start: Purse | None = None) -> Purse:
+def after(*events: Event, start: BudgetState | None = None) -> BudgetState:
     """The purse after events."""
-    return reduce(fold_purse, (recorded(event, seq=seq) for seq, event in enumerate(events, 1)), start or Purse())
+    return reduce(fold_purse, (recorded(event, seq=seq) for seq, event in enumerate(events, 1)), start or BudgetState())
 
 
 def asked(reserved: int) -> ModelAsked:
@@ -36,7 +36,7 @@ def test_money_is_set_aside_before_a_call_and_settled_after_it() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from(("reply", "fail", "summary", "crash")), st.integers(0, 10**9)), max_size=30))
 def test_what_is_spent_is_the_sum_of_what_was_paid(story: list[tuple[str, int]]) -> None:
-    purse, expected = Purse(), 0
+    purse, expected = BudgetState(), 0
     for kind, amount in story:
         purse = after(asked(amount // 2), start=purse)
         ends: dict[str, Event] = {
@@ -76,8 +76,8 @@ def test_a_child_has_no_share_where_nothing_binds() -> None:
 def test_it_is_empty_when_nothing_is_left_or_less_than_is_needed(
     limit: int, spent: int, needed: int, *, empty: bool
 ) -> None:
-    assert Purse(limit=limit, spent=spent).empty(needed) is empty
-    assert not Purse(spent=spent).empty(needed)
+    assert BudgetState(limit=limit, spent=spent).empty(needed) is empty
+    assert not BudgetState(spent=spent).empty(needed)
 
 
 def test_a_pause_ends_when_somebody_says_something_about_the_budget_or_opens_the_session() -> None:

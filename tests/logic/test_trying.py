@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backstay.logic.state.retries import PASSING, SECOND, Failure, Retries, Trying, fallback, fold_trying, wait
+from backstay.logic.state.retries import PASSING, SECOND, Failure, Retries, RetryState, fallback, fold_trying, wait
 from backstay.testing.builders import recorded
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Event
@@ -27,9 +27,9 @@ KINDS: tuple[ErrorKind, ...] = (
 )
 
 
-def after(*events: Event, start: Trying | None = None) -> Trying:
+def after(*events: Event, start: RetryState | None = None) -> RetryState:
     """The state after events."""
-    trying = start or Trying()
+    trying = start or RetryState()
     for seq, event in enumerate(events, start=1):
         trying = fold_trying(trying, recorded(event, seq=seq))
     return trying
@@ -61,7 +61,7 @@ def test_a_wait_grows_by_doubling_up_to_its_limit_and_varies_by_half(
     failures: int, first: float, longest: float, ask: str
 ) -> None:
     retries = Retries(attempts=50, first_wait_s=first, longest_wait_s=longest)
-    trying = Trying(model="a", failures=failures, failure=Failure(kind="overloaded", message="", ask=ask))
+    trying = RetryState(model="a", failures=failures, failure=Failure(kind="overloaded", message="", ask=ask))
     found = wait(trying, retries, 7)
     assert found is not None
     whole = min(first * 2 ** min(failures - 1, 16), longest)
@@ -72,18 +72,18 @@ def test_a_wait_grows_by_doubling_up_to_its_limit_and_varies_by_half(
 
 def test_after_the_last_attempt_there_is_no_wait_and_a_wait_that_is_asked_for_is_kept_as_it_is() -> None:
     failure = Failure(kind="rate_limit", message="", retry_after_s=3.25)
-    assert wait(Trying(failures=4, failure=failure), Retries(), 0) is None
-    found = wait(Trying(failures=3, failure=failure), Retries(), 10)
+    assert wait(RetryState(failures=4, failure=failure), Retries(), 0) is None
+    found = wait(RetryState(failures=3, failure=failure), Retries(), 10)
     assert found is not None
     assert found.until == 10 + 3_250_000
-    assert wait(Trying(failures=1, failure=failure), Retries(longest_wait_s=3), 0) is None
+    assert wait(RetryState(failures=1, failure=failure), Retries(longest_wait_s=3), 0) is None
 
 
 def test_a_model_that_cools_is_passed_over_by_the_chain_and_by_the_fallback() -> None:
-    trying = Trying(cooling=(("a", 100), ("b", 50)))
+    trying = RetryState(cooling=(("a", 100), ("b", 50)))
     assert [trying.choose(("a", "b", "c"), now) for now in (0, 49, 50, 99, 100)] == ["c", "c", "b", "b", "a"]
     assert trying.choose(("a", "b"), 0) == "a"  # when all of them cool, the first
-    broken = Trying(model="a", failures=4, cooling=(("b", 50),), failure=Failure(kind="timeout", message=""))
+    broken = RetryState(model="a", failures=4, cooling=(("b", 50),), failure=Failure(kind="timeout", message=""))
     taken = fallback(broken, ("a", "b", "c"), Retries(cooldown_s=2), 10)
     assert taken == FallbackTaken(came_from="a", to="c", kind="timeout", until=10 + 2 * SECOND)
     assert fallback(broken, ("a", "b"), Retries(), 10) is None

@@ -19,8 +19,8 @@ def main() -> None:
     assert str(backstay.__file__).startswith(source), backstay.__file__
     from msgspec.structs import replace
 
-    from backstay.permissions import Call, paths_of, spec_of, weigh
-    from backstay.permissions.call_site import Ground
+    from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
+    from backstay.permissions.call_site import CallSite
     from backstay.permissions.shell import read_command
     from backstay.sandbox import resolve_paths
     from backstay.vocab.rules import Rule
@@ -39,7 +39,7 @@ def main() -> None:
     def judge(case: dict[str, Any]) -> dict[str, object]:  # Any: as it came in
         rules = rules_of(case["rules"])
         call = Call(spec_of("Bash"), {"command": case["text"]})
-        ground = Ground(
+        ground = CallSite(
             cwd=case["cwd"],
             home=case["home"],
             roots=(case["cwd"],),
@@ -47,9 +47,9 @@ def main() -> None:
             shell=case["shell"],
             trusted=case["trusted"],
         )
-        paths, globs = paths_of(call, ground, rules)
+        paths, globs = paths_to_resolve(call, ground, rules)
         ground = replace(ground, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
-        verdict = weigh(call, ground, rules, mode=case["mode"])
+        verdict = judge_call(call, ground, rules, mode=case["mode"])
         if verdict.decision != "allow":
             return {"decision": verdict.decision, "detail": verdict.detail if case.get("why") else ""}
         script = read_command(case["text"], ground)

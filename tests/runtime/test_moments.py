@@ -10,7 +10,7 @@ import pytest
 
 from backstay import Answer, Question, TurnInterrupted, UserError, open_session, open_store, tool
 from backstay.catalog import sessions
-from backstay.headless.approvals import Desk
+from backstay.headless.approvals import ApprovalQueue
 from backstay.logic.state.results import TurnResult
 from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
@@ -258,7 +258,7 @@ async def test_a_move_that_was_cut_off_opens_nowhere_twice_and_can_be_finished(t
 
 
 async def test_a_late_answer_allows_nothing_else() -> None:
-    desk = Desk()
+    desk = ApprovalQueue()
     with anyio.move_on_after(0.01):
         await desk.ask(Question(session="s", call="rm-1", tool="Bash", args={}, reason=""))
     assert desk.answer("", Answer(allowed=True)) != ""

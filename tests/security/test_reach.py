@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from backstay.permissions import Call, paths_of, spec_of, weigh
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 from backstay.sandbox.program_folders import program_folders
 from backstay.sandbox.resolve_paths import MATCHES, look, match
 from backstay.vocab.rules import Rule
@@ -70,9 +70,9 @@ class World:
         rules = (*(Rule.parse("deny", text) for text in deny), *(Rule.parse("allow", text) for text in allow))
         call = Call(spec_of("Bash"), {"command": command})
         where: dict[str, Any] = {"cwd": folder, "roots": (str(self.work),), "home": str(self.work.parent / "home")}
-        bare = Ground(**where | ground)
-        paths, globs = paths_of(call, bare, rules)
-        return weigh(call, replace(bare, links=look(paths), globs=match(globs)), rules, mode=mode).decision
+        bare = CallSite(**where | ground)
+        paths, globs = paths_to_resolve(call, bare, rules)
+        return judge_call(call, replace(bare, links=look(paths), globs=match(globs)), rules, mode=mode).decision
 
 
 @pytest.fixture

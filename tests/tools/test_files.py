@@ -19,7 +19,7 @@ from backstay.ports import Tool
 from backstay.tools.files import locked_file
 from backstay.tools.files.edit import edit_file, multi_edit
 from backstay.tools.files.locked_file import Overtaken, hold
-from backstay.tools.files.open_beneath import Place, reach
+from backstay.tools.files.open_beneath import OpenedPath, reach
 from backstay.tools.files.read import read_file
 from backstay.tools.files.target import Refused, Target, in_words, target_of
 from backstay.tools.files.write import write_file
@@ -228,7 +228,7 @@ async def test_a_file_that_is_swapped_for_a_link_all_the_time_never_shows_what_i
     assert (tmp_path / "outside").read_text() == "secret"
 
 
-class _Swapped(Place, frozen=True):
+class _Swapped(OpenedPath, frozen=True):
     """A file that becomes a link right after it was looked at."""
 
     def facts(self) -> os.stat_result | None:

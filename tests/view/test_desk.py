@@ -2,7 +2,7 @@
 
 import anyio
 
-from backstay.headless.approvals import Desk
+from backstay.headless.approvals import ApprovalQueue
 from backstay.ports import Answer, Question
 
 YES, NO = Answer(allowed=True), Answer(allowed=False)
@@ -13,7 +13,7 @@ def question(call: str) -> Question:
 
 
 async def test_b1_an_answer_that_lay_in_the_pipe_before_the_question_came_does_not_answer_it() -> None:
-    desk, told = Desk(), []
+    desk, told = ApprovalQueue(), []
     desk.attach(lambda: 100)
 
     async def ask() -> None:
@@ -29,7 +29,7 @@ async def test_b1_an_answer_that_lay_in_the_pipe_before_the_question_came_does_n
 
 
 async def test_b1_a_call_that_is_asked_about_again_takes_a_new_answer() -> None:
-    desk, told = Desk(), []
+    desk, told = ApprovalQueue(), []
 
     async def ask() -> None:
         told.append(await desk.ask(question("c1")))

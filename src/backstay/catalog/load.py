@@ -18,7 +18,7 @@ from backstay.logic.secrets.redact import PLAIN, Redactor
 from backstay.logic.state.results import Results, TurnResult
 from backstay.logic.state.session_state import State, needs_whole_log, restore, state_of
 from backstay.ports import EventStore, FoldSnapshot, LogSlice
-from backstay.runtime.services import World
+from backstay.runtime.services import Services
 from backstay.version import VERSION
 from backstay.vocab.errors import BlobMissing, StoreError, UserError
 from backstay.vocab.event import Recorded
@@ -152,7 +152,7 @@ def _turns(log: PagedLog) -> Iterator[TurnResult]:
 class Snapshots:
     """Keeps snapshots of a session's folds, so that nobody has to fold a long log again: never in the middle of a turn."""
 
-    def __init__(self, world: World, covered: int) -> None:
+    def __init__(self, world: Services, covered: int) -> None:
         self._world = world
         self._covered = covered
         """The seq up to which the newest snapshot goes."""

@@ -13,7 +13,7 @@ from backstay.catalog.move import move as move  # noqa: PLC0414  # a part of the
 from backstay.catalog.prune import prune as prune  # noqa: PLC0414  # a part of the shelf
 from backstay.logic.decide.step import stamp
 from backstay.logic.history.outline import project
-from backstay.logic.state.content import storable
+from backstay.logic.state.content import as_stored_event
 from backstay.logic.state.fork import fork_records, node_of
 from backstay.logic.state.session_state import SessionRecord, record_of
 from backstay.ports import Clock, EventStore, SessionQuery
@@ -170,6 +170,6 @@ async def add_event(store: EventStore, session: str, event: Event, *, clock: Clo
     async with held(store, session) as lease:
         progress = await whole_progress(store, session)
         written = stamp(
-            progress, Draft(event=storable(event), by="user"), nonce=nonce_of(lease, clock), now=clock.now()
+            progress, Draft(event=as_stored_event(event), by="user"), nonce=nonce_of(lease, clock), now=clock.now()
         )
         await store.append(lease, progress.seq, (written,))

@@ -20,9 +20,9 @@ from backstay.checkpoints.plan import Entry, Tree, inside, pack, parents, unpack
 from backstay.checkpoints.points import Point
 from backstay.checkpoints.walk_tree import Limits, TooMuch, Walk, ignored, look_at
 from backstay.config.settings import config_dir
-from backstay.logic.state.content import clean, digest
+from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.file_keeper import Ready
-from backstay.runtime.services import Performer, World
+from backstay.runtime.services import Performer, Services
 from backstay.sandbox.project_root import data_dir
 from backstay.stores.trace.files import trace_folder
 from backstay.vocab.errors import BlobMissing, LogDamaged
@@ -34,7 +34,7 @@ TOGETHER: Final = 400
 """Hashes that one `ContentsKept` names."""
 
 
-class Look(Struct):
+class FolderState(Struct):
     """A folder of the session at one moment."""
 
     root: bytes
@@ -48,10 +48,10 @@ class Look(Struct):
     """What of it git ignores."""
 
 
-class Keeping(Struct, dict=True):
+class FileCapture(Struct, dict=True):
     """What is kept of the files of one open session."""
 
-    world: World
+    world: Services
     folders: Sequence[str]
     """The folders that the session works in."""
     limits: Limits = field(default_factory=Limits)
@@ -121,7 +121,7 @@ class Keeping(Struct, dict=True):
                 await self._deliver([kept], look.blobs, cause)
             self._watched = True
 
-    async def present(self) -> tuple[Look, ...]:
+    async def present(self) -> tuple[FolderState, ...]:
         """What the folders hold now. Contents are durable when this returns; the trees are the caller's to write down."""
         async with self._lock:
             self._watched = False
@@ -182,7 +182,7 @@ class Keeping(Struct, dict=True):
         missing = [Entry(each, "absent") for each in parents(path) if inside(each, root) and not os.path.lexists(each)]
         return [(each, None) for each in (entry, *missing) if each.path not in self._paths]
 
-    async def _take(self, root: bytes, cause: str) -> Look:
+    async def _take(self, root: bytes, cause: str) -> FolderState:
         await self._recall()
         sha, before = self._newest.get(root, ("", None))
         own = self._own_places(root)
@@ -191,14 +191,14 @@ class Keeping(Struct, dict=True):
         portions = walk.portions()
         event = TreeKept(root=os.fsdecode(root))
         try:
-            if os.fsdecode(root) != clean(os.fsdecode(root)):
+            if os.fsdecode(root) != replace_surrogates(os.fsdecode(root)):
                 raise TooMuch("its name is not UTF-8, so that no event can hold it")
             while (portion := await anyio.to_thread.run_sync(next, portions, None)) is not None:
                 await self._deliver(_contents(portion), portion, cause)
         except TooMuch as exc:
             problem = f"{event.root!r} is not kept: {exc}"
             self._off[root] = problem
-            return Look(root, None, TreeKept(root=event.root, problem=problem), {})
+            return FolderState(root, None, TreeKept(root=event.root, problem=problem), {})
         finally:
             portions.close()  # type: ignore[attr-defined]  # a generator, whose handles must not stay open
         tree = walk.tree
@@ -212,7 +212,7 @@ class Keeping(Struct, dict=True):
             blobs[sha] = packed
             self._newest[root] = (sha, tree)
         event = TreeKept(root=event.root, tree=sha, files=walk.files, size=walk.size)
-        return Look(root, tree, event, blobs, own, hidden)
+        return FolderState(root, tree, event, blobs, own, hidden)
 
     def _own_places(self, root: bytes) -> set[bytes]:
         """What is ours in the folder: the store, which changes with every event, and what the person decided, for all sessions."""

@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.checkpoints.capture import Keeping, Look, kept_event
+from backstay.checkpoints.capture import FileCapture, FolderState, kept_event
 from backstay.checkpoints.plan import (
     Change,
     Coverage,
@@ -48,7 +48,7 @@ NAMED: Final = 5
 
 
 async def plan_restore(
-    keeping: Keeping, records: Sequence[Recorded], point: Point, *, with_conversation: bool
+    keeping: FileCapture, records: Sequence[Recorded], point: Point, *, with_conversation: bool
 ) -> Ready:
     """Look at the files and say what has to be done so that they are as they were at `point`.
 
@@ -64,7 +64,7 @@ async def plan_restore(
     return await anyio.to_thread.run_sync(making.make)
 
 
-def _lost(records: Sequence[Recorded], looks: Iterable[Look], point: Point) -> str:
+def _lost(records: Sequence[Recorded], looks: Iterable[FolderState], point: Point) -> str:
     """Why what programs did after a point cannot be undone; empty when it can."""
     for look in looks:
         kept = _before_programs(records, look, point)
@@ -75,7 +75,7 @@ def _lost(records: Sequence[Recorded], looks: Iterable[Look], point: Point) -> s
     return ""
 
 
-def _before_programs(records: Iterable[Recorded], look: Look, point: Point) -> list[TreeKept]:
+def _before_programs(records: Iterable[Recorded], look: FolderState, point: Point) -> list[TreeKept]:
     """What was kept of a folder as a whole since a point, when programs ran since; nothing when none did."""
     found = [
         (record.event, before_programs(record))
@@ -86,7 +86,7 @@ def _before_programs(records: Iterable[Recorded], look: Look, point: Point) -> l
 
 
 async def _first_trees(
-    keeping: Keeping, records: Sequence[Recorded], roots: Iterable[bytes], point: Point
+    keeping: FileCapture, records: Sequence[Recorded], roots: Iterable[bytes], point: Point
 ) -> dict[str, Tree]:
     later = [record for record in records if record.seq > point.after]
     trees: dict[str, Tree] = {}
@@ -107,11 +107,11 @@ async def _first_trees(
 
 
 class _Making(Struct):
-    keeping: Keeping
+    keeping: FileCapture
     records: Sequence[Recorded]
     point: Point
     with_conversation: bool
-    looks: Sequence[Look]
+    looks: Sequence[FolderState]
     trees: Mapping[str, Tree]
     changes: list[Change] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)
@@ -134,7 +134,7 @@ class _Making(Struct):
         self.changes.sort(key=lambda change: change.want.path)
         return self._ready(tuple(roots))
 
-    def _compare(self, look: Look, want: Mapping[bytes, Entry]) -> None:
+    def _compare(self, look: FolderState, want: Mapping[bytes, Entry]) -> None:
         if look.tree is None and not os.path.lexists(look.root):
             self._leave(Entry(look.root, "folder"), GONE)
             return
@@ -153,7 +153,7 @@ class _Making(Struct):
             else:
                 self._change_unlisted(look.root, entry)
 
-    def _name_hidden(self, look: Look, want: Mapping[bytes, Entry]) -> None:
+    def _name_hidden(self, look: FolderState, want: Mapping[bytes, Entry]) -> None:
         """What was not there and is left out now, as git ignores it since: it stays, and that is said."""
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None:
@@ -163,7 +163,7 @@ class _Making(Struct):
             if path not in want and below not in look.own:
                 self._leave(Entry(path, "absent"), HIDDEN)
 
-    def _ignored(self, look: Look) -> str:
+    def _ignored(self, look: FolderState) -> str:
         """A sentence about what git ignores, when programs ran that may have changed it; empty when there is nothing to say."""
         first = first_tree((each for each in self.records if each.seq > self.point.after), look.root)
         if first is None or look.tree is None or not _before_programs(self.records, look, self.point):

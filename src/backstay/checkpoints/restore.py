@@ -13,10 +13,10 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.checkpoints.plan import Change, Plan, unpack_plan
 from backstay.checkpoints.write_back import NotPutBack, put_back, settle_mode, version_at
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.runtime.barrier import Fault
 from backstay.runtime.services import Outcome
 from backstay.vocab.errors import BlobMissing, LogDamaged
@@ -38,12 +38,12 @@ NAMED: Final = 20
 class RestoreFiles:
     """One restore."""
 
-    def __init__(self, record: Recorded, keeping: Keeping) -> None:
+    def __init__(self, record: Recorded, keeping: FileCapture) -> None:
         assert isinstance(record.event, RestoreStarted)
         self._started = record.event
         self._id = record.id
         self._world = keeping.world
-        self._roots: Sequence[bytes] = keeping.roots or Keeping(self._world, (self._world.cwd,)).roots
+        self._roots: Sequence[bytes] = keeping.roots or FileCapture(self._world, (self._world.cwd,)).roots
         """The session's folders as they are now: what the plan says of folders counts for nothing."""
         self._problems: dict[bytes, FileProblem] = {}
         """By path: of each the first."""
@@ -133,7 +133,7 @@ def told(plan: Plan, done: Sequence[Change], problems: Sequence[FileProblem]) ->
     names = [_plain(each.want.path.decode("utf-8", "replace")) for each in done[:NAMED]]
     more = f" and {len(done) - NAMED} more" if len(done) > NAMED else ""
     words = (
-        f"The person put the files back to {plan.words}: {counted(len(done) - len(removed), 'path')} written, "
+        f"The person put the files back to {plan.words}: {pluralise(len(done) - len(removed), 'path')} written, "
         f"{len(removed)} removed ({', '.join(names)}{more}). Read files again before you rely on what you knew of them."
     )
     if problems:

@@ -30,7 +30,7 @@ class NotPutBack(Exception):
     """A path stays as it is; the message says why."""
 
 
-class Spot(Struct, frozen=True):
+class HeldName(Struct, frozen=True):
     """A name in a folder whose handle is held."""
 
     folder: int
@@ -99,7 +99,7 @@ def version_at(path: bytes) -> str:
     return version_of(found) if stat.S_ISREG(found.st_mode) else ""
 
 
-def _change(spot: Spot, want: Entry, content: bytes, temporary: bytes, now: Entry | None, *, sync: bool) -> bool:
+def _change(spot: HeldName, want: Entry, content: bytes, temporary: bytes, now: Entry | None, *, sync: bool) -> bool:
     with suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=spot.folder)  # a run that was cut off left it
     found = spot.facts()
@@ -125,7 +125,7 @@ def _change(spot: Spot, want: Entry, content: bytes, temporary: bytes, now: Entr
     return True
 
 
-def _is(spot: Spot, want: Entry, found: os.stat_result | None) -> bool:
+def _is(spot: HeldName, want: Entry, found: os.stat_result | None) -> bool:
     """Whether the path holds already what it should."""
     if found is None:
         return want.kind == "absent"
@@ -150,7 +150,7 @@ def _untouched(now: Entry, found: os.stat_result) -> bool:
     return now.kind == "file" and stat.S_ISREG(found.st_mode) and now.ctime > 0 and now.facts == facts
 
 
-def _hash(spot: Spot, found: os.stat_result) -> bytes:
+def _hash(spot: HeldName, found: os.stat_result) -> bytes:
     try:
         handle = os.open(spot.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=spot.folder)
     except OSError:
@@ -166,7 +166,7 @@ def _hash(spot: Spot, found: os.stat_result) -> bytes:
     return sha.digest()
 
 
-def _write(spot: Spot, temporary: bytes, content: bytes, mode: int, *, sync: bool) -> None:
+def _write(spot: HeldName, temporary: bytes, content: bytes, mode: int, *, sync: bool) -> None:
     handle = os.open(temporary, NEW, 0o600, dir_fd=spot.folder)
     try:
         left = memoryview(content)
@@ -183,7 +183,7 @@ def _write(spot: Spot, temporary: bytes, content: bytes, mode: int, *, sync: boo
         os.close(handle)
 
 
-def _name(spot: Spot, temporary: bytes, found: os.stat_result | None) -> None:
+def _name(spot: HeldName, temporary: bytes, found: os.stat_result | None) -> None:
     try:
         if found is not None and stat.S_ISDIR(found.st_mode):
             _remove(spot, found)
@@ -194,7 +194,7 @@ def _name(spot: Spot, temporary: bytes, found: os.stat_result | None) -> None:
         raise
 
 
-def _remove(spot: Spot, found: os.stat_result | None) -> None:
+def _remove(spot: HeldName, found: os.stat_result | None) -> None:
     if found is not None and stat.S_ISDIR(found.st_mode):
         os.rmdir(spot.name, dir_fd=spot.folder)
     else:
@@ -222,11 +222,11 @@ def _sync(folder: int) -> None:
 
 
 @contextmanager
-def _reach(root: bytes, path: bytes, *, make: bool) -> Iterator[Spot]:
+def _reach(root: bytes, path: bytes, *, make: bool) -> Iterator[HeldName]:
     """Go to the folder of `path` by handles, through no link; with `make`, missing folders are made."""
     *folders, name = path[len(root) + 1 :].split(b"/")
     with walk_to(root, folders, partial(_enter, making=make)) as folder:
-        yield Spot(folder, name)
+        yield HeldName(folder, name)
 
 
 def _enter(folder: int, name: bytes, *, making: bool) -> int:

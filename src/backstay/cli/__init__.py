@@ -10,10 +10,10 @@ def main() -> None:
     """Run the command line and leave with its exit code."""
     missing = _missing_streams()
     if 1 in missing:
-        output.complain("Standard output is closed: there is nowhere to print to. Nothing was done.")
+        output.warn("Standard output is closed: there is nowhere to print to. Nothing was done.")
         sys.exit(output.COULD_NOT)
     if sys.argv[1:] == ["--version"]:
-        sys.exit(output.printed(output.say_version))
+        sys.exit(output.with_stdout(output.say_version))
     _see_children_end()
     try:
         from backstay.cli.root import run

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from backstay.cli import output
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 from backstay.cli.skills import SHOWN, as_json, look, tell_problems, trust
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def command() -> None:
 @trust
 @as_json
 @placed
-def list_agents(place: Place, trust: bool, as_json: bool) -> int:
+def list_agents(place: StoreLocation, trust: bool, as_json: bool) -> int:
     """List the agents that count here, built in or of your own, those that others hide, and what is wrong with files.
 
     \b
@@ -55,7 +55,7 @@ def list_agents(place: Place, trust: bool, as_json: bool) -> int:
 @trust
 @as_json
 @placed
-def show(place: Place, name: str, trust: bool, as_json: bool) -> int:
+def show(place: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
     """Show the agent NAME: who may use what, and its instructions.
 
     \b
@@ -72,9 +72,9 @@ def show(place: Place, name: str, trust: bool, as_json: bool) -> int:
     for key, value in content.items():
         if value not in ("", None, [], ()):
             words = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
-            output.say(f"{key}: {output.harmless(words)}")
+            output.say(f"{key}: {output.escape_terminal(words)}")
     output.say("")
-    output.say(output.harmless(str(text), keep="\n\t"))
+    output.say(output.escape_terminal(str(text), keep="\n\t"))
     return 0
 
 

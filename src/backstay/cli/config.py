@@ -12,7 +12,7 @@ from backstay.cli.trust import here, legible, shown, trust_object
 if TYPE_CHECKING:
     from backstay.config.layer_file import LayerFile
     from backstay.config.layers import Layered
-    from backstay.config.locations import Place
+    from backstay.config.locations import SettingsFile
     from backstay.config.provenance import Entry
     from backstay.vocab.rules import Rule
 
@@ -80,7 +80,7 @@ def show(cwd: Path, settings: str | None, trust: bool, key: str | None, as_json:
         output.say("\nAllowed for longer than a session (backstay permissions grants):")
         output.say("\n".join(f"  {line}" for line in told(grants)))
     for words in filter(None, (*found.warnings, found.notice, _chosen(found)[1])):
-        output.complain(output.harmless(words))
+        output.warn(output.escape_terminal(words))
     return 0
 
 
@@ -273,7 +273,7 @@ def _state(file: "LayerFile", found: "Layered") -> str:
     return "only what it denies" if file.place.of_project and not found.trust.trusted else "read"
 
 
-def _place(place: "Place") -> dict[str, object]:
+def _place(place: "SettingsFile") -> dict[str, object]:
     return {"path": legible(str(place.path)), "source": place.source, "family": place.family}
 
 

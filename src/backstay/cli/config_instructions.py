@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 from backstay.cli import output
 
 if TYPE_CHECKING:
-    from backstay.instructions import Instructions, Part, Place
+    from backstay.instructions import InstructionInputs, Instructions, Part
 
 
 def show(
-    cwd: Path, *, as_json: bool, trust: bool | None = None, whole: bool = False, place: "Place | None" = None
+    cwd: Path,
+    *,
+    as_json: bool,
+    trust: bool | None = None,
+    whole: bool = False,
+    place: "InstructionInputs | None" = None,
 ) -> None:
     """Print each part with its source, its size, its limit and whether it was cut; with `whole` or `as_json` the text as well.
 
@@ -23,11 +28,11 @@ def show(
         output.say_json(instructions_object(found))
         return
     if whole:
-        output.say(output.harmless(found.text, keep="\n\t"))
+        output.say(output.escape_terminal(found.text, keep="\n\t"))
     else:
         _say_parts(found)
     for words in found.problems:
-        output.complain(output.harmless(words))
+        output.warn(output.escape_terminal(words))
 
 
 def instructions_object(found: "Instructions") -> dict[str, object]:
@@ -53,7 +58,7 @@ def _told_here(cwd: Path, trust: bool | None) -> "Instructions":
     try:
         chosen = choose(layered.settings)
     except UserError as exc:  # the model has a part in one line of it: no reason to show none
-        output.complain(output.harmless(str(exc)))
+        output.warn(output.escape_terminal(str(exc)))
         chosen = None
     return look_here(cwd, layered, model=chosen.model if chosen is not None else "").instructions
 
@@ -66,7 +71,7 @@ def _say_parts(found: "Instructions") -> None:
     output.say_table(("part", "bytes", "limit", "", "source"), rows)
     output.say(f"\n{len(found.text.encode()):,} bytes in all, {found.sha256[:12]}.")
     if found.compact_instructions:
-        output.say(f"Summaries are told: {output.harmless(' '.join(found.compact_instructions.split()))}")
+        output.say(f"Summaries are told: {output.escape_terminal(' '.join(found.compact_instructions.split()))}")
 
 
 def _part(part: "Part") -> dict[str, object]:

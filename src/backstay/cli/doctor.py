@@ -18,7 +18,7 @@ import click
 
 from backstay.cli import doctor_project, output
 from backstay.cli.doctor_project import Check, Finding, Here, Level
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 
 if TYPE_CHECKING:
     from backstay.ports import EventStore
@@ -35,7 +35,7 @@ _CHECK_S: Final = 2.0
 @click.option("--servers", is_flag=True, help="Start the MCP servers for a moment, to see whether they answer.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all details.")
 @placed
-def command(place: Place, servers: bool, as_json: bool) -> int:
+def command(place: StoreLocation, servers: bool, as_json: bool) -> int:
     """Say what is active here: folders, store, confinement, programs, models, and what the repository keeps for agents.
 
     The exit code is 0 when all is well, and 1 when something needs attention.
@@ -77,9 +77,9 @@ def _show(found: Iterable[tuple[str, tuple[Finding, ...]]], *, well: bool) -> No
     for name, findings in found:
         output.say(name)
         for each in findings[:_SHOWN]:
-            output.say(f"  {_MARKS[each.level]} {output.harmless(each.text)}")
+            output.say(f"  {_MARKS[each.level]} {output.escape_terminal(each.text)}")
             if each.todo:
-                output.say(f"      {output.harmless(each.todo)}")
+                output.say(f"      {output.escape_terminal(each.todo)}")
         if len(findings) > _SHOWN:
             level = _MARKS["attention" if any(each.level == "attention" for each in findings[_SHOWN:]) else "ok"]
             output.say(f"  {level} and {len(findings) - _SHOWN} more: backstay doctor --json")
@@ -150,7 +150,7 @@ def check_store(here: Here) -> Iterator[Finding]:
         yield _pages(path)
 
 
-async def _opened(place: Place) -> tuple[int, str, str]:
+async def _opened(place: StoreLocation) -> tuple[int, str, str]:
     from backstay.ports import SessionQuery
 
     async with place.opened(read_only=True) as store:

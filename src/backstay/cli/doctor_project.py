@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
-from backstay.cli.location import Place
+from backstay.cli.location import StoreLocation
 from backstay.cli.trust import shown
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from backstay.config.layers import Layered
     from backstay.mcp.config.files import ServersFound
     from backstay.mcp.servers import ServerStatus
-    from backstay.session.project.discover import Around
+    from backstay.session.project.discover import Discovery
     from backstay.skills.agents import AgentDefinition
     from backstay.skills.skill import Skill
 
@@ -37,7 +37,7 @@ class Finding(Struct, frozen=True):
 class Here(Struct, frozen=True, dict=True):
     """Where to look."""
 
-    place: Place
+    place: StoreLocation
     cwd: Path
     servers: bool = False
     """Whether servers may be started to see whether they answer."""
@@ -62,7 +62,7 @@ class Here(Struct, frozen=True, dict=True):
         return chosen.model if chosen is not None else ""
 
     @functools.cached_property
-    def around(self) -> "Around":
+    def around(self) -> "Discovery":
         """What a session here would find. Raise `UserError` when that cannot be known."""
         from backstay.session.project.discover import look_here
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 from backstay.logic.text.invisible import shown
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ NAMES: "Final[dict[str, Format]]" = {
     help="What to write; by the file's ending when left out.",
 )
 @placed
-def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+def command(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """Write a session to a file that only you can read.
 
     The conversation as people read it (.md, .html), a workflow scaffold (.yaml), or the record of the session (.json),
@@ -57,10 +57,10 @@ def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of 
     return code
 
 
-async def _export(place: Place, *, session: str, output: Path, kind: str | None) -> int:
+async def _export(place: StoreLocation, *, session: str, output: Path, kind: str | None) -> int:
     from collections.abc import Iterable
 
-    from backstay.cli.output import complain, say
+    from backstay.cli.output import say, warn
     from backstay.cli.secret_actions import redactor_of
     from backstay.export.files import write_pieces
     from backstay.export.formats import export, note_export
@@ -79,10 +79,10 @@ async def _export(place: Place, *, session: str, output: Path, kind: str | None)
 
     redactor = await redactor_of(place)
     async with place.opened() as store:
-        meta = await find(store, session, complain)
+        meta = await find(store, session, warn)
         made, size = await export(store, meta.id, chosen, take, redactor)
         if why := await note_export(store, meta.id, made, clock=SystemClock()):
-            complain(f"{why}. So the log of {meta.id!r} does not mention this export, which is whole.")
+            warn(f"{why}. So the log of {meta.id!r} does not mention this export, which is whole.")
     if str(output) != "-":
         say(f"{output}: {size:,} bytes of {chosen}")
     return 0

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.cli import output
-from backstay.cli.location import Place
+from backstay.cli.location import StoreLocation
 from backstay.config.known_keys import known_keys
 from backstay.config.layers import Layered, load_layers
 from backstay.config.trust.own_runs import own_runs
@@ -21,7 +21,7 @@ from backstay.hooks.dispatch import judged
 from backstay.hooks.events import EVENTS
 from backstay.hooks.handlers.http import guarded_client
 from backstay.hooks.matching import near_misses, select
-from backstay.hooks.merge import HookVerdict, together
+from backstay.hooks.merge import HookVerdict, merge_answers
 from backstay.hooks.payload import sample_input, word_of
 from backstay.hooks.run import HookRun, run_each
 from backstay.hooks.run_context import Means
@@ -37,7 +37,7 @@ LINES: Final = 40
 """Lines of it."""
 
 
-async def list_hooks(place: Place, *, settings: str | None, trust: bool, as_json: bool) -> int:
+async def list_hooks(place: StoreLocation, *, settings: str | None, trust: bool, as_json: bool) -> int:
     """List the hooks that count."""
     layered, found = await _load(place, settings, trust=trust)
     if as_json:
@@ -63,7 +63,7 @@ async def list_hooks(place: Place, *, settings: str | None, trust: bool, as_json
 
 
 async def try_hooks(
-    place: Place, *, event: str, told: str | None, settings: str | None, trust: bool, as_json: bool
+    place: StoreLocation, *, event: str, told: str | None, settings: str | None, trust: bool, as_json: bool
 ) -> int:
     """Run the hooks of an event that match, with a sample or with what was given."""
     _check_event(event)
@@ -153,17 +153,17 @@ class _Trial:
 
     @property
     def _verdict(self) -> HookVerdict:
-        return together([run.answer for run in self._runs])
+        return merge_answers([run.answer for run in self._runs])
 
     def _why_not(self, spec: HookSpec) -> str:
         return f"its matcher {spec.matcher!r} does not match {self._word!r}: upper and lower case count, and a name must be whole."
 
 
-def _folder(place: Place) -> Path:
+def _folder(place: StoreLocation) -> Path:
     return Path(place.cwd or ".").absolute()
 
 
-async def _load(place: Place, settings: str | None, *, trust: bool) -> tuple[Layered, HookReading]:
+async def _load(place: StoreLocation, settings: str | None, *, trust: bool) -> tuple[Layered, HookReading]:
     layered = await load_layers(place.cwd or ".", given=settings, trust=True if trust else None)
     return layered, configured(layered)
 
@@ -241,7 +241,7 @@ def _say_run(run: HookRun) -> None:
     code = "" if outcome.exit_code is None else f"exit {outcome.exit_code}, "
     how = "took too long, " if outcome.timed_out else "in the background, " if outcome.background else ""
     _say(f"- {_kind(run.spec)}  {run.spec.label}  ({run.spec.source}, {run.spec.where})")
-    _say(f"    {code}{how}{run.seconds:.2f} s: {_words(together([answer]))}")
+    _say(f"    {code}{how}{run.seconds:.2f} s: {_words(merge_answers([answer]))}")
     notes = [("note", note) for note in answer.notes]
     for name, text in (("output", outcome.stdout), ("errors", outcome.stderr), *notes):
         if shown := _shown(text):
@@ -272,8 +272,8 @@ def _words(verdict: HookVerdict) -> str:
 
 def _warn(warnings: Sequence[str]) -> None:
     for warning in warnings:
-        output.complain(output.harmless(warning))
+        output.warn(output.escape_terminal(warning))
 
 
 def _say(text: str) -> None:
-    output.say(output.harmless(text, keep="\n\t"))
+    output.say(output.escape_terminal(text, keep="\n\t"))

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 settings = click.option("--settings", type=click.Path(dir_okay=False), metavar="FILE", help="Settings over all others.")
@@ -22,7 +22,7 @@ def command() -> None:
 @trust
 @as_json
 @placed
-def list_hooks(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+def list_hooks(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """List the hooks of the settings that count here, and what is wrong with them."""
     return _run("list_hooks", place, **given)
 
@@ -34,7 +34,7 @@ def list_hooks(place: Place, **given: Any) -> int:  # Any: each flag has a type 
 @trust
 @as_json
 @placed
-def test(place: Place, **given: Any) -> int:  # Any: as above
+def test(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Run the hooks of EVENT as a session would, and show what each says and what it comes to.
 
     \b
@@ -47,7 +47,7 @@ def test(place: Place, **given: Any) -> int:  # Any: as above
     return _run("try_hooks", place, **given)
 
 
-def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
+def _run(name: str, place: StoreLocation, /, **given: Any) -> int:  # Any: as above
     import anyio
 
     from backstay.cli import hook_actions

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
 
 
-class Place(Struct, frozen=True):
+class StoreLocation(Struct, frozen=True):
     """A store's URL and a folder; None where the usual one is meant."""
 
     store: str | None = None
@@ -63,7 +63,7 @@ def accept(command: click.Command) -> click.Command:
 def _remember(ctx: click.Context, option: click.Parameter, given: str | None) -> None:
     """Hand a flag that stood here to whoever asks for the place."""
     if given is not None:
-        before = ctx.find_object(Place) or Place()
+        before = ctx.find_object(StoreLocation) or StoreLocation()
         ctx.obj = replace(before, **{option.name or "": given})
 
 
@@ -75,8 +75,8 @@ def placed(command: F) -> F:
     @click.pass_context
     @functools.wraps(command)
     def with_place(ctx: click.Context, /, **given: Any) -> Any:  # Any: as the command has it
-        before = ctx.find_object(Place) or Place()
-        place = Place(store=given.pop("store") or before.store, cwd=given.pop("cwd") or before.cwd)
+        before = ctx.find_object(StoreLocation) or StoreLocation()
+        place = StoreLocation(store=given.pop("store") or before.store, cwd=given.pop("cwd") or before.cwd)
         return command(place=place, **given)
 
     return with_place  # type: ignore[return-value]  # click adds and removes parameters

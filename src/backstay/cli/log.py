@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 
 lines_as_json = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object a line, as the stream has it."
@@ -26,7 +26,7 @@ def command() -> None:
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most so many events.")
 @lines_as_json
 @placed
-def show(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+def show(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """Print the events of a session."""
     return _run("show", place, **given)
 
@@ -36,7 +36,7 @@ def show(place: Place, **given: Any) -> int:  # Any: each flag has a type of its
 @click.option("--after", type=seq, metavar="SEQ", help="Begin after this event; the last ten when left out.")
 @lines_as_json
 @placed
-def tail(place: Place, **given: Any) -> int:  # Any: as above
+def tail(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Follow a session while another process runs it, fragments included; end when nobody holds it."""
     return _run("tail", place, **given)
 
@@ -46,7 +46,7 @@ def tail(place: Place, **given: Any) -> int:  # Any: as above
 @click.option("--at", type=seq, metavar="SEQ", help="Only up to this event.")
 @click.option("--json", "as_json", is_flag=True, help="Accepted: the state is always JSON.")
 @placed
-def replay(place: Place, **given: Any) -> int:  # Any: as above
+def replay(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Fold the log and print the state that it means. Runs nothing."""
     return _run("replay", place, **given)
 
@@ -55,7 +55,7 @@ def replay(place: Place, **given: Any) -> int:  # Any: as above
 @click.argument("session", metavar="SESSION|FILE.jsonl")
 @as_json
 @placed
-def validate(place: Place, **given: Any) -> int:  # Any: as above
+def validate(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Check the log of a session (bytes, numbers, pairs of intents and results, blobs, payloads of model calls), or a file that
     `log export` wrote. Exit 1 when something is wrong; what the trace lost in a crash is not.
     """
@@ -66,7 +66,7 @@ def validate(place: Place, **given: Any) -> int:  # Any: as above
 @click.argument("session")
 @as_json
 @placed
-def repair(place: Place, **given: Any) -> int:  # Any: as above
+def repair(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Make a damaged log writable again; the damaged bytes are kept aside."""
     return _run("repair", place, **given)
 
@@ -87,7 +87,7 @@ def repair(place: Place, **given: Any) -> int:  # Any: as above
     help="The file to write; large fields of the diagnostic log go to a folder beside it. Standard output when left out.",
 )
 @placed
-def export(place: Place, **given: Any) -> int:  # Any: as above
+def export(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Write the log of a session as lines of JSON. A session that is running can be exported too.
 
     jsonl is the diagnostic log: what was sent to the model and what came back, tools, and every change of the history,
@@ -102,7 +102,7 @@ def export(place: Place, **given: Any) -> int:  # Any: as above
 @click.option("--name", default="", metavar="NAME", help="What the new session is called.")
 @as_json
 @placed
-def import_log(place: Place, **given: Any) -> int:  # Any: as above
+def import_log(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Make a session from a file that `log export --format events` wrote (- for standard input), under a new id.
 
     The same log again: events, ids, times, blobs. A line that is torn, altered or foreign is named by its number, and
@@ -114,7 +114,7 @@ def import_log(place: Place, **given: Any) -> int:  # Any: as above
     return _run("import_log", place, **given)
 
 
-def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
+def _run(name: str, place: StoreLocation, /, **given: Any) -> int:  # Any: as above
     import anyio
 
     from backstay.cli import log_actions

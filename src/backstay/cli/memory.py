@@ -119,7 +119,7 @@ def path(cwd: Path, as_json: bool) -> int:
     if as_json:
         output.say_json({"path": str(folder), "exists": folder.is_dir()})
     else:
-        output.say(output.harmless(str(folder)))
+        output.say(output.escape_terminal(str(folder)))
     return 0
 
 
@@ -132,9 +132,9 @@ def _answer(cwd: Path, args: str, *, as_json: bool) -> int:
     if as_json:
         output.say_json({"success": answer.success, "message": answer.message, **answer.data})
     elif answer.success:
-        output.say(output.harmless(answer.message, keep="\n"))
+        output.say(output.escape_terminal(answer.message, keep="\n"))
     else:
-        output.complain(output.harmless(answer.message.replace(": /memory ", ": backstay memory ")))
+        output.warn(output.escape_terminal(answer.message.replace(": /memory ", ": backstay memory ")))
     return 0 if answer.success else output.COULD_NOT
 
 

@@ -57,9 +57,9 @@ def show(name: str, *, settings: str | None = None, as_json: bool) -> int:
     if profile is None and is_loopback(urlsplit(place.get("address", "")).hostname or ""):
         place["key"] += ", if the server wants one"
     for key, value in (_as_words(name, facts) | place).items():
-        output.say(f"{key:11} {output.harmless(value)}")
+        output.say(f"{key:11} {output.escape_terminal(value)}")
     if remark:
-        output.complain(remark)
+        output.warn(remark)
     return 0
 
 

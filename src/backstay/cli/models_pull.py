@@ -59,7 +59,7 @@ def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
         with _watching() as watcher:
             return pull(pin, data_dir() / "models", sources, watcher)
     except KeyboardInterrupt:
-        output.complain("Interrupted. What has come is kept: the same command goes on from there.")
+        output.warn("Interrupted. What has come is kept: the same command goes on from there.")
         raise
 
 
@@ -70,7 +70,7 @@ def _fitting() -> "ModelPin":
 
     pin, why = fitting(known_models())
     if why:
-        output.complain(why)
+        output.warn(why)
     return pin
 
 

@@ -16,7 +16,7 @@ USAGE = 2
 INTERRUPTED = 130
 
 
-def complain(message: str) -> None:
+def warn(message: str) -> None:
     """Say something on standard error, where it disturbs no format. What it quotes of others is made visible."""
     with contextlib.suppress(OSError):  # nobody listens: then there is nobody to tell
         print(f"backstay: {shown(message)}", file=sys.stderr, flush=True)
@@ -25,7 +25,7 @@ def complain(message: str) -> None:
 def say(text: str) -> None:
     """Print a line: on a terminal with nothing in it that a terminal obeys, elsewhere as it is."""
     if sys.stdout.isatty():
-        text = harmless(text, keep="\n\t")
+        text = escape_terminal(text, keep="\n\t")
     sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
     sys.stdout.write("\n")
 
@@ -38,7 +38,7 @@ def say_version() -> int:
     return 0
 
 
-def printed(work: Callable[[], int]) -> int:
+def with_stdout(work: Callable[[], int]) -> int:
     """Do what prints, and see that it is printed; the exit code says when it could not be.
 
     A reader that has enough and goes away, as `head` does, is no failure.
@@ -55,11 +55,11 @@ def printed(work: Callable[[], int]) -> int:
         if exc.filename is not None:  # not a stream: nobody foresaw this one
             raise
         forget_output()
-        complain(f"Standard output could not be written: {exc.strerror}.")
+        warn(f"Standard output could not be written: {exc.strerror}.")
     return COULD_NOT
 
 
-def harmless(text: str, *, keep: str = "") -> str:
+def escape_terminal(text: str, *, keep: str = "") -> str:
     """Return `text` as `shown` makes it; on one line unless `keep` says otherwise."""
     return shown(text, keep=keep)
 
@@ -79,14 +79,14 @@ def say_pieces(pieces: Iterable[bytes]) -> None:
     for piece in pieces:
         text = piece.decode()
         if sys.stdout.isatty():
-            text = harmless(text, keep="\n\t")
+            text = escape_terminal(text, keep="\n\t")
         sys.stdout.write(text.encode(sys.stdout.encoding or "utf-8", "replace").decode(sys.stdout.encoding or "utf-8"))
     sys.stdout.write("\n")
 
 
 def say_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print a table: with lines and colours on a terminal, as aligned columns otherwise."""
-    rows = [[harmless(cell) for cell in row] for row in rows]
+    rows = [[escape_terminal(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
         from rich import box
         from rich.console import Console

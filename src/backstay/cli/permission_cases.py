@@ -13,11 +13,11 @@ import msgspec
 
 from backstay.config.key_table import nearest
 from backstay.hooks.events import EVENTS
-from backstay.hooks.merge import HookVerdict, together
+from backstay.hooks.merge import HookVerdict, merge_answers
 from backstay.hooks.output import read_answer
 from backstay.hooks.spec import CommandHook, make_spec
-from backstay.permissions import Call, Part, Verdict, paths_of, spec_of, weigh
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, Part, Verdict, judge_call, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.path_rules import about
 from backstay.permissions.paths import System, plain
 from backstay.permissions.searches import NOT_TOLD, Lookup, lookup_of
@@ -149,7 +149,7 @@ _BROUGHT: Final = ("project", "local")
 """Sources that a workspace brings along."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CasePlace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a call would happen."""
 
     cwd: str = CWD
@@ -203,14 +203,14 @@ class RuleSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 _NOBODY: Final = msgspec.Raw(b"null")
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class CaseLine(msgspec.Struct, frozen=True, kw_only=True):
     """One case; `ok`, `kind` and `category` are there when somebody wrote down what is right."""
 
     tool: str
     args: dict[str, object] = {}
     id: msgspec.Raw = _NOBODY
     rule_set: RuleSet = RuleSet()
-    ctx: Place | None = None
+    ctx: CasePlace | None = None
     ok: tuple[str, ...] = ()
     kind: str = ""
     category: str = ""
@@ -221,7 +221,7 @@ class _Why(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CaseAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A verdict as it is printed."""
 
     id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
@@ -290,27 +290,27 @@ def _unjudged(id: msgspec.Raw, error: str) -> bytes:
     return json_line(_Error(id=id, error=error, reason=_Why(kind="error", detail=error)))
 
 
-def read_line(line: bytes) -> Line:
+def read_line(line: bytes) -> CaseLine:
     """Read a case. Raise `ValueError` when it is none, or has a key that only a mistake explains. Notes under other keys are left alone."""
     found = _lines.decode(line)
     for key in _keys.decode(line):
-        if key not in Line.__struct_fields__ and (meant := _meant(key)):
+        if key not in CaseLine.__struct_fields__ and (meant := _meant(key)):
             raise ValueError(f"it has the key {key!r}, which is not known. Did you mean {meant!r}?")
     return found
 
 
 @lru_cache(maxsize=256)
 def _meant(key: str) -> str:
-    return nearest(key.casefold(), (*Line.__struct_fields__, "rules")).replace("rules", "rule_set")
+    return nearest(key.casefold(), (*CaseLine.__struct_fields__, "rules")).replace("rules", "rule_set")
 
 
-_lines: Final = msgspec.json.Decoder(Line)
+_lines: Final = msgspec.json.Decoder(CaseLine)
 _keys: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> Answer:
+def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET) -> CaseAnswer:
     """A verdict as it is printed."""
-    return Answer(
+    return CaseAnswer(
         id=id,
         decision=verdict.decision,
         reason=_Why(kind=verdict.reason, detail=verdict.detail),
@@ -322,9 +322,9 @@ def printed(verdict: Verdict, id: msgspec.Raw | msgspec.UnsetType = msgspec.UNSE
     )
 
 
-def decide(case: Line) -> Verdict:
+def decide(case: CaseLine) -> Verdict:
     """Weigh a case, with what its hook wants changed."""
-    said, place = case.rule_set, case.ctx or Place()
+    said, place = case.rule_set, case.ctx or CasePlace()
     place.check()
     if said.source not in _SOURCES:  # whoever that is, nobody trusts them
         said = msgspec.structs.replace(said, source="project", trusted=False)
@@ -334,7 +334,7 @@ def decide(case: Line) -> Verdict:
     def weighed(args: dict[str, object], hook: HookVerdict | None = None) -> Verdict:
         call = Call(tool, args)
         ground = ground_of(place, call, rules, trusted=said.trusted)
-        return weigh(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
+        return judge_call(call, ground, rules, mode=mode, scope=said.scope, hook=hook)
 
     hook = _heard(said.hook) if said.hook is not None else None
     if hook is not None and not said.trusted and _SOURCES[said.source] in _BROUGHT:
@@ -359,10 +359,10 @@ def _heard(run: HookRun) -> HookVerdict | None:
     answer = read_answer(
         run.event, spec=spec, exit_code=run.exit, stdout=text, stderr=run.stderr, timed_out=bool(run.timeout)
     )
-    return together([answer])
+    return merge_answers([answer])
 
 
-def rules_of(said: RuleSet, place: Place) -> tuple[Rule, ...]:
+def rules_of(said: RuleSet, place: CasePlace) -> tuple[Rule, ...]:
     """The rules of a line. Raise `UserError` for what is none."""
     source = _SOURCES[said.source]
     root = f"{place.home}/.claude" if source == "person" else place.cwd
@@ -390,15 +390,15 @@ def mode_of(said: RuleSet) -> Mode:
     return "default" if brought and not said.trusted and said.mode == "acceptEdits" else said.mode
 
 
-def ground_of(place: Place, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> Ground:
+def ground_of(place: CasePlace, call: Call, rules: tuple[Rule, ...], *, trusted: bool) -> CallSite:
     """The ground of a call, with what its file system says about the paths of the call."""
-    ground = Ground(
+    ground = CallSite(
         cwd=place.cwd, home=place.home, roots=place.roots, os=place.system, shell=place.shell, trusted=trusted
     )
     if not place.fixture:
         return msgspec.structs.replace(ground, described=True)
     files = DescribedFiles(place.fixture, place.cwd, place.home, place.system)
-    paths, globs = paths_of(call, ground, rules)
+    paths, globs = paths_to_resolve(call, ground, rules)
     return msgspec.structs.replace(
         ground,
         links=files.links(paths),
@@ -444,7 +444,7 @@ def score_lines() -> int:
     return 0
 
 
-def _answer(line: bytes) -> tuple[Line | None, str, str]:
+def _answer(line: bytes) -> tuple[CaseLine | None, str, str]:
     try:
         case = read_line(line)
     except ValueError as exc:
@@ -456,12 +456,12 @@ def _answer(line: bytes) -> tuple[Line | None, str, str]:
     return case, verdict.decision, verdict.detail
 
 
-def _is_wrong(case: Line, decision: str) -> bool:
+def _is_wrong(case: CaseLine, decision: str) -> bool:
     """An attack must not get through; what the case calls right counts for the rest, and for attacks where `deny` alone is right."""
     return decision not in case.ok
 
 
-def _named(case: Line) -> str:
+def _named(case: CaseLine) -> str:
     return msgspec.json.decode(case.id, type=str) if bytes(case.id).startswith(b'"') else bytes(case.id).decode()
 
 

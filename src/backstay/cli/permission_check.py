@@ -8,20 +8,20 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from backstay.cli.output import complain, harmless, say
+from backstay.cli.output import escape_terminal, say, warn
 from backstay.cli.permission_cases import printed
 from backstay.cli.permissions import granted_here
 from backstay.config.json_document import JsonText
 from backstay.config.permissions_section import unknown_permissions
 from backstay.config.settings import config_dir
-from backstay.permissions import Call, paths_of, spec_of, weigh
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.lint import Complaint, command_kinds, lint_rules
 from backstay.permissions.tool_kinds import meant_tool
 from backstay.sandbox import resolve_paths
 from backstay.sandbox.program_folders import program_folders
 from backstay.sandbox.project_root import data_dir
-from backstay.session.apply_settings import with_files
+from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
 from backstay.system.machine import SYSTEM
 from backstay.vocab.errors import UserError
@@ -51,9 +51,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 def settings_of(cwd: str | None, *, bare: bool) -> Options:
     """What the settings say of sessions in a folder. Raise `UserError` when a file of them cannot be read."""
-    found = with_files(Options(cwd=os.path.realpath(cwd or "."), bare=bare), None)
+    found = read_and_apply(Options(cwd=os.path.realpath(cwd or "."), bare=bare), None)
     for words in () if found.layered is None else (*found.layered.warnings, *filter(None, (found.layered.notice,))):
-        complain(harmless(words))
+        warn(escape_terminal(words))
     return found
 
 
@@ -67,10 +67,10 @@ def check_here(wanted: Wanted, settings: Options) -> int:
     rules = (*given, *settings.rules)
     for each in lint_rules(deny=wanted.deny, ask=wanted.ask, allow=wanted.allow):
         if each.is_wrong and each.kind != "wide":
-            complain(harmless(f"--{each.decision} {each.rule!r}: {each.words}"))
+            warn(escape_terminal(f"--{each.decision} {each.rule!r}: {each.words}"))
     if meant := meant_tool(wanted.tool):
-        complain(
-            harmless(
+        warn(
+            escape_terminal(
                 f"No tool {wanted.tool!r} comes with backstay, so nobody knows what it does. Did you mean {meant!r}?"
             )
         )
@@ -79,16 +79,16 @@ def check_here(wanted: Wanted, settings: Options) -> int:
     running = program_folders((folder,), os.environ.get("PATH", ""), folder)
     trusted = wanted.trusted and bool(settings.trust)
     roots = tuple(os.path.realpath(each) for each in (folder, *settings.folders))
-    ground = Ground(cwd=folder, home=str(Path.home()), roots=roots, os=SYSTEM, trusted=trusted, running=running)
+    ground = CallSite(cwd=folder, home=str(Path.home()), roots=roots, os=SYSTEM, trusted=trusted, running=running)
     mode = cast(Mode, wanted.mode or settings.permission_mode or "default")
-    verdict = weigh(call, _look(call, rules, ground), rules, mode=mode, scope=cast(FsScope, wanted.scope))
+    verdict = judge_call(call, _look(call, rules, ground), rules, mode=mode, scope=cast(FsScope, wanted.scope))
     say(msgspec.json.format(msgspec.json.encode(printed(verdict)), indent=2).decode())
     return 0
 
 
-def _look(call: Call, rules: tuple[Rule, ...], ground: Ground) -> Ground:
+def _look(call: Call, rules: tuple[Rule, ...], ground: CallSite) -> CallSite:
     """`ground` with what the file system says about the call."""
-    paths, globs = paths_of(call, ground, rules)
+    paths, globs = paths_to_resolve(call, ground, rules)
     return msgspec.structs.replace(ground, links=resolve_paths.look(paths), globs=resolve_paths.match(globs))
 
 
@@ -134,9 +134,9 @@ def lint_files(files: tuple[str, ...], cwd: str | None, *, as_json: bool) -> int
         say(msgspec.json.encode(rows).decode())
         return 1 if wrong else 0
     for each in found:
-        say(harmless(each.words))
+        say(escape_terminal(each.words))
     if granted:
-        say(f"Allowed for longer than a session: {harmless(', '.join(texts))}.")
+        say(f"Allowed for longer than a session: {escape_terminal(', '.join(texts))}.")
         say("To take one back: backstay permissions grants --remove RULE")
     if not wanted:
         say("There are no settings files here.")

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from backstay.cli import output
 from backstay.cli.trust import here, legible
-from backstay.config.trust.grants import EVERYWHERE, GrantBook
+from backstay.config.trust.grants import EVERYWHERE, GrantStore
 from backstay.sandbox.project_root import data_dir, project_root
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import MODES
@@ -66,7 +66,7 @@ def check(
         from backstay.cli import permission_cases as permission_scores
 
         if mode or allow or ask or deny:
-            output.complain("With - each line says its own mode and rules: those of the command line are not used.")
+            output.warn("With - each line says its own mode and rules: those of the command line are not used.")
         return permission_scores.score_lines() if expect else permission_cases.check_lines()
     if json_args is None:
         raise click.UsageError("Give the call's arguments as JSON, or - to read cases from standard input.", ctx)
@@ -131,7 +131,7 @@ class Granted(Struct, frozen=True):
 def granted_here(cwd: Path) -> tuple[Granted, ...]:
     """What was granted for the project that a folder lies in, and everywhere. Raise `UserError` when the book cannot be believed."""
     return tuple(
-        Granted(rule, place) for place, rules in GrantBook(data_dir()).here(_project(cwd)).items() for rule in rules
+        Granted(rule, place) for place, rules in GrantStore(data_dir()).here(_project(cwd)).items() for rule in rules
     )
 
 
@@ -166,7 +166,7 @@ def take_back(cwd: Path, rules: Sequence[str] | None, *, as_json: bool) -> int:
 
     Raise `UserError` when one was not granted, and then forget none.
     """
-    book, grants = GrantBook(data_dir()), granted_here(cwd)
+    book, grants = GrantStore(data_dir()), granted_here(cwd)
     for rule in rules or ():
         if not any(rule in _names(each) for each in grants):
             raise UserError(f"{rule!r} was not granted here. To see what was: backstay permissions grants")

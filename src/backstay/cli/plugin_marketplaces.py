@@ -57,7 +57,7 @@ def list_marketplaces(cwd: Path, as_json: bool) -> int:
         ]
         output.say_table(("marketplace", "plugins", "", "from"), table)
     for words in problems:
-        output.complain(legible(words))
+        output.warn(legible(words))
     return 0
 
 
@@ -106,7 +106,7 @@ def update_marketplaces(cwd: Path, names: tuple[str, ...], as_json: bool) -> int
             try:
                 found.append(await plugins.marketplaces.update(name, SystemClock().now()))
             except UserError as exc:
-                output.complain(legible(f"{name}: {exc}"))
+                output.warn(legible(f"{name}: {exc}"))
                 code = output.COULD_NOT
         if as_json:
             output.say_json([_about(each) for each in found])
@@ -130,7 +130,7 @@ def remove_marketplace(cwd: Path, name: str, as_json: bool) -> int:
     plugins = opened(cwd)
     left = sorted(str(each) for each in plugins.installed.read() if each.marketplace == name)
     if not plugins.marketplaces.remove(name):
-        output.complain(legible(f"There is no marketplace {name!r}. Nothing was changed."))
+        output.warn(legible(f"There is no marketplace {name!r}. Nothing was changed."))
         return output.COULD_NOT
     words = f"{name} is forgotten."
     if left:
@@ -176,7 +176,7 @@ def _marketplace(name: str, known: "KnownMarketplace", sizes: dict[str, int], de
 
 def _fetched(found: "Marketplace", *, as_json: bool) -> int:
     for each in found.problems:
-        output.complain(legible(each))
+        output.warn(legible(each))
     words = f"{found.name}: {len(found.entries)} plugins, by {legible(found.owner) or 'nobody named'}."
     return told(_about(found), words, as_json=as_json)
 

@@ -72,9 +72,9 @@ def list_plugins(cwd: Path, as_json: bool) -> int:
     )
     for row in rows:
         if row.problem:
-            output.complain(legible(f"{row.id}: {row.problem}"))
+            output.warn(legible(f"{row.id}: {row.problem}"))
     for words in plugins.place.enabling.problems:
-        output.complain(legible(words))
+        output.warn(legible(words))
     return 0
 
 
@@ -111,7 +111,7 @@ def show(cwd: Path, name: str, as_json: bool) -> int:
     for line in _lines(brings):
         output.say(line)
     if row.problem:
-        output.complain(legible(row.problem))
+        output.warn(legible(row.problem))
     return 0
 
 
@@ -149,11 +149,9 @@ def search(cwd: Path, words: tuple[str, ...], keyword: str, category: str, as_js
         ]
         output.say_table(("plugin", "version", "category", "about"), about)
     for each in problems:
-        output.complain(legible(each))
+        output.warn(legible(each))
     if not listed:
-        output.complain(
-            "No marketplace was fetched yet. Fetch those that are known: backstay plugins marketplace update"
-        )
+        output.warn("No marketplace was fetched yet. Fetch those that are known: backstay plugins marketplace update")
     return 0
 
 
@@ -204,7 +202,7 @@ def update(cwd: Path, names: tuple[str, ...], scope: str | None, yes: bool, as_j
                 async with plugins.staging_again(plugin) as staged:
                     code = max(code, _renew(plugins, staged, record, yes=yes, as_json=as_json))
             except UserError as exc:
-                output.complain(legible(f"{plugin}: {exc}"))
+                output.warn(legible(f"{plugin}: {exc}"))
                 code = max(code, output.COULD_NOT)
         return code
 
@@ -279,10 +277,10 @@ def _decide(
     if not yes and not sys.stdin.isatty():
         if as_json:
             output.say_json({**about, "installed": False})
-        output.complain("Nobody can be asked here. To install it as it is shown, add --yes.")
+        output.warn("Nobody can be asked here. To install it as it is shown, add --yes.")
         return HALTED
     if not yes and not click.confirm("Install it?", err=True):
-        output.complain("Nothing was changed.")
+        output.warn("Nothing was changed.")
         return output.COULD_NOT
     plugins.install(staged, scope, switch_on=switch_on)
     row = next(each for each in plugins.rows() if each.id == str(staged.id))
@@ -306,7 +304,7 @@ def _renew(plugins: "Plugins", staged: "Staged", before: "Installed", *, yes: bo
         about = {"id": str(staged.id), "version": before.version, "offered": staged.version, "updated": False}
         return told(about, words, as_json=as_json)
     if order == "same":
-        output.complain(f"{staged.id} still calls itself {staged.version}, but its files are others than before.")
+        output.warn(f"{staged.id} still calls itself {staged.version}, but its files are others than before.")
     return _decide(plugins, staged, before.scope, yes=yes, as_json=as_json, switch_on=False)
 
 

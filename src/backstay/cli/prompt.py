@@ -72,7 +72,7 @@ def _brings_something() -> bool:
         return stat.S_ISREG(mode)
     if select.select([descriptor], [], [], PATIENCE_S)[0]:
         return True
-    output.complain(
+    output.warn(
         f"Standard input is an open pipe, and nothing came for {PATIENCE_S:g} second: it is not read. "
         "`< /dev/null` says that there is nothing."
     )
@@ -246,7 +246,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
     options = _options(ctx, given, layers)
     prompt = None if given["finish"] else _prompt(ctx, given, here.settings, lines=lines)
     for words in said:
-        output.complain(words)
+        output.warn(words)
     job = Job(
         options=options,
         newest=given["newest"],
@@ -258,7 +258,7 @@ def run_prompt(ctx: click.Context, given: Given) -> int:
         partial=given["partial"],
         drain_s=_drain_s(),
     )
-    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), output.complain)
+    run = functools.partial(headless.run, job, sys.stdout.buffer, sys.stdin.fileno(), output.warn)
     return anyio.run(run)
 
 

@@ -10,7 +10,7 @@ import click
 
 from backstay.cli import output
 from backstay.cli.flags import Flag, prompt_flags, spread
-from backstay.cli.location import Place, accept, is_unicode
+from backstay.cli.location import StoreLocation, accept, is_unicode
 
 COMMANDS: Final = {
     "agents": "agents",
@@ -42,7 +42,7 @@ LATER: Final = (
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return the exit code; every error becomes one or two plain lines."""
-    return output.printed(lambda: _run(arguments))
+    return output.with_stdout(lambda: _run(arguments))
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -53,13 +53,13 @@ def _run(arguments: Sequence[str]) -> int:
         code = root.main(args=spread(arguments), prog_name="backstay", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as exc:
-        output.complain(exc.format_message())
+        output.warn(exc.format_message())
         if isinstance(exc, click.UsageError):
             command = exc.ctx.command_path if exc.ctx else "backstay"
             print(f"Try: {command} --help", file=sys.stderr)
         return exc.exit_code
     except BackstayError as exc:
-        output.complain(str(exc))
+        output.warn(str(exc))
         return output.exit_code_of(exc)
     except (click.Abort, KeyboardInterrupt):
         return output.INTERRUPTED
@@ -148,7 +148,7 @@ def root(ctx: click.Context, /, version: bool, **given: Any) -> int:  # Any: eac
     """
     if version:
         return output.say_version()
-    ctx.obj = Place(store=given["store"], cwd=given["cwd"])
+    ctx.obj = StoreLocation(store=given["store"], cwd=given["cwd"])
     if ctx.invoked_subcommand is not None:
         _refuse_run_flags(ctx)
         return 0

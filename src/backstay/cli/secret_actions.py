@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from backstay.catalog import sessions
-from backstay.cli.location import Place
-from backstay.cli.output import COULD_NOT, DONE, complain, harmless, say, say_json
+from backstay.cli.location import StoreLocation
+from backstay.cli.output import COULD_NOT, DONE, escape_terminal, say, say_json, warn
 from backstay.cli.trust import HALTED
 from backstay.config.known_keys import known_keys
 from backstay.config.layers import load_layers
@@ -23,7 +23,7 @@ from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.told_values import LEAST
 from backstay.logic.state.prompt_variables import is_secret_variable
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.sandbox.project_root import data_dir
 from backstay.secrets.erase import Erased, check_erasable, is_clean, scour
@@ -37,21 +37,21 @@ from backstay.stores.open import open_store
 from backstay.vocab.errors import BackstayError, NoSession, UserError
 
 
-async def known_values(place: Place) -> tuple[str, ...]:
+async def known_values(place: StoreLocation) -> tuple[str, ...]:
     """Keys that settings and stores name, and variables that are called secrets. Raise `UserError` for settings that nobody can read."""
     return await _values(place, bare=False)
 
 
-async def redactor_of(place: Place) -> Redactor:
+async def redactor_of(place: StoreLocation) -> Redactor:
     """What takes these values, and whatever looks like a secret, out of what is shown. Settings that nobody can read are left out."""
     try:
         return Redactor(exact=await _values(place, bare=False))
     except UserError as exc:
-        complain(f"{exc} Keys that stand in it are shown like any other words.")
+        warn(f"{exc} Keys that stand in it are shown like any other words.")
         return Redactor(exact=await _values(place, bare=True))
 
 
-async def _values(place: Place, *, bare: bool) -> tuple[str, ...]:
+async def _values(place: StoreLocation, *, bare: bool) -> tuple[str, ...]:
     layered = await load_layers(Path(place.cwd or "."), bare=bare)
     keys = await anyio.to_thread.run_sync(known_keys, layered.settings, layered, place.url)
     named = (value.strip() for name, value in os.environ.items() if is_secret_variable(name))
@@ -64,7 +64,7 @@ SPOTS: Final = 20
 _NO_HASHES: Final = b"nobody sees the marks of a scan"
 
 
-async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
+async def scan(place: StoreLocation, *, session: str | None, as_json: bool) -> int:
     """Count secrets, and change nothing."""
     known = await known_values(place)
     found: list[Findings] = []
@@ -86,13 +86,13 @@ async def scan(place: Place, *, session: str | None, as_json: bool) -> int:
     return COULD_NOT if failed or any(each.spots or each.problem for each in found) else DONE
 
 
-async def erase(place: Place, *, session: str | None, reason: str, yes: bool, as_json: bool) -> int:
+async def erase(place: StoreLocation, *, session: str | None, reason: str, yes: bool, as_json: bool) -> int:
     """Replace secrets by marks, in every store that has any."""
     require_person("erase secrets")
     if place.url.startswith("memory:"):
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
     if not yes and not sys.stdin.isatty():
-        complain("Nobody can be asked here. Look with `backstay secrets scan`; to erase: backstay secrets erase --yes")
+        warn("Nobody can be asked here. Look with `backstay secrets scan`; to erase: backstay secrets erase --yes")
         return HALTED
     erasing = _Erasing(await known_values(place), secrets.token_bytes(32), reason, yes)
     for url in _stores(place):
@@ -132,7 +132,7 @@ class _Erasing(msgspec.Struct):
             return
         for family in meant if session is not None else ():
             for other in await family.left_out(store, Eraser(_NO_HASHES, self.known)):
-                complain(
+                warn(
                     f"{other.id} belongs to it and keeps its secrets; what {session} tells of them cannot be found there any more. "
                     "To erase both, leave --session out."
                 )
@@ -151,7 +151,7 @@ class _Erasing(msgspec.Struct):
             except BackstayError as exc:
                 self.failed = True
                 others = ", ".join(each.id for each in family.meant if each.id != meta.id)
-                complain(f"{meta.id} stays as it is{f', and with it {others}' if others else ''}: {exc}")
+                warn(f"{meta.id} stays as it is{f', and with it {others}' if others else ''}: {exc}")
                 return
         eraser = await family.teach(store, Eraser(self.key, self.known))
         for meta in family.meant:
@@ -159,10 +159,10 @@ class _Erasing(msgspec.Struct):
                 self.done.append(await erase_session(store, meta, eraser, reason=self.reason, clock=SystemClock()))
             except BackstayError as exc:  # somebody has opened it since
                 self.failed = True
-                complain(f"{meta.id} stays as it is: {exc}")
+                warn(f"{meta.id} stays as it is: {exc}")
 
 
-def _stores(place: Place) -> tuple[str, ...]:
+def _stores(place: StoreLocation) -> tuple[str, ...]:
     """The store that is named; else the usual one and those that lie beside it."""
     if place.store is not None:
         return (place.store,)
@@ -193,11 +193,11 @@ async def _families(store: EventStore, session: str | None) -> Sequence[Family]:
     return families([meant, *every], {meant.id})
 
 
-def _not_looked_at(place: Place, url: str, error: BackstayError) -> bool:
+def _not_looked_at(place: StoreLocation, url: str, error: BackstayError) -> bool:
     """Say that a store could not be opened. One that was named is the whole of what was asked for."""
     if place.store is not None:
         raise error
-    complain(f"{url} was left out: {error}")
+    warn(f"{url} was left out: {error}")
     return True
 
 
@@ -208,7 +208,7 @@ def _nobody(session: str) -> NoSession:
 def _ask(count: int, url: str, *, yes: bool) -> None:
     if yes:
         return
-    what = f"secrets of {counted(count, 'session')}" if count else "what deleted sessions left"
+    what = f"secrets of {pluralise(count, 'session')}" if count else "what deleted sessions left"
     if not click.confirm(f"Erase {what} in {url}? It cannot be undone.", err=True):
         raise click.Abort
 
@@ -221,31 +221,31 @@ def _plain(found: Findings) -> Mapping[str, object]:
 def _say_findings(found: Sequence[Findings]) -> None:
     for each in found:
         if each.problem:
-            complain(f"{each.session} cannot be read to its end: {each.problem}")
+            warn(f"{each.session} cannot be read to its end: {each.problem}")
         if not each.spots:
             continue
-        say(harmless(f"{each.session}  {each.name or ''}".rstrip()))
+        say(escape_terminal(f"{each.session}  {each.name or ''}".rstrip()))
         say(f"  {_kinds(each.kinds)}")
         for spot in each.spots[:SPOTS]:
             where = f"event {spot.event} ({spot.name})" if spot.where == "event" else spot.where
             where = f"blob {spot.name[:16]} of event {spot.event}" if spot.where == "blob" else where
             say(f"  {where}: {_kinds(spot.kinds)}")
         if len(each.spots) > SPOTS:
-            say(f"  and {counted(len(each.spots) - SPOTS, 'place')} more; --json has all of them")
+            say(f"  and {pluralise(len(each.spots) - SPOTS, 'place')} more; --json has all of them")
     with_any = sum(bool(each.spots) for each in found)
     total = sum(each.count for each in found)
-    say(f"{counted(total, 'secret')} in {with_any} of {counted(len(found), 'session')}.")
+    say(f"{pluralise(total, 'secret')} in {with_any} of {pluralise(len(found), 'session')}.")
 
 
 def _say_erased(done: Sequence[Erased], *, whole: bool) -> None:
     for each in done:
-        words = f"; {counted(each.contents, 'content')} of files kept no longer" if each.contents else ""
-        say(f"{each.session}: {counted(each.count, 'secret')} erased ({_kinds(each.kinds)}){words}")
+        words = f"; {pluralise(each.contents, 'content')} of files kept no longer" if each.contents else ""
+        say(f"{each.session}: {pluralise(each.count, 'secret')} erased ({_kinds(each.kinds)}){words}")
     if not done:
         say("No session has a secret." if whole else "Nothing was erased.")
     else:
         total = sum(each.count for each in done)
-        say(f"{counted(total, 'secret')} erased in {counted(len(done), 'session')}.")
+        say(f"{pluralise(total, 'secret')} erased in {pluralise(len(done), 'session')}.")
         say("Replace the keys that were written down: copies and backups of the store still have them.")
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 from backstay.cli.sessions import as_json
 
 
@@ -21,7 +21,7 @@ _session = click.option("--session", metavar="ID", help="Only this session, by i
 @_session
 @as_json
 @placed
-def scan(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+def scan(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """Count secrets by session: what they are and where they stand, never what they say. Changes nothing.
 
     \b
@@ -38,7 +38,7 @@ def scan(place: Place, **given: Any) -> int:  # Any: each flag has a type of its
 @click.option("-y", "--yes", is_flag=True, help="Do not ask. Without a terminal it is needed.")
 @as_json
 @placed
-def erase(place: Place, **given: Any) -> int:  # Any: as above
+def erase(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Replace every secret that `scan` finds by a mark, in events, blobs, traces, the search index and snapshots.
 
     \b
@@ -51,7 +51,7 @@ def erase(place: Place, **given: Any) -> int:  # Any: as above
     return _run("erase", place, **given)
 
 
-def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
+def _run(name: str, place: StoreLocation, /, **given: Any) -> int:  # Any: as above
     import anyio
 
     from backstay.cli import secret_actions

@@ -12,19 +12,19 @@ import msgspec
 from msgspec import Struct
 
 from backstay.catalog import sessions as shelf
-from backstay.cli.location import Place
-from backstay.cli.output import COULD_NOT, complain, harmless, say, say_json, say_table
+from backstay.cli.location import StoreLocation
+from backstay.cli.output import COULD_NOT, escape_terminal, say, say_json, say_table, warn
 from backstay.config.model_finder import Finder
 from backstay.config.person import require_person
 from backstay.config.settings import Settings, load_settings
 from backstay.headless.formats import with_store
 from backstay.headless.result import usd
 from backstay.headless.run import check_name, find, find_one, left_behind
-from backstay.logic.budget import Purse, dollars
+from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.context.tokens import ContextState, context_state, estimate_schema, estimate_text
 from backstay.logic.history.entries import SKILL_INVOCATION, Entry, message_of
 from backstay.logic.state.session_state import SessionRecord, State, state_of
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.ports import EventStore, SessionQuery
 from backstay.providers.registry import full_name
 from backstay.sandbox.project_root import project_root
@@ -45,7 +45,7 @@ class Meter(Struct, frozen=True):
     """The context, and the money."""
 
     context: ContextState
-    purse: Purse
+    purse: BudgetState
 
     def in_words(self) -> list[tuple[str, str]]:
         """Titles and words for a person."""
@@ -139,7 +139,7 @@ _NO_COST: Final = {"cost_usd": None, "cost_microcents": None}
 
 
 async def list_sessions(
-    place: Place, *, project: str | None, limit: int | None, everything: bool, as_json: bool
+    place: StoreLocation, *, project: str | None, limit: int | None, everything: bool, as_json: bool
 ) -> int:
     """List sessions, newest first."""
     shown = limit if limit or as_json or everything else SHOWN
@@ -154,14 +154,14 @@ async def list_sessions(
     else:
         say_table(("ID", "LAST USED", "TURNS", "NAME OR PROMPT"), list(map(_row, found, standing)))
         if limit is None and shown is not None and len(found) == shown:
-            complain(f"The newest {shown} are shown. --all shows all of them.")
+            warn(f"The newest {shown} are shown. --all shows all of them.")
     return 0
 
 
-async def show(place: Place, *, session: str, as_json: bool) -> int:
+async def show(place: StoreLocation, *, session: str, as_json: bool) -> int:
     """Show one session."""
     async with place.opened() as store:
-        meta = await find(store, session, complain)
+        meta = await find(store, session, warn)
         part = await store.read(meta.id)
         holder = await store.holder(meta.id)
         state = state_of(meta.id, part.records)
@@ -176,14 +176,14 @@ async def show(place: Place, *, session: str, as_json: bool) -> int:
         return 0
     figures = dict(meter.in_words()) | ({"cost": "unknown (no price)"} if unpriced else {})
     for title, words in (*_about(meta, holder, trouble), *figures.items()):
-        say(f"{title + ':':<10} {harmless(words)}")
+        say(f"{title + ':':<10} {escape_terminal(words)}")
     for entry in state.transcript.entries():
         for line in _entry_lines(entry):
             say(line)
     return 0
 
 
-async def search(place: Place, *, text: str, limit: int, as_json: bool) -> int:
+async def search(place: StoreLocation, *, text: str, limit: int, as_json: bool) -> int:
     """Find where something was said."""
     if not text.strip():
         raise click.UsageError("Say what to search for: the text is empty.")
@@ -196,11 +196,11 @@ async def search(place: Place, *, text: str, limit: int, as_json: bool) -> int:
     elif not hits:
         say(f"{text!r} was not found.")
     for hit in () if as_json else hits:
-        say(f"{hit.session}  {hit.seq}  {harmless(' '.join(hit.snippet.split()))}")
+        say(f"{hit.session}  {hit.seq}  {escape_terminal(' '.join(hit.snippet.split()))}")
     return 0
 
 
-async def rename(place: Place, *, session: str, name: str, as_json: bool) -> int:
+async def rename(place: StoreLocation, *, session: str, name: str, as_json: bool) -> int:
     """Give a session a name."""
     name = check_name(name)
     async with place.opened() as store:
@@ -210,20 +210,20 @@ async def rename(place: Place, *, session: str, name: str, as_json: bool) -> int
     return 0
 
 
-async def fork(place: Place, *, session: str, at: str, name: str, session_id: str | None, as_json: bool) -> int:
+async def fork(place: StoreLocation, *, session: str, at: str, name: str, session_id: str | None, as_json: bool) -> int:
     """Copy a session and print the copy's id."""
     name = name if name == "" else check_name(name)
     async with place.opened() as store:
-        meta = await find(store, session, complain)
+        meta = await find(store, session, warn)
         if meta.open_turn and not at:
-            complain(with_store(left_behind(meta), store.url))
+            warn(with_store(left_behind(meta), store.url))
         new = await shelf.fork(store, meta.id, clock=SystemClock(), at=at, new_id=session_id, name=name)
     _done({"id": new, "origin": meta.id}, new, as_json=as_json)
     return 0
 
 
 async def compact(
-    place: Place,
+    place: StoreLocation,
     *,
     session: str,
     instructions: str,
@@ -248,7 +248,7 @@ async def compact(
             messages, context = len(opened.history), opened.context_state
         added = (await store.read(meta.id, meta.seq)).records
     if undo:
-        words = f"The conversation has its {counted(messages, 'message')} again: about {context.used:,} tokens."
+        words = f"The conversation has its {pluralise(messages, 'message')} again: about {context.used:,} tokens."
         _done({"id": meta.id, "undone": True, "messages": messages, "tokens": context.used}, words, as_json=as_json)
         return 0
     if done is None:
@@ -257,15 +257,13 @@ async def compact(
         return 0
     figures = {"before": done.before, "after": done.after, "window": done.window, "messages": done.messages}
     why = _without_model(done, added, model or meta.model)
-    words = (
-        f"{meta.id}: {done.before:,} to {done.after:,} tokens; {harmless(why) or f'{done.model} wrote the summary'}."
-    )
+    words = f"{meta.id}: {done.before:,} to {done.after:,} tokens; {escape_terminal(why) or f'{done.model} wrote the summary'}."
     content = {"id": meta.id, "trigger": done.trigger, "model": done.model, "note": why, **figures}
     _done(content, words, as_json=as_json)
     return 0
 
 
-async def delete(place: Place, *, sessions: Sequence[str], yes: bool, as_json: bool) -> int:
+async def delete(place: StoreLocation, *, sessions: Sequence[str], yes: bool, as_json: bool) -> int:
     """Forget sessions."""
     require_person("delete sessions")
     async with place.opened() as store:
@@ -278,7 +276,9 @@ async def delete(place: Place, *, sessions: Sequence[str], yes: bool, as_json: b
     return 0
 
 
-async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run: bool, yes: bool, as_json: bool) -> int:
+async def prune(
+    place: StoreLocation, *, older_than: float | None, empty: bool, dry_run: bool, yes: bool, as_json: bool
+) -> int:
     """Forget old or empty sessions."""
     if older_than is None and not empty:
         raise click.UsageError("Say what to prune: --older-than DAYS, --empty, or both.")
@@ -290,11 +290,11 @@ async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run:
         stay: list[str] = []
         gone = await which(dry_run=True, tell=stay.append)
         if gone and not dry_run:
-            _confirm(f"Delete {counted(len(gone), 'session')}?", yes=yes)
+            _confirm(f"Delete {pluralise(len(gone), 'session')}?", yes=yes)
             stay.clear()
             gone = await which(tell=stay.append)
     for reason in stay:
-        complain(reason)
+        warn(reason)
     ids = [meta.id for meta in gone]
     words = "would be deleted" if dry_run else "deleted"
     kind = "would_delete" if dry_run else "deleted"
@@ -302,7 +302,7 @@ async def prune(place: Place, *, older_than: float | None, empty: bool, dry_run:
     return 0
 
 
-async def move(place: Place, *, session: str, target: str, as_json: bool) -> int:
+async def move(place: StoreLocation, *, session: str, target: str, as_json: bool) -> int:
     """Bring a session into another store."""
     if target.startswith("memory:"):
         raise click.UsageError("A session that is moved to memory: ends with this command. Name a store that stays.")
@@ -318,15 +318,15 @@ async def move(place: Place, *, session: str, target: str, as_json: bool) -> int
         finally:
             await other.close()
     for sha in missing:
-        complain(f"The blob {sha} was gone or altered, and is missing there too.")
+        warn(f"The blob {sha} was gone or altered, and is missing there too.")
     _done({"id": meta.id, "store": target}, f"{meta.id} is now in {target}.", as_json=as_json)
     return 0
 
 
-async def verify(place: Place, *, sessions: Sequence[str], as_json: bool) -> int:
+async def verify(place: StoreLocation, *, sessions: Sequence[str], as_json: bool) -> int:
     """Read sessions back and say what is wrong."""
     async with place.opened() as store:
-        named = [(await find(store, session, complain)).id for session in sessions]
+        named = [(await find(store, session, warn)).id for session in sessions]
         ids = named or [meta.id for meta in await store.list(SessionQuery(include_children=True))]
         wrong = {session: await _troubles(store, session) for session in ids}
     if as_json:
@@ -345,7 +345,7 @@ def plain(meta: SessionMeta) -> dict[str, object]:
     return found | {"created": iso(meta.created), "updated": iso(meta.updated), "empty": meta.empty}
 
 
-def _whole_name(model: str, settings: Settings, place: Place) -> str:
+def _whole_name(model: str, settings: Settings, place: StoreLocation) -> str:
     """The name that goes into the log: with a profile's own model, and a script's whole path."""
     return full_name(Finder(settings, SystemClock()).complete(model), Path(place.cwd or ".").absolute())
 
@@ -377,7 +377,7 @@ async def _troubles(store: EventStore, session: str) -> tuple[str, ...]:
         return (str(exc),)
 
 
-def _project(place: Place, given: str | None) -> str | None:
+def _project(place: StoreLocation, given: str | None) -> str | None:
     return None if given is None else str(project_root((Path(place.cwd or ".") / given).expanduser().absolute()))
 
 
@@ -421,9 +421,9 @@ def _entry_lines(entry: Entry) -> Iterator[str]:
     if message is not None:
         text = entry.display or " ".join(_text(part) for part in message.content)
         mark = ", interrupted" if message.state == "interrupted" else ""
-        yield f"\n[{message.role}{mark}] {harmless(text, keep=_LAYOUT)}"
+        yield f"\n[{message.role}{mark}] {escape_terminal(text, keep=_LAYOUT)}"
     elif entry.type == SKILL_INVOCATION and isinstance(entry.data, dict):
-        said = {key: harmless(str(entry.data.get(key, ""))) for key in ("skill", "mode", "status", "by")}
+        said = {key: escape_terminal(str(entry.data.get(key, ""))) for key in ("skill", "mode", "status", "by")}
         yield f"\n[skill] {said['skill']} ({said['mode']}, {said['status']}, by {said['by']})"
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 LONGEST: Final = 1_000_000
@@ -30,7 +30,7 @@ def command() -> None:
 @click.option("--all", "everything", is_flag=True, help="All of them, child sessions too.")
 @as_json
 @placed
-def list_sessions(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+def list_sessions(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """List sessions, newest first.
 
     \b
@@ -46,7 +46,7 @@ def list_sessions(place: Place, **given: Any) -> int:  # Any: each flag has a ty
 @click.argument("session")
 @as_json
 @placed
-def show(place: Place, **given: Any) -> int:  # Any: as above
+def show(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Show one session: what it is, its turns and its messages."""
     return _run("show", place, **given)
 
@@ -56,7 +56,7 @@ def show(place: Place, **given: Any) -> int:  # Any: as above
 @click.option("--limit", type=click.IntRange(min=1), default=20, metavar="N", help="At most so many hits.")
 @as_json
 @placed
-def search(place: Place, **given: Any) -> int:  # Any: as above
+def search(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Find where something was said or shown, newest first."""
     return _run("search", place, **given)
 
@@ -66,7 +66,7 @@ def search(place: Place, **given: Any) -> int:  # Any: as above
 @click.argument("name")
 @as_json
 @placed
-def rename(place: Place, **given: Any) -> int:  # Any: as above
+def rename(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Give a session a name."""
     return _run("rename", place, **given)
 
@@ -78,7 +78,7 @@ def rename(place: Place, **given: Any) -> int:  # Any: as above
 @click.option("--session-id", metavar="ID", help="The id of the copy.")
 @as_json
 @placed
-def fork(place: Place, **given: Any) -> int:  # Any: as above
+def fork(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Copy a session's conversation into a new session and print its id."""
     return _run("fork", place, **given)
 
@@ -91,7 +91,7 @@ def fork(place: Place, **given: Any) -> int:  # Any: as above
 @click.option("--undo", is_flag=True, help="Bring back what the newest compaction took out.")
 @as_json
 @placed
-def compact(place: Place, **given: Any) -> int:  # Any: as above
+def compact(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Make a session's conversation shorter. Nothing is deleted: --undo brings it back."""
     return _run("compact", place, **given)
 
@@ -101,7 +101,7 @@ def compact(place: Place, **given: Any) -> int:  # Any: as above
 @quiet_yes
 @as_json
 @placed
-def delete(place: Place, **given: Any) -> int:  # Any: as above
+def delete(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Forget sessions. No other session is touched.
 
     On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted.
@@ -116,7 +116,7 @@ def delete(place: Place, **given: Any) -> int:  # Any: as above
 @quiet_yes
 @as_json
 @placed
-def prune(place: Place, **given: Any) -> int:  # Any: as above
+def prune(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Forget old or empty sessions; one that somebody has open stays.
 
     On a terminal you are asked first. Without one, as in a script, nobody is asked and they are deleted: look with --dry-run.
@@ -129,7 +129,7 @@ def prune(place: Place, **given: Any) -> int:  # Any: as above
 @click.argument("target", metavar="STORE_URL")
 @as_json
 @placed
-def move(place: Place, **given: Any) -> int:  # Any: as above
+def move(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Bring a session into another store, with everything it needs."""
     return _run("move", place, **given)
 
@@ -138,12 +138,12 @@ def move(place: Place, **given: Any) -> int:  # Any: as above
 @click.argument("sessions", nargs=-1, metavar="[SESSION]...")
 @as_json
 @placed
-def verify(place: Place, **given: Any) -> int:  # Any: as above
+def verify(place: StoreLocation, **given: Any) -> int:  # Any: as above
     """Read sessions back and say what is wrong; all of them when none is named."""
     return _run("verify", place, **given)
 
 
-def _run(name: str, place: Place, /, **given: Any) -> int:  # Any: as above
+def _run(name: str, place: StoreLocation, /, **given: Any) -> int:  # Any: as above
     import anyio
 
     from backstay.cli import session_actions

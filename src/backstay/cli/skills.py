@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from backstay.cli import output
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 
 if TYPE_CHECKING:
     from backstay.skills.problems import Problem
@@ -34,7 +34,7 @@ def command() -> None:
 @trust
 @as_json
 @placed
-def list_skills(place: Place, trust: bool, as_json: bool) -> int:
+def list_skills(place: StoreLocation, trust: bool, as_json: bool) -> int:
     """List the skills and commands that count here, those that others hide, and what is wrong with files.
 
     \b
@@ -60,7 +60,7 @@ def list_skills(place: Place, trust: bool, as_json: bool) -> int:
     else:
         output.say("There are no skills. One is a folder with a SKILL.md, in .backstay/skills or .claude/skills.")
     for each in hidden:
-        output.complain(f"{output.harmless(each.file)!r} is hidden: something else is called {each.name!r}.")
+        output.warn(f"{output.escape_terminal(each.file)!r} is hidden: something else is called {each.name!r}.")
     tell_problems(found.problems)
     return 0
 
@@ -70,7 +70,7 @@ def list_skills(place: Place, trust: bool, as_json: bool) -> int:
 @trust
 @as_json
 @placed
-def show(place: Place, name: str, trust: bool, as_json: bool) -> int:
+def show(place: StoreLocation, name: str, trust: bool, as_json: bool) -> int:
     """Show what is known of the skill or command NAME, and its text.
 
     \b
@@ -85,9 +85,9 @@ def show(place: Place, name: str, trust: bool, as_json: bool) -> int:
         return 0
     for key, value in _object(skill).items():
         if value not in ("", None, [], ()):
-            output.say(f"{key}: {output.harmless(_words(value))}")
+            output.say(f"{key}: {output.escape_terminal(_words(value))}")
     output.say("")
-    output.say(output.harmless(body.rstrip("\n"), keep="\n\t"))
+    output.say(output.escape_terminal(body.rstrip("\n"), keep="\n\t"))
     return 0
 
 
@@ -108,13 +108,13 @@ def validate(path: Path, as_json: bool) -> int:
         output.say_json({"path": str(folder), "valid": not problems, "problems": problems})
     elif problems:
         for problem in problems:
-            output.say(output.harmless(str(problem)))
+            output.say(output.escape_terminal(str(problem)))
     else:
-        output.say(f"{output.harmless(str(folder))!r} is a valid skill.")
+        output.say(f"{output.escape_terminal(str(folder))!r} is a valid skill.")
     return output.COULD_NOT if problems else 0
 
 
-def look(place: Place, *, trust: bool) -> "Found":
+def look(place: StoreLocation, *, trust: bool) -> "Found":
     """Everything that people keep here for an agent. Settings that are broken only mean that nothing of the workspace is trusted."""
     from backstay.config.layers import read_layers
     from backstay.session.project.discover import look_here
@@ -126,11 +126,11 @@ def look(place: Place, *, trust: bool) -> "Found":
     try:
         around = look_here(cwd, read_layers(cwd, trust=True if trust else None))
     except UserError as exc:
-        output.complain(str(exc))
+        output.warn(str(exc))
         return scan_now(sources_of(cwd, trusted=trust))
     held = (f"The plugin {name!r} of this workspace waits for trust." for name in around.plugins.held_back)
     for words in (*around.plugins.problems, *held):
-        output.complain(output.harmless(words))
+        output.warn(output.escape_terminal(words))
     return around.found
 
 
@@ -138,10 +138,10 @@ def tell_problems(problems: "tuple[Problem, ...]") -> None:
     """Say on standard error what is wrong with files: each error, and how many warnings there are."""
     for problem in problems:
         if problem.severity == "error":
-            output.complain(output.harmless(str(problem)))
+            output.warn(output.escape_terminal(str(problem)))
     warnings = sum(problem.severity == "warning" for problem in problems)
     if warnings:
-        output.complain(f"{warnings} smaller things are odd about these files. To see them: --json")
+        output.warn(f"{warnings} smaller things are odd about these files. To see them: --json")
 
 
 def _object(skill: "Skill") -> dict[str, object]:

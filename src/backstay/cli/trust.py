@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from backstay.cli import output
-from backstay.cli.location import Place
+from backstay.cli.location import StoreLocation
 
 if TYPE_CHECKING:
     from backstay.config.layers import Layered
-    from backstay.config.trust.trust_store import TrustBook, WorkspaceTrust
+    from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust
 
 F = TypeVar("F", bound=Callable[..., Any])  # Any: click decorates functions of every shape
 
@@ -43,7 +43,7 @@ def here(command: F) -> F:
     @click.pass_context
     @functools.wraps(command)
     def with_folder(ctx: click.Context, /, **given: Any) -> Any:  # Any: as the command has it
-        before = ctx.find_object(Place) or Place()
+        before = ctx.find_object(StoreLocation) or StoreLocation()
         return command(cwd=Path(given.pop("cwd") or before.cwd or "."), **given)
 
     return with_folder  # type: ignore[return-value]  # click adds and removes parameters
@@ -60,7 +60,7 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
     Until a workspace is trusted, its hooks, allowances, environment, providers and servers do nothing; what it denies holds. When
     anything of it changes, it has to be trusted again.
     """
-    ctx.obj = Place(cwd=str(cwd))
+    ctx.obj = StoreLocation(cwd=str(cwd))
     if ctx.invoked_subcommand is not None:
         return 0
     found = _look(cwd)
@@ -72,7 +72,7 @@ def command(ctx: click.Context, /, cwd: Path, yes: bool, as_json: bool) -> int:
 
     require_person("trust a workspace")
     if not yes and not sys.stdin.isatty():
-        output.complain("Nobody can be asked here. To trust this workspace as it is: backstay trust --yes")
+        output.warn("Nobody can be asked here. To trust this workspace as it is: backstay trust --yes")
         return HALTED
     if not yes and not click.confirm("Trust this workspace?", err=True):
         output.say("Nothing was changed.")
@@ -113,7 +113,7 @@ def revoke(cwd: Path, as_json: bool) -> int:
         words = f"{root} is no longer trusted." if needs else f"{root} is no longer trusted. Nothing in it needs trust."
     else:
         words = f"{root} was not trusted{'' if needs else ', and nothing in it needs trust'}; nothing was changed."
-    output.say(output.harmless(words))
+    output.say(output.escape_terminal(words))
     return 0
 
 
@@ -147,7 +147,7 @@ def legible(text: str) -> str:
     """`text` with nothing that a terminal obeys and no padding that hides its end."""
     plain = _PADDING.sub(lambda found: f" [{len(found[0])} blanks] ", text.encode("utf-8", "replace").decode())
     more = f" [{len(plain) - _LONGEST:,} more characters]" if len(plain) > _LONGEST else ""
-    return output.harmless(plain[:_LONGEST] + more)
+    return output.escape_terminal(plain[:_LONGEST] + more)
 
 
 def _look(cwd: Path) -> "Layered":
@@ -156,18 +156,18 @@ def _look(cwd: Path) -> "Layered":
     return read_layers(cwd)
 
 
-def _book() -> "TrustBook":
-    from backstay.config.trust.trust_store import TrustBook
+def _book() -> "TrustStore":
+    from backstay.config.trust.trust_store import TrustStore
     from backstay.sandbox.project_root import data_dir
 
-    return TrustBook(data_dir())
+    return TrustStore(data_dir())
 
 
 def _describe(found: "Layered") -> None:
     for line in _lines(found.trust):
         output.say(line)
     for words in found.warnings:
-        output.complain(output.harmless(words))
+        output.warn(output.escape_terminal(words))
 
 
 def _lines(trust: "WorkspaceTrust") -> Iterator[str]:
@@ -201,5 +201,5 @@ def _told(trust: "WorkspaceTrust", *, as_json: bool) -> int:
     }
     output.say(words[trust.state])
     if trust.survey.problem:
-        output.complain(output.harmless(f"It cannot be trusted as it is: {trust.survey.problem}."))
+        output.warn(output.escape_terminal(f"It cannot be trusted as it is: {trust.survey.problem}."))
     return 0

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from rich.cells import cell_len, set_cell_size
 
 from backstay.cli import output
-from backstay.cli.location import Place, placed
+from backstay.cli.location import StoreLocation, placed
 from backstay.logic.budget import dollars
 from backstay.logic.state.usage import add
 from backstay.vocab.specs import Usage
@@ -43,7 +43,7 @@ _NAMED: Final = 3
 @click.option("--by", type=click.Choice(("day", "model", "project")), help="Only this one; all three when left out.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @placed
-def command(place: Place, **given: Any) -> int:  # Any: each flag has a type of its own
+def command(place: StoreLocation, **given: Any) -> int:  # Any: each flag has a type of its own
     """Show the tokens that models used, and what they cost, with a chart."""
     import functools
 
@@ -69,7 +69,7 @@ def starting(since: str, now: datetime) -> int:
     return max(0, int((day - datetime(1970, 1, 1, tzinfo=UTC)) / timedelta(microseconds=1)))
 
 
-async def _usage(place: Place, *, since: str, by: "By | None", as_json: bool) -> int:
+async def _usage(place: StoreLocation, *, since: str, by: "By | None", as_json: bool) -> int:
     from backstay.config.settings import load_settings
     # MERGED
 
@@ -83,7 +83,7 @@ async def _usage(place: Place, *, since: str, by: "By | None", as_json: bool) ->
         return 0
     _show(found.ledger, groups, since)
     for problem in found.problems:
-        output.complain(problem)
+        output.warn(problem)
     return 0
 
 
@@ -203,14 +203,14 @@ def _show(ledger: "Ledger", groups: "Iterable[By]", since: str) -> None:
         return
     width = max(40, shutil.get_terminal_size((100, 24)).columns)
     for by in groups:
-        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=output.harmless))
+        _print(chart(ledger, by, width, blocks=_draws_blocks(), clean=output.escape_terminal))
         output.say("")
     tokens = f"{total.usage.input:,} tokens in ({total.usage.cache_read:,} from a cache), {total.usage.output:,} out"
     output.say(f"Total: {total.calls:,} calls, {tokens}, {total.price}. Bars show {measured_by(ledger)}.")
     if total.computed or total.usage.estimated:
         output.say("~ estimated, or reckoned from the prices of today's catalog.")
     if unpriced := ledger.unpriced():
-        named = ", ".join(map(output.harmless, unpriced[:_NAMED]))
+        named = ", ".join(map(output.escape_terminal, unpriced[:_NAMED]))
         more = f" and {len(unpriced) - _NAMED} more" if len(unpriced) > _NAMED else ""
         output.say(f"No price is known for {named}{more}: not in the cost.")
 
@@ -255,7 +255,7 @@ class _Progress:
         if self._line:
             print(f"\r{words}", end="", file=sys.stderr, flush=True)
         else:
-            output.complain(words)
+            output.warn(words)
 
     def end(self) -> None:
         """Everything is read."""

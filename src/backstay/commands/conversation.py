@@ -8,7 +8,7 @@ from backstay.checkpoints.points import Checkpoint, RestoreReport
 from backstay.commands.spec import CommandCall, CommandResult, command, usage
 from backstay.logic.history.entries import SKILL_INVOCATION
 from backstay.logic.state.transcript import transcript_of
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import EntryAdded, TurnStarted
@@ -178,7 +178,7 @@ async def _checkpoints(call: CommandCall) -> CommandResult:
 
 
 def _lines(point: Checkpoint, path: Sequence[str]) -> Iterable[str]:
-    files = [counted(len(point.files), "file")] if point.files or not point.programs else []
+    files = [pluralise(len(point.files), "file")] if point.files or not point.programs else []
     changed = " + ".join([*files, *["programs"] * point.programs])
     left = "" if point.turn in path else "  [not in the conversation any more]"
     mark = "*" if point.turn in path[-1:] else " "
@@ -223,7 +223,7 @@ def _gone_back(turn: str, report: RestoreReport | None) -> CommandResult:
 
 
 def _restored(report: RestoreReport) -> CommandResult:
-    said = [f"{counted(report.written, 'file')} written, {report.removed} removed ({report.point})."]
+    said = [f"{pluralise(report.written, 'file')} written, {report.removed} removed ({report.point})."]
     said += ["`/rewind back` brings back what was removed."] if report.removed else []
     said += [f"Left as it is: {each.path}: {each.problem}" for each in report.problems]
     said += [f"Somebody else had changed {path}; `/rewind back` has that." for path in report.changed_by_others[:20]]

@@ -7,7 +7,7 @@ import msgspec
 
 from backstay.commands.spec import CommandCall, CommandResult, command, usage
 from backstay.config.person import require_person
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.vocab.errors import UserError
 from backstay.vocab.event import Draft
 
@@ -64,7 +64,7 @@ async def _approve(call: CommandCall, server: str) -> CommandResult:
 def _standing(status: "ServerStatus") -> str:
     why = f": {status.why}" if status.why else ""
     held = f"; held back until `/mcp approve`: {', '.join(status.held)}" if status.held else ""
-    return f"{status.state}, {counted(status.tools, 'tool')}{why}{held}"
+    return f"{status.state}, {pluralise(status.tools, 'tool')}{why}{held}"
 
 
 @command("plugins", safety="reads")

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from backstay.vocab.event import By
 
 if TYPE_CHECKING:
-    from backstay.session.project.context import Kit
+    from backstay.session.project.context import ProjectContext
     from backstay.session.session import Session
 
 Safety = Literal["reads", "proposes", "writes"]
@@ -56,7 +56,7 @@ class CommandCall(Struct, frozen=True, kw_only=True):
     """One use of a command."""
 
     session: "Session"
-    kit: "Kit"
+    kit: "ProjectContext"
     name: str
     args: str = ""
     by: By = "user"

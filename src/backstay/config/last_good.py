@@ -10,7 +10,7 @@ import msgspec
 
 from backstay.config.json_document import JsonText, is_missing
 from backstay.config.layer_file import LayerFile
-from backstay.config.locations import Place
+from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import Permissions, looser
 from backstay.config.private_file import read_private, writable_name, write_private
 from backstay.config.secret import named_keys
@@ -69,7 +69,7 @@ class LastGood:
             return "" if kept.says_nothing else f"What {file.path!r} denies could not be kept for later: {exc}"
         return ""
 
-    def recall(self, place: Place, problem: str) -> LayerFile | None:
+    def recall(self, place: SettingsFile, problem: str) -> LayerFile | None:
         """What the broken file at `place` said when it could last be read, less whatever it allowed; None when nobody knows."""
         try:
             kept = self._known(place.path)
@@ -89,7 +89,7 @@ class LastGood:
             broken=problem,
         )
 
-    def keys_of(self, place: Place) -> tuple[str, ...]:
+    def keys_of(self, place: SettingsFile) -> tuple[str, ...]:
         """The variables with keys that a file that counts for nothing names, or named when it could last be read."""
         if is_missing(place.path):
             return ()
@@ -125,7 +125,7 @@ def _kept(file: LayerFile, digest: str) -> Kept:
     )
 
 
-def _permissions(kept: Kept, place: Place) -> Permissions:
+def _permissions(kept: Kept, place: SettingsFile) -> Permissions:
     rules = [Rule.parse("deny", text) for text in kept.deny] + [Rule.parse("ask", text) for text in kept.ask]
     return Permissions(
         rules=tuple(msgspec.structs.replace(rule, source=place.source, root=place.root) for rule in rules),

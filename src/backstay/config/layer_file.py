@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from backstay.config.json_document import JsonText
 from backstay.config.key_table import find_key, names_below
-from backstay.config.locations import Place
+from backstay.config.locations import SettingsFile
 from backstay.config.permissions_section import LEVEL, Permissions, read_level, read_permissions, slip_words
 from backstay.config.secret import named_keys
 from backstay.config.settings_reader import SettingsReader
@@ -22,7 +22,7 @@ _TOLD_APART: Final = ("permissions", "hooks", "disableAllHooks", "env", "mcpServ
 class LayerFile(Struct, frozen=True, kw_only=True):
     """What was read of one file, from bytes that were read once."""
 
-    place: Place
+    place: SettingsFile
     text: JsonText | None
     """None for a file that is broken: then the rest is what its last good copy said."""
     permissions: Permissions = field(default_factory=Permissions)
@@ -45,7 +45,7 @@ class LayerFile(Struct, frozen=True, kw_only=True):
         return str(self.place.path)
 
 
-def read_layer(place: Place) -> LayerFile:
+def read_layer(place: SettingsFile) -> LayerFile:
     """Read a file that is there. Raise `UserError` when it is not certain what it denies."""
     text = JsonText.read(place.path)
     reader = SettingsReader(text, elsewhere=place.family == "claude")

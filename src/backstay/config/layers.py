@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from backstay.config.json_document import is_missing
 from backstay.config.last_good import LastGood
 from backstay.config.layer_file import HooksSection, LayerFile, environment_of, read_layer
-from backstay.config.locations import MANAGED, Place, data_folder, home_dir, places
+from backstay.config.locations import MANAGED, SettingsFile, data_folder, home_dir, places
 from backstay.config.mcp_section import ProjectServers, project_servers
 from backstay.config.permissions_section import UnknownMode, looser
 from backstay.config.provenance import Entry, Outcome, entries_of, why
 from backstay.config.settings import Settings, settings_over
-from backstay.config.trust.inventory import SERVERS, Survey, survey
-from backstay.config.trust.trust_store import TrustBook, WorkspaceTrust, changes
+from backstay.config.trust.inventory import SERVERS, WorkspaceInventory, survey
+from backstay.config.trust.trust_store import TrustStore, WorkspaceTrust, changes
 from backstay.config.trust.warnings import exposed, held_words, left_out_words, odd_root
 from backstay.sandbox.project_root import project_root
 from backstay.system.files import Stamp, stamp_at
@@ -112,7 +112,7 @@ def read_layers(
     bare: bool = False,
     environment: Mapping[str, str] = os.environ,
     managed: Path = MANAGED,
-    vouched: Survey | None = None,
+    vouched: WorkspaceInventory | None = None,
 ) -> Layered:
     """Read the settings of a run in `cwd`, each file once: what is judged is what is used.
 
@@ -126,7 +126,7 @@ def read_layers(
     wanted = places(
         root, given=None if given is None else Path(given), bare=bare, environment=environment, managed=managed
     )
-    looked_for = (*(each.path for each in wanted), root / SERVERS, TrustBook(data).path)
+    looked_for = (*(each.path for each in wanted), root / SERVERS, TrustStore(data).path)
     seen_before = {os.fspath(path): stamp_at(path) for path in looked_for}
     notes: list[str] = []
     files = tuple(_read(wanted, LastGood(data), notes))
@@ -134,14 +134,14 @@ def read_layers(
     brought = tuple(file for file in files if file.place.of_project)
     strictest = _mode(own, "default")[0] or "default"
     seen = survey(root, cwd, brought, own=own, home=home_dir(environment), mode=strictest, bare=bare)
-    judged = _trust(TrustBook(data), seen, trust, vouched or seen, bare=bare, notes=notes)
+    judged = _trust(TrustStore(data), seen, trust, vouched or seen, bare=bare, notes=notes)
     if brought or judged.survey.claims:
         notes += odd_root(Path(seen.root), home_dir(environment))
     beside = _keys_beside(root, wanted, LastGood(data), environment) if bare else frozenset()
     return replace(_merged(files, judged, cwd, notes), fingerprint=seen_before, keys_beside=beside)
 
 
-def _read(wanted: Sequence[Place], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
+def _read(wanted: Sequence[SettingsFile], last_good: LastGood, notes: list[str]) -> Iterator[LayerFile]:
     """The files that are there. One that is the same file as another counts once, as the person's."""
     found: list[LayerFile] = []
     for place in wanted:
@@ -156,7 +156,7 @@ def _read(wanted: Sequence[Place], last_good: LastGood, notes: list[str]) -> Ite
 
 
 def _keys_beside(
-    root: Path, wanted: Sequence[Place], last_good: LastGood, environment: Mapping[str, str]
+    root: Path, wanted: Sequence[SettingsFile], last_good: LastGood, environment: Mapping[str, str]
 ) -> frozenset[str]:
     """The keys that the person's files name, though nothing else in them counts."""
     every = places(root, given=None, bare=False, environment=environment)
@@ -164,7 +164,7 @@ def _keys_beside(
     return frozenset().union(*map(last_good.keys_of, own))
 
 
-def _read_one(place: Place, last_good: LastGood) -> LayerFile:
+def _read_one(place: SettingsFile, last_good: LastGood) -> LayerFile:
     try:
         return read_layer(place)
     except UserError as exc:
@@ -180,7 +180,13 @@ def _read_one(place: Place, last_good: LastGood) -> LayerFile:
 
 
 def _trust(
-    book: TrustBook, seen: Survey, wanted: bool | None, vouched: Survey, *, bare: bool, notes: list[str]
+    book: TrustStore,
+    seen: WorkspaceInventory,
+    wanted: bool | None,
+    vouched: WorkspaceInventory,
+    *,
+    bare: bool,
+    notes: list[str],
 ) -> WorkspaceTrust:
     others = changes(vouched.seen, seen.seen, bare=bare) if wanted else ()
     if wanted is not None and not others:
@@ -303,7 +309,7 @@ def _hooks(counted: Sequence[LayerFile]) -> Iterator[HookLayer]:
             yield HookLayer(section=file.hooks, source=file.place.source, root=file.place.root, file=file.path)
 
 
-def _switches_off(switch: Place, hooks: Place) -> bool:
+def _switches_off(switch: SettingsFile, hooks: SettingsFile) -> bool:
     if switch.path == hooks.path or switch.source == "managed":
         return True
     if switch.of_project:

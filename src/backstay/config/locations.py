@@ -18,7 +18,7 @@ OF_PROJECT: Final[tuple[RuleSource, ...]] = ("project", "local")
 Family = Literal["backstay", "claude"]
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class SettingsFile(Struct, frozen=True, kw_only=True):
     """Where a settings file may be."""
 
     path: Path
@@ -35,7 +35,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 def places(
     root: Path, *, given: Path | None, bare: bool, environment: Mapping[str, str], managed: Path = MANAGED
-) -> tuple[Place, ...]:
+) -> tuple[SettingsFile, ...]:
     """The settings files of a run in the project `root`, highest first."""
     found = [_beside(managed, "managed")]
     if also := environment.get(ALSO_MANAGED):
@@ -69,15 +69,15 @@ def data_folder(environment: Mapping[str, str]) -> Path:
     return (Path(base).expanduser().absolute() if base else home_dir(environment) / ".local" / "share") / "backstay"
 
 
-def _beside(path: Path, source: RuleSource, family: Family = "backstay") -> Place:
-    return Place(path=path, source=source, root=str(path.parent), family=family)
+def _beside(path: Path, source: RuleSource, family: Family = "backstay") -> SettingsFile:
+    return SettingsFile(path=path, source=source, root=str(path.parent), family=family)
 
 
-def _of_project(root: Path) -> Iterator[Place]:
+def _of_project(root: Path) -> Iterator[SettingsFile]:
     families: tuple[tuple[str, Family], ...] = ((".backstay", "backstay"), (".claude", "claude"))
     for folder, family in families:
         for name, source in _NAMES:
-            yield Place(path=root / folder / name, source=source, root=str(root), family=family)
+            yield SettingsFile(path=root / folder / name, source=source, root=str(root), family=family)
 
 
 _NAMES: Final[tuple[tuple[str, RuleSource], ...]] = (("settings.local.json", "local"), ("settings.json", "project"))

@@ -9,7 +9,7 @@ from backstay.catalog.load import pages
 from backstay.cli.log_validate import Validity
 from backstay.export.diagnostic.check import Issue, Seen, in_words
 from backstay.export.diagnostic.lines import LANDMARKS, Material, Outline
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.ports import EventStore
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import TraceSlice, read_trace
@@ -69,7 +69,7 @@ def _no_text(sha256: str) -> None:
 
 def _lost(trace: TraceSlice | None) -> tuple[str, ...]:
     lost = trace.lost if trace is not None else 0
-    return (f"Lost from the trace: {counted(lost, 'line')}; the log does not need them.",) if lost else ()
+    return (f"Lost from the trace: {pluralise(lost, 'line')}; the log does not need them.",) if lost else ()
 
 
 def _others(seen: Seen) -> tuple[str, ...]:

@@ -12,14 +12,14 @@ from backstay.config.model_finder import Finder
 from backstay.config.permissions_section import looser
 from backstay.headless.job import model_name
 from backstay.logic.state.session_state import State
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore
 from backstay.providers.local.profile import profile_of
 from backstay.runtime.inbox import Inbox
 from backstay.session.options import Options
 from backstay.session.project.discover import look_here
 from backstay.session.project.tools import tool_name
-from backstay.session.toolbox import Hands, StoredOutputs
+from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.skills.agents import AgentDefinition, resolve_model
 from backstay.skills.scan import Found
 from backstay.vocab.errors import BadId, UserError
@@ -125,7 +125,7 @@ def _narrowed(options: Options, agent: AgentDefinition, tools: Iterable[str]) ->
 
 def _tools(store: EventStore, found: Found, model: str) -> tuple[str, ...]:
     """The names of the tools that a session has before servers bring theirs."""
-    hands = Hands(Ground(cwd="/", home="/"), (), StoredOutputs(store, Inbox(), State()))
+    hands = Toolbox(CallSite(cwd="/", home="/"), (), StoredOutputs(store, Inbox(), State()))
     skill = ("Skill",) if found.for_model else ()
     names = (*(each.spec.name for each in hands.tools()), *skill)
     profile = profile_of(model)

@@ -27,7 +27,7 @@ class _Asked(Struct, eq=False):
     answer: Answer | None = None
 
 
-class Desk:
+class ApprovalQueue:
     """Asks whoever writes answer lines. A question takes one answer, the first. Once the input has ended, nobody is there."""
 
     def __init__(self, complain: Callable[[str], None] = lambda words: None) -> None:

@@ -7,15 +7,15 @@ from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
 from backstay.headless import result as codes
-from backstay.headless.approvals import Desk
+from backstay.headless.approvals import ApprovalQueue
 from backstay.headless.formats import Format, NativeStream, PlainText, ResultObjects, with_store
-from backstay.headless.input import Order, Taken, is_command, take_unless, text_of
+from backstay.headless.input import InputOrder, PreparedInput, is_command, take_unless, text_of
 from backstay.headless.job import Complain, Job, about_session, check_model
 from backstay.headless.messages import aside, how_to_go_on, rule_notes, unknown_models
 from backstay.headless.result import Account, Answered, Ended, denial_in_words, exit_code, records_of_turn
 from backstay.headless.scrubbed_stream import Scrubbed
 from backstay.headless.signals import Stopping
-from backstay.headless.slash import Ran, answers_itself
+from backstay.headless.slash import CommandOutcome, is_local_command
 from backstay.headless.stdio import InputLines, Outlet
 from backstay.headless.stream_json_input import Decide, Greet, Ignored, Refused, Say, SetMode, Spoken, Stop, parse
 from backstay.headless.stream_json_output import StreamJson
@@ -33,10 +33,12 @@ from backstay.vocab.events import InputReceived, TurnStarted
 from backstay.vocab.messages import ToolCall
 
 
-class Talk:
+class HeadlessRun:
     """One run of a session, from its first input to its close."""
 
-    def __init__(self, job: Job, session: Session, outlet: Outlet, complain: Complain, desk: Desk | None) -> None:
+    def __init__(
+        self, job: Job, session: Session, outlet: Outlet, complain: Complain, desk: ApprovalQueue | None
+    ) -> None:
         self._job = job
         self._session = session
         self._outlet = outlet
@@ -55,7 +57,7 @@ class Talk:
         self._shown = session.seq
         self._all_shown = False
         self._moved = anyio.Event()
-        self._order = Order()
+        self._order = InputOrder()
         self._input = anyio.CancelScope()
         """Cancelled when no more input is to be taken."""
         self._stop = anyio.Event()
@@ -121,7 +123,7 @@ class Talk:
         if self._spoilt:
             await self._print_result(_unanswered(self._spoilt, "failed"))
 
-    async def _read(self, descriptor: int, desk: Desk, turns: TaskGroup) -> None:
+    async def _read(self, descriptor: int, desk: ApprovalQueue, turns: TaskGroup) -> None:
         number, lines = 0, InputLines(descriptor)
         desk.attach(lines.written)
         try:
@@ -134,7 +136,7 @@ class Talk:
             self._complain(self._spoilt)
             self._trouble = codes.USAGE if isinstance(exc, UserError) else codes.FAILED
 
-    async def _hear(self, spoken: Spoken, place: int, desk: Desk, turns: TaskGroup) -> None:
+    async def _hear(self, spoken: Spoken, place: int, desk: ApprovalQueue, turns: TaskGroup) -> None:
         match spoken:
             case Say() if self._job.finish:
                 self._complain("--finish takes no prompt; what was said is not used.")
@@ -176,7 +178,7 @@ class Talk:
                 return
             began, cost = self._job.options.clock.now(), self._session.cost
             taken = await take_unless(self._stop, self._session, prompt, input_id=input_id)
-            if isinstance(taken, Ran):
+            if isinstance(taken, CommandOutcome):
                 self._codes[place] = taken.code
                 await self._answer(taken, began, cost)
                 return
@@ -184,7 +186,7 @@ class Talk:
                 self._complain(note(words))
             self._codes[place] = await self._send(taken, input_id)
 
-    async def _send(self, taken: Taken, input_id: str | None) -> int:
+    async def _send(self, taken: PreparedInput, input_id: str | None) -> int:
         """Send one prompt and print the result of its turn, or the recorded one when it was answered before."""
         session, clock = self._session, self._job.options.clock
         name = input_id or f"{clock.nonce()}{clock.nonce()}"
@@ -211,7 +213,7 @@ class Talk:
         else:
             self._complain(problem)
 
-    async def _answer(self, ran: Ran, began: int, cost: int) -> None:
+    async def _answer(self, ran: CommandOutcome, began: int, cost: int) -> None:
         """Print what came of a command, after everything that happened because of it."""
         session, clock = self._session, self._job.options.clock
         await self._caught_up(session.seq)
@@ -380,7 +382,7 @@ class Talk:
         if self._job.finish:
             report = self._session.report
             return bool(self._session.pending_inputs or (report is not None and report.open_turn))
-        if self._job.prompt is not None and not self._job.lines and answers_itself(self._session, self._job.prompt):
+        if self._job.prompt is not None and not self._job.lines and is_local_command(self._session, self._job.prompt):
             return False
         return self._job.input_id is None or not self._is_over(self._job.input_id)
 

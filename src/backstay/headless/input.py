@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from backstay.commands.spec import CommandResult
 from backstay.headless.result import FAILED, INTERRUPTED, USAGE
-from backstay.headless.slash import Ran, answers_itself, is_slash, understand
+from backstay.headless.slash import CommandOutcome, interpret, is_local_command, is_slash
 from backstay.logic.state.content import LONG
 from backstay.runtime.services import whole_text
 from backstay.session.project.mentions import mentioned
@@ -18,7 +18,7 @@ from backstay.vocab.events import InputReceived
 from backstay.vocab.messages import Text
 
 
-class Taken(Struct, frozen=True, kw_only=True):
+class PreparedInput(Struct, frozen=True, kw_only=True):
     """What is sent."""
 
     prompt: Prompt
@@ -32,7 +32,7 @@ class Taken(Struct, frozen=True, kw_only=True):
         return self.typed if len(self.typed) <= LONG else ""
 
 
-class Order:
+class InputOrder:
     """Lets a command wait for all that was said before it, and what is said after a command wait for that."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def is_command(prompt: Prompt) -> bool:
     return is_slash(prompt if isinstance(prompt, str) else _first(prompt))
 
 
-async def take(session: Session, prompt: Prompt, *, input_id: str | None) -> Taken | Ran:
+async def prepare_input(session: Session, prompt: Prompt, *, input_id: str | None) -> PreparedInput | CommandOutcome:
     """What is to be sent for `prompt`, or what came of the command that it is.
 
     An input that was sent before under its id is sent as it was then: nothing is looked up or run a second time. Raises nothing for
@@ -79,17 +79,19 @@ async def take(session: Session, prompt: Prompt, *, input_id: str | None) -> Tak
     try:
         return await _taken(session, prompt, input_id)
     except BackstayError as exc:
-        return Ran(name="", result=CommandResult(message=str(exc), success=False), code=FAILED)
+        return CommandOutcome(name="", result=CommandResult(message=str(exc), success=False), code=FAILED)
 
 
-async def take_unless(stopped: anyio.Event, session: Session, prompt: Prompt, *, input_id: str | None) -> Taken | Ran:
+async def take_unless(
+    stopped: anyio.Event, session: Session, prompt: Prompt, *, input_id: str | None
+) -> PreparedInput | CommandOutcome:
     """Like `take`, but give up as soon as `stopped` is set: a command of its own is no turn that an interrupt would end."""
-    taken: Taken | Ran = Ran(
+    taken: PreparedInput | CommandOutcome = CommandOutcome(
         name="", result=CommandResult(message="It was interrupted.", success=False), code=INTERRUPTED
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_cancel_when, stopped, tasks.cancel_scope)
-        taken = await take(session, prompt, input_id=input_id)
+        taken = await prepare_input(session, prompt, input_id=input_id)
         tasks.cancel_scope.cancel()
     return taken
 
@@ -99,37 +101,37 @@ async def _cancel_when(stopped: anyio.Event, scope: anyio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _taken(session: Session, prompt: Prompt, input_id: str | None) -> Taken | Ran:
+async def _taken(session: Session, prompt: Prompt, input_id: str | None) -> PreparedInput | CommandOutcome:
     typed = text_of(prompt)
     before = await _sent_before(session, input_id) if input_id is not None else None
     if before is not None:
         return await _as_before(session, prompt, typed, before)
-    added = Taken(prompt=prompt)
+    added = PreparedInput(prompt=prompt)
     if is_command(prompt):
-        if input_id is not None and answers_itself(session, typed):
+        if input_id is not None and is_local_command(session, typed):
             words = f"--input-id is for what is said to a model, and {typed.split()[0]} is not. Leave it away."
-            return Ran(name="", result=CommandResult(message=words, success=False), code=USAGE)
-        meant = await understand(session, typed)
-        if isinstance(meant, Ran):
+            return CommandOutcome(name="", result=CommandResult(message=words, success=False), code=USAGE)
+        meant = await interpret(session, typed)
+        if isinstance(meant, CommandOutcome):
             return meant
         if meant is not None:
-            added = Taken(prompt=_replaced(prompt, meant.prompt), typed=typed)
+            added = PreparedInput(prompt=_replaced(prompt, meant.prompt), typed=typed)
     return await _with_mentions(session, added, typed)
 
 
-async def _with_mentions(session: Session, taken: Taken, typed: str) -> Taken:
+async def _with_mentions(session: Session, taken: PreparedInput, typed: str) -> PreparedInput:
     if session.kit is None:
         return taken
     found = await mentioned(session.kit, typed)
     if not found.block:
-        return Taken(prompt=taken.prompt, typed=taken.typed, notes=found.notes)
+        return PreparedInput(prompt=taken.prompt, typed=taken.typed, notes=found.notes)
     prompt = taken.prompt
     if taken.typed or isinstance(prompt, str):
         whole = prompt if isinstance(prompt, str) else _first(prompt)
         sent = _replaced(prompt, f"{whole}\n\n{found.block}")
     else:
         sent = (*prompt, Text(text=found.block))
-    return Taken(prompt=sent, typed=typed, notes=found.notes)
+    return PreparedInput(prompt=sent, typed=typed, notes=found.notes)
 
 
 def _replaced(prompt: Prompt, text: str) -> Prompt:
@@ -151,13 +153,13 @@ async def _sent_before(session: Session, input_id: str) -> InputReceived | None:
     return next((each for each in events if isinstance(each, InputReceived) and each.input == input_id), None)
 
 
-async def _as_before(session: Session, prompt: Prompt, typed: str, before: InputReceived) -> Taken:
+async def _as_before(session: Session, prompt: Prompt, typed: str, before: InputReceived) -> PreparedInput:
     if not before.raw or before.raw != typed:
-        return Taken(prompt=prompt)
+        return PreparedInput(prompt=prompt)
     parts = before.parts
     if isinstance(prompt, str):
-        return Taken(prompt=await whole_text(parts, session.store.blob), typed=typed)
+        return PreparedInput(prompt=await whole_text(parts, session.store.blob), typed=typed)
     if len(parts) > len(prompt):
         rest = await whole_text(parts[len(prompt) :], session.store.blob)
-        return Taken(prompt=(*prompt, Text(text=rest)), typed=typed)
-    return Taken(prompt=_replaced(prompt, await whole_text(parts[:1], session.store.blob)), typed=typed)
+        return PreparedInput(prompt=(*prompt, Text(text=rest)), typed=typed)
+    return PreparedInput(prompt=_replaced(prompt, await whole_text(parts[:1], session.store.blob)), typed=typed)

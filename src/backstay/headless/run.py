@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from backstay.catalog import sessions
 from backstay.catalog.open_store import opened
 from backstay.headless.agent_option import as_agent
-from backstay.headless.approvals import Desk
-from backstay.headless.conversation import Talk
+from backstay.headless.approvals import ApprovalQueue
+from backstay.headless.conversation import HeadlessRun
 from backstay.headless.formats import hinting, with_store
 from backstay.headless.job import Complain, Job, check_model
 from backstay.headless.result import INTERRUPTED
@@ -19,7 +19,7 @@ from backstay.headless.stdio import Outlet
 from backstay.logic.text.invisible import HIDDEN, OBEYED
 from backstay.ports import EventStore, SessionQuery
 from backstay.sandbox.project_root import project_root
-from backstay.session.apply_settings import settled
+from backstay.session.apply_settings import apply_settings
 from backstay.session.assemble import open_with
 from backstay.session.options import Options
 from backstay.vocab.errors import BackstayError, BadId, NoSession
@@ -92,14 +92,14 @@ async def _run(job: Job, out: BinaryIO, descriptor: int, complaining: Complain, 
             def complain(words: str) -> None:
                 complaining(with_store(words, store.url))
 
-            desk = Desk(complain) if job.lines else None
-            found = await settled(await _found(job, store, complain), store)
+            desk = ApprovalQueue(complain) if job.lines else None
+            found = await apply_settings(await _found(job, store, complain), store)
             found = await as_agent(found, store, model_given=job.options.model is not None)
             options = replace(found, store=store, asker=desk.ask if desk else None, on_wait=complain)
             if options.resume is None and not (options.session_id and await sessions.exists(store, options.session_id)):
                 check_model(options)
             async with open_with(options) as session:
-                talk = Talk(replace(job, options=options), session, Outlet(out), complain, desk)
+                talk = HeadlessRun(replace(job, options=options), session, Outlet(out), complain, desk)
                 await talk.open()
                 return await talk.run(descriptor, stopping)
 

@@ -38,7 +38,7 @@ _RESET: Final = "This run keeps its session. A new one begins with the next `bac
 _DOCTOR: Final = "`backstay doctor` says more."
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class CommandOutcome(Struct, frozen=True, kw_only=True):
     """What came of a command that spoke to no model, or of one that is none."""
 
     name: str
@@ -54,13 +54,13 @@ def is_slash(text: str) -> bool:
     return text.startswith("/")
 
 
-def answers_itself(session: Session, text: str) -> bool:
+def is_local_command(session: Session, text: str) -> bool:
     """Whether a line is a command that sends nothing to the model of this session."""
     found = session.kit.commands.find(_split(text)[0]) if session.kit is not None else None
     return is_slash(text) and found is not None and found.execute is not None
 
 
-async def understand(session: Session, text: str) -> Submission | Ran | None:
+async def interpret(session: Session, text: str) -> Submission | CommandOutcome | None:
     """Run the command that a line names, or say what it wants said to the model. None: the line is a prompt like any other.
 
     A word that is no command is a prompt when it looks like a path: it has a second slash, or there is such a file.
@@ -69,14 +69,14 @@ async def understand(session: Session, text: str) -> Submission | Ran | None:
     try:
         meant = await session.interpret(f"/{name} {args}".rstrip(" "))
     except BackstayError as exc:
-        return Ran(name=name, result=CommandResult(message=str(exc), success=False), code=FAILED)
+        return CommandOutcome(name=name, result=CommandResult(message=str(exc), success=False), code=FAILED)
     if isinstance(meant, Submission):
         return replace(meant, display=text)
     if meant is not None:
         return await _carried_out(session, name, meant)
     if "/" in name or await anyio.to_thread.run_sync(os.path.exists, f"/{name}"):
         return None
-    return Ran(name=name, result=CommandResult(message=_unknown(session, name), success=False), code=USAGE)
+    return CommandOutcome(name=name, result=CommandResult(message=_unknown(session, name), success=False), code=USAGE)
 
 
 def _split(text: str) -> tuple[str, str]:
@@ -99,7 +99,7 @@ def _unknown(session: Session, name: str) -> str:
     return f"There is no command /{name}. {hint} {as_prompt}"
 
 
-async def _carried_out(session: Session, name: str, result: CommandResult) -> Ran:
+async def _carried_out(session: Session, name: str, result: CommandResult) -> CommandOutcome:
     """Do what a command leaves to its caller, as far as it can be done without a person."""
     data = result.data
     if not result.success:
@@ -115,8 +115,8 @@ async def _carried_out(session: Session, name: str, result: CommandResult) -> Ra
     return _ran(name, result, leaves=bool(data.get("exitRequested")))
 
 
-def _ran(name: str, result: CommandResult, *, leaves: bool = False) -> Ran:
-    return Ran(name=name, result=result, code=DONE if result.success else FAILED, leaves=leaves)
+def _ran(name: str, result: CommandResult, *, leaves: bool = False) -> CommandOutcome:
+    return CommandOutcome(name=name, result=result, code=DONE if result.success else FAILED, leaves=leaves)
 
 
 async def _written(session: Session, target: str, result: CommandResult) -> CommandResult:

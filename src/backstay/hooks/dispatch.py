@@ -10,19 +10,19 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from backstay.config.trust.inventory import Survey, drifted
+from backstay.config.trust.inventory import WorkspaceInventory, drifted
 from backstay.config.trust.own_runs import OwnRuns
 from backstay.config.trust.run_files import command_text
 from backstay.hooks.facts import hook_facts
 from backstay.hooks.gates import added_by_hook
-from backstay.hooks.merge import HookAnswer, together, unheard
+from backstay.hooks.merge import HookAnswer, merge_answers, unheard
 from backstay.hooks.payload import hook_input
 from backstay.hooks.run import run_each
 from backstay.hooks.run_context import Means, PythonFunction
 from backstay.hooks.spec import AgentHook, CommandHook, HookSpec, PromptHook
 from backstay.ports import ModelRequest
 from backstay.runtime.ask_model import stream_model
-from backstay.runtime.services import World
+from backstay.runtime.services import Services
 from backstay.vocab.env_keys import Keys
 from backstay.vocab.event import Draft
 from backstay.vocab.events import InputReceived
@@ -36,7 +36,7 @@ _PLUGIN_FOLDER: Final = re.compile(r"\$\{?(?:CLAUDE|BACKSTAY)_PLUGIN_ROOT(?:\}|\
 RunAgent = Callable[[str, AgentHook], Awaitable[str]]
 
 
-class Listening(Struct, frozen=True, kw_only=True):
+class HookDispatcher(Struct, frozen=True, kw_only=True):
     """The hooks of a session and what they are run with."""
 
     specs: Sequence[HookSpec]
@@ -44,7 +44,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     project: str
     environment: Mapping[str, str] = field(default_factory=dict)
     keys: Keys = field(default_factory=Keys)
-    survey: Survey | None = None
+    survey: WorkspaceInventory | None = None
     """What the workspace brought along when it was trusted."""
     held: Mapping[str, str] = field(default_factory=dict)
     """The commands of the workspace's hooks that wait for trust for this run, and why."""
@@ -52,7 +52,7 @@ class Listening(Struct, frozen=True, kw_only=True):
     """Who judges the hooks that are not the workspace's: they are started in it."""
     run_agent: RunAgent | None = None
 
-    async def hear(self, started: HookStarted, world: World) -> HookFinished:
+    async def hear(self, started: HookStarted, world: Services) -> HookFinished:
         """Run the handlers that `started` names, and put their answers together."""
         known = {spec.id: spec for spec in self.specs}
         chosen: Sequence[HookSpec] = [known[each] for each in started.handlers if each in known]
@@ -68,7 +68,7 @@ class Listening(Struct, frozen=True, kw_only=True):
         for run in runs:
             told_of = {"event": started.event, "hook": run.spec.label, "seconds": round(run.seconds, 3)}
             world.tap("hook", {**told_of, "exit": run.outcome.exit_code, "output": run.outcome.stdout[:10_000]})
-        verdict = together([run.answer for run in runs])
+        verdict = merge_answers([run.answer for run in runs])
         gone = tuple(f"The hook {each!r} is not there any more." for each in started.handlers if each not in known)
         if gone and ((lost := unheard(started, gone[0], self.specs)).blocked or verdict.decision == "allow"):
             return lost
@@ -102,7 +102,7 @@ class Listening(Struct, frozen=True, kw_only=True):
                 return f"the hook {spec.label!r} waits for --trust: {why}"
         return ""
 
-    def _means(self, world: World, started: HookStarted) -> Means:
+    def _means(self, world: Services, started: HookStarted) -> Means:
         return Means(
             cwd=world.cwd,
             environment={**self.keys.without(os.environ), **self.environment},
@@ -139,7 +139,7 @@ def _in_full(text: str, spec: HookSpec) -> str:
     return _PLUGIN_FOLDER.sub(lambda _: spec.root, text) if spec.source == "plugin" else text
 
 
-def _heard_late(world: World, spec: HookSpec, answer: HookAnswer) -> None:
+def _heard_late(world: Services, spec: HookSpec, answer: HookAnswer) -> None:
     """What a hook in the background said in the end: the model is told at the next safe point, or woken."""
     world.tap("hook", {"event": spec.event, "hook": spec.label, "late": True, "notes": answer.notes})
     if answer.context:
@@ -150,7 +150,7 @@ def _heard_late(world: World, spec: HookSpec, answer: HookAnswer) -> None:
         world.inbox.post(Draft(event=said, by="hook"))
 
 
-async def _ask_once(prompt: str, hook: PromptHook, world: World) -> str:
+async def _ask_once(prompt: str, hook: PromptHook, world: Services) -> str:
     model = await world.model(hook.model or world.state.progress.model)
     request = ModelRequest(
         model=model.name,

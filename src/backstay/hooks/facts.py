@@ -5,19 +5,19 @@ from collections.abc import Mapping
 import msgspec
 
 from backstay.logic.state.calls import EndedCall
-from backstay.runtime.services import World, whole_text
+from backstay.runtime.services import Services, whole_text
 from backstay.vocab.events.tools import HookStarted
 from backstay.vocab.messages import Text, TextRef, ToolCall, ToolResult
 
 Facts = dict[str, object]
 
 
-async def hook_facts(started: HookStarted, world: World) -> Facts:
+async def hook_facts(started: HookStarted, world: Services) -> Facts:
     """The facts of one event, under the names that people's scripts know."""
     return {**_common(world), **await _particular(started, world)}
 
 
-def _common(world: World) -> Facts:
+def _common(world: Services) -> Facts:
     state = world.state
     facts: Facts = {
         "session_id": world.session,
@@ -30,7 +30,7 @@ def _common(world: World) -> Facts:
     return facts
 
 
-async def _particular(started: HookStarted, world: World) -> Mapping[str, object]:
+async def _particular(started: HookStarted, world: Services) -> Mapping[str, object]:
     state, subject = world.state, started.subject
     match started.event:
         case "PreToolUse" | "PermissionRequest" | "PermissionDenied":
@@ -66,7 +66,7 @@ async def _particular(started: HookStarted, world: World) -> Mapping[str, object
             return {}
 
 
-def _about_call(started: HookStarted, world: World) -> Facts:
+def _about_call(started: HookStarted, world: Services) -> Facts:
     subject = started.subject.partition("~")[0]
     call = next((call for call in world.state.progress.calls if call.id == subject), None)
     if call is None and subject in world.included:
@@ -81,7 +81,7 @@ def _about_call(started: HookStarted, world: World) -> Facts:
     return facts
 
 
-def _of_the_past(call: str, world: World) -> Facts:
+def _of_the_past(call: str, world: Services) -> Facts:
     """A call as the model wrote it, from the conversation."""
     for message in reversed(world.state.transcript.messages):
         for part in message.content:
@@ -90,7 +90,7 @@ def _of_the_past(call: str, world: World) -> Facts:
     return {}
 
 
-async def _about_result(event: str, call: EndedCall, world: World) -> Facts:
+async def _about_result(event: str, call: EndedCall, world: Services) -> Facts:
     facts = {**_called(call.id, call.name, call.args), "duration_ms": call.took_ms}
     text = await _result_text(call.id, world)
     if event == "PostToolUseFailure":
@@ -102,7 +102,7 @@ def _called(id: str, name: str, args: str) -> Facts:
     return {"tool_name": name, "tool_input": msgspec.json.decode(args), "tool_use_id": id}
 
 
-async def _result_text(call: str, world: World) -> str:
+async def _result_text(call: str, world: Services) -> str:
     for message in reversed(world.state.transcript.messages):
         part = message.content[0]
         if isinstance(part, ToolResult) and part.call == call:
@@ -111,7 +111,7 @@ async def _result_text(call: str, world: World) -> str:
     return ""
 
 
-def _about_end(started: HookStarted, world: World) -> Facts:
+def _about_end(started: HookStarted, world: Services) -> Facts:
     state = world.state
     turn = state.progress.turn
     result = state.results.turns.get(turn.id if turn is not None else started.subject)

@@ -73,7 +73,7 @@ class OpenHook(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the gate they stand at is gone: what they say is not taken."""
 
 
-class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class HookState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The hooks of a session: open, heard, and what they left to be said."""
 
     open: tuple[OpenHook, ...] = ()
@@ -104,7 +104,7 @@ class Hooking(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def gate(
-    hooking: Hooking, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
+    hooking: HookState, policy: Policy, event: str, subject: str, *, word: str = "", args: str = ""
 ) -> Sequence[Draft] | None:
     """None when the gate is open, else what to write to open it: nothing while handlers are being heard."""
     if not policy.hooks or hooking.heard(event, subject) is not None:
@@ -128,7 +128,7 @@ def due(policy: Policy, event: str, subject: str, *, word: str = "", args: str =
     return Draft(event=started, by="hook", cause=subject)
 
 
-def fold_hooking(hooking: Hooking, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> Hooking:
+def fold_hooking(hooking: HookState, record: Recorded, calls: Calls, ended: tuple[EndedCall, ...]) -> HookState:
     """`hooking` after `record`; `calls` and `ended` are the calls of the round before it."""
     match record.event:
         case HookStarted(event=event, subject=subject):
@@ -167,7 +167,7 @@ def fold_hooking(hooking: Hooking, record: Recorded, calls: Calls, ended: tuple[
             return hooking
 
 
-def _voided(hooking: Hooking, gone: Callable[[OpenHook], bool], *, over: bool = False) -> Hooking:
+def _voided(hooking: HookState, gone: Callable[[OpenHook], bool], *, over: bool = False) -> HookState:
     """`hooking` when some gates are gone at which handlers are being heard."""
     if not hooking.open:
         return hooking
@@ -180,7 +180,7 @@ def _is_of_turn(hook: OpenHook, calls: set[str]) -> bool:
     return hook.event in OF_TURN or (hook.event in OF_CALL and hook.subject.partition("~")[0] in calls)
 
 
-def _finished(hooking: Hooking, record: Recorded, event: HookFinished) -> Hooking:
+def _finished(hooking: HookState, record: Recorded, event: HookFinished) -> HookState:
     began = next((each for each in hooking.open if each.intent == record.cause), None)
     about_all = event.event == "SessionStart"
     within = about_all or began is None or (began.within and not began.over)
@@ -204,7 +204,7 @@ def added_by_hook(event: str, text: str) -> str:
     return frame("hook", f"{_WHOSE}\n{text}", {"event": event})
 
 
-def _outlived(hooking: Hooking) -> tuple[HookFinished, ...]:
+def _outlived(hooking: HookState) -> tuple[HookFinished, ...]:
     """What stays heard when a process dies: every verdict, and those who only look on, who are not heard twice."""
     watching = (each for each in hooking.open if each.event in EVENTS and not EVENTS[each.event].again)
     began = (HookStarted(event=each.event, subject=each.subject, handlers=()) for each in watching)
@@ -212,7 +212,7 @@ def _outlived(hooking: Hooking) -> tuple[HookFinished, ...]:
     return (*_without_start(hooking.done), *lost)
 
 
-def _of_session(hooking: Hooking) -> tuple[HookFinished, ...]:
+def _of_session(hooking: HookState) -> tuple[HookFinished, ...]:
     return tuple([each for each in hooking.done if each.event == "SessionStart"])
 
 

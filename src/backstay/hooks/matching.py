@@ -175,7 +175,7 @@ def fits(event: str, matcher: str, word: str) -> bool:
     if not facts.word or matcher in ("", "*"):
         return True
     if matcher_problem(event, matcher) or len(word) > LONGEST_TEXT:
-        return stands_guard(event)
+        return fails_closed(event)
     words = (word, *ALSO_CALLED.get(word, ())) if facts.tool else (word,)
     names = names_of(event, matcher)
     if names is not None:
@@ -183,7 +183,7 @@ def fits(event: str, matcher: str, word: str) -> bool:
     return any(compiled(matcher).search(each) is not None for each in words)
 
 
-def stands_guard(event: str) -> bool:
+def fails_closed(event: str) -> bool:
     """Whether hooks of an event can keep something from happening, so that running one too often is the safe mistake."""
     return EVENTS[event].on_failure == "block" or EVENTS[event].decides == "call"
 

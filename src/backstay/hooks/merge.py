@@ -50,7 +50,7 @@ class HookVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The turn ends here. `reason` says why."""
 
 
-def together(answers: Sequence[HookAnswer]) -> HookVerdict:
+def merge_answers(answers: Sequence[HookAnswer]) -> HookVerdict:
     """Put answers together, in the order of the hooks: deny beats ask beats allow, and who comes first changes the call."""
     notes = [note for answer in answers for note in answer.notes]
     decision = next((each for each in _STRICTNESS if any(answer.decision == each for answer in answers)), None)

@@ -2,7 +2,7 @@
 
 from backstay.hooks.merge import unheard
 from backstay.runtime.barrier import Fault
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.services import Outcome, Services
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events.tools import HookFinished, HookStarted
 
@@ -10,7 +10,7 @@ from backstay.vocab.events.tools import HookFinished, HookStarted
 class RunHook:
     """One round of handlers."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, HookStarted)
         self._started = record.event
         self._id = record.id

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from backstay.hooks.handlers import python
 from backstay.hooks.handlers import python as asking
 from backstay.hooks.handlers.command import CommandRun, background_seconds
-from backstay.hooks.merge import HookAnswer, HookVerdict, together
+from backstay.hooks.merge import HookAnswer, HookVerdict, merge_answers
 from backstay.hooks.output import is_ok_form, read_answer, read_ok
 from backstay.hooks.run_context import AskAgent, AskModel, MakeClient, Means, Outcome, PythonFunction, Told
 from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, HookSpec, HttpHook, PromptHook, PythonHook
@@ -63,7 +63,7 @@ async def run_hooks(
         on_late=on_late,
         mark=mark,
     )
-    return together([each.answer for each in await run_each(specs, input, means)])
+    return merge_answers([each.answer for each in await run_each(specs, input, means)])
 
 
 async def run_each(specs: Sequence[HookSpec], told: Told, means: Means) -> tuple[HookRun, ...]:

@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from backstay.hooks.events import EVENTS, OnFailure
-from backstay.hooks.matching import matcher_problem, matcher_warning, stands_guard
+from backstay.hooks.matching import fails_closed, matcher_problem, matcher_warning
 from backstay.hooks.spec import (
     AgentHook,
     BrokenHook,
@@ -324,7 +324,7 @@ class _Reader:
         problem = matcher_problem(event, value) if EVENTS[event].word else ""
         if problem:
             unread = f"{value!r} cannot be read: {problem}."
-            return value, self._doubt(f"{where}.matcher", unread, runs=stands_guard(event))
+            return value, self._doubt(f"{where}.matcher", unread, runs=fails_closed(event))
         return value, ""
 
     def _doubt(self, where: str, problem: str, *, runs: bool = True) -> str:

@@ -8,17 +8,17 @@ if instructions.stale(): ...       # between turns: gather again, and compare `s
 """
 
 from backstay.instructions.build import Instructions, Why, gather
-from backstay.instructions.inputs import Listed, Place, find_place, settled_place
+from backstay.instructions.inputs import InstructionInputs, Listed, find_place, settled_place
 from backstay.instructions.parts import KINDS, Part, PartKind
 from backstay.instructions.tasks import update_task_file
 
 __all__ = (
     "KINDS",
+    "InstructionInputs",
     "Instructions",
     "Listed",
     "Part",
     "PartKind",
-    "Place",
     "Why",
     "find_place",
     "gather",

@@ -20,7 +20,7 @@ from backstay.instructions.base_prompt import (
     STRANGERS,
 )
 from backstay.instructions.fit import Fitted, clipped, fit_files, fit_text
-from backstay.instructions.inputs import Place
+from backstay.instructions.inputs import InstructionInputs
 from backstay.instructions.markdown import sections
 from backstay.instructions.notes import Notes, agent_notes, person_notes, project_notes
 from backstay.instructions.parts import KIND, KINDS, TOTAL_LIMIT, Part, PartKind, listing, listing_limit
@@ -96,7 +96,7 @@ class Instructions(Struct, frozen=True, kw_only=True, dict=True):
         )
 
 
-def gather(place: Place) -> Instructions:
+def gather(place: InstructionInputs) -> Instructions:
     """Put the instructions for `place` together. It reads files and never fails: what cannot be used is among the problems.
 
     Call it in a thread. For the same place and files it gives the same bytes.
@@ -155,7 +155,7 @@ def _files(notes: Notes, limit: int, ahead: str, *, strangers: bool) -> Fitted:
     return fit_files(files, limit, strangers=strangers, ahead=STRANGERS if strangers else ahead, after=after)
 
 
-def _memory(place: Place) -> Fitted:
+def _memory(place: InstructionInputs) -> Fitted:
     if not place.memory.strip():
         return _made("")
     words = MEMORY if place.trusted else STRANGERS
@@ -175,7 +175,7 @@ def _tasks(reading: Reading, branch: str) -> Fitted:
     return Fitted(text=text, cut=cut, sources=(str(place.root / place.task_folder),))
 
 
-def _where(place: Place, branch: str) -> Iterator[str]:
+def _where(place: InstructionInputs, branch: str) -> Iterator[str]:
     yield f"Working folder: {_word(str(place.cwd))}"
     if place.project is None:
         yield "It belongs to no repository."
@@ -213,7 +213,7 @@ def _language(reading: Reading) -> str:
     return LANGUAGE.format(words)
 
 
-def _lists(place: Place) -> dict[str, Fitted]:
+def _lists(place: InstructionInputs) -> dict[str, Fitted]:
     limit = listing_limit(place.window)
     made = {}
     for name, entries in (("skills", place.skills), ("agents", place.agents), ("commands", place.commands)):
@@ -227,7 +227,7 @@ def _made(text: str) -> Fitted:
     return Fitted(text=text.strip(), cut=False)
 
 
-def _bounded(made: Mapping[str, Fitted], place: Place) -> Iterator[Part]:
+def _bounded(made: Mapping[str, Fitted], place: InstructionInputs) -> Iterator[Part]:
     """The parts in their order, each within its limit and all within theirs."""
     around = {kind.name: len(kind.title) + 6 + len(_SEPARATOR) for kind in KINDS}
     saved = min(TOTAL_LIMIT // 4, len(made["append"].text.encode()) + around["append"])
@@ -251,7 +251,7 @@ def _bounded(made: Mapping[str, Fitted], place: Place) -> Iterator[Part]:
         )
 
 
-def _limit(kind: PartKind, place: Place) -> int:
+def _limit(kind: PartKind, place: InstructionInputs) -> int:
     if kind.name in LISTS:
         return listing_limit(place.window)
     return place.part_limit if kind.name in _OF_FILES else kind.limit

@@ -32,7 +32,7 @@ class Listed(Struct, frozen=True, kw_only=True):
     description: str = ""
 
 
-class Place(Struct, frozen=True, kw_only=True, dict=True):
+class InstructionInputs(Struct, frozen=True, kw_only=True, dict=True):
     """Where a session begins and what is known there. The instructions are a function of this and of the files that it leads to."""
 
     cwd: Path
@@ -113,11 +113,11 @@ def find_place(
     folders: Sequence[str | Path] = (),
     environment: Mapping[str, str] = os.environ,
     **known: Any,  # Any: the other fields of `Place`, checked by its constructor
-) -> Place:
+) -> InstructionInputs:
     """Find the place of a session that works in `cwd`. `known` are further fields of `Place`, such as `mode` and `skills`."""
     folder = Path(cwd).expanduser().absolute()
     root = project_root(folder)
-    return Place(
+    return InstructionInputs(
         cwd=folder,
         project=root if (root / ".git").exists() else None,
         home=home_dir(environment),
@@ -140,7 +140,7 @@ def settled_place(
     *,
     environment: Mapping[str, str] = os.environ,
     **known: Any,  # Any: as above
-) -> Place:
+) -> InstructionInputs:
     """Find the place of a session with what the settings files say: trust, folders, mode, language and tasks. `known` goes before them."""
     said = layers.settings
     found = {

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from backstay.config.json_document import read_regular
-from backstay.instructions.inputs import Place
+from backstay.instructions.inputs import InstructionInputs
 from backstay.instructions.safe_reader import Reading
 
 _MANIFEST_LIMIT: Final = 1024 * 1024
@@ -100,7 +100,7 @@ def _by_lock(reading: Reading, folder: Path, locks: tuple[tuple[str, str], ...],
 
 
 def _text(reading: Reading, path: Path) -> str:
-    place: Place = reading.place
+    place: InstructionInputs = reading.place
     try:
         if not reading.inside(os.path.realpath(path), (place.project or path.parent, *place.folders)):
             return ""

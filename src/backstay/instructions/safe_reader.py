@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from backstay.instructions.inputs import KIB, Place
+from backstay.instructions.inputs import KIB, InstructionInputs
 from backstay.logic.text.invisible import seen
 from backstay.system.files import Stamp, stamp_of
 
@@ -52,7 +52,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
 class Reading:
     """One round of reading files."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: InstructionInputs) -> None:
         self.place = place
         self.stamps: dict[str, Stamp] = {}
         self.problems: list[str] = []
@@ -211,9 +211,9 @@ class Reading:
         if not place.denials:
             return False
         from backstay.permissions import hidden  # noqa: PLC0415 - likewise
-        from backstay.permissions.call_site import Ground  # noqa: PLC0415 - only denials need it
+        from backstay.permissions.call_site import CallSite  # noqa: PLC0415 - only denials need it
 
-        ground = Ground(
+        ground = CallSite(
             cwd=str(place.cwd),
             home=str(place.home),
             roots=(self._real(place.root),),
@@ -230,13 +230,13 @@ class Reading:
         """The name of what may be secret about a file; empty when it may be shown."""
         if all(_is_plainly_a_note(each, roots or ()) for each in (real, str(path))):
             return ""
-        from backstay.permissions.call_site import Ground  # noqa: PLC0415 - only links and imports need it
+        from backstay.permissions.call_site import CallSite  # noqa: PLC0415 - only links and imports need it
         from backstay.permissions.paths import plain  # noqa: PLC0415 - likewise
         from backstay.permissions.sensitive_paths import sensitive  # noqa: PLC0415 - likewise
 
         home = str(self.place.home)
         known = tuple(self._real(root) for root in roots or (self.place.config_dir, self.place.claude_dir))
-        ground = Ground(cwd=known[0], home=home, roots=known, os=self._system)
+        ground = CallSite(cwd=known[0], home=home, roots=known, os=self._system)
         for each in (Path(real), path):
             if each.name in _SETTINGS and (each.parent.name in _OWN_FOLDERS or each.parent == self.place.config_dir):
                 return each.name

@@ -10,7 +10,7 @@ import anyio.to_thread
 
 from backstay.instructions.base_prompt import STRANGERS, SUBFOLDER
 from backstay.instructions.fit import fit_files
-from backstay.instructions.inputs import KIB, Place
+from backstay.instructions.inputs import KIB, InstructionInputs
 from backstay.instructions.notes import agent_notes, project_notes
 from backstay.instructions.safe_reader import Reading, TextFile
 from backstay.logic.state.content import digest
@@ -30,7 +30,7 @@ FOREIGN: Final = frozenset(
 class SubfolderNotes:
     """What the folders of files tell whoever works there, as far as the conversation does not have it."""
 
-    def __init__(self, place: Callable[[], Place], state: State, complain: Callable[[str], None]) -> None:
+    def __init__(self, place: Callable[[], InstructionInputs], state: State, complain: Callable[[str], None]) -> None:
         """`complain` takes what was left out, with file and line."""
         self._complain = complain
         self._place = place
@@ -55,7 +55,7 @@ class SubfolderNotes:
         self._telling |= {each.path: (each.sha256, call) for each in shown}
         return f"\n\n{fitted.text}", shown
 
-    async def _read(self, place: Place, paths: Sequence[str]) -> list[TextFile]:
+    async def _read(self, place: InstructionInputs, paths: Sequence[str]) -> list[TextFile]:
         """The notes; none of folders that are being read, or whose reading took too long."""
         folders = frozenset(map(os.path.dirname, paths)) - self._unread
         self._unread |= folders
@@ -80,7 +80,7 @@ class SubfolderNotes:
         return telling != told or by == call or all(by != each.id for each in self._state.progress.calls)
 
 
-def read_notes(place: Place, paths: Sequence[str]) -> tuple[list[TextFile], list[str]]:
+def read_notes(place: InstructionInputs, paths: Sequence[str]) -> tuple[list[TextFile], list[str]]:
     """The notes of the folders of `paths` that the instructions do not have, outermost first, and what was left out. Blocks on files."""
     folders = sorted({folder for path in paths for folder in _folders(place, path)}, key=lambda each: each.parts)
     if not folders:
@@ -96,7 +96,7 @@ def read_notes(place: Place, paths: Sequence[str]) -> tuple[list[TextFile], list
     return [each for each in found if each.text.strip() and os.path.realpath(each.path) not in own], reading.problems
 
 
-def _folders(place: Place, path: str) -> Iterator[Path]:
+def _folders(place: InstructionInputs, path: str) -> Iterator[Path]:
     """The folders from below the root down to that of `path`, which has no links; none of those whose notes hold from the start."""
     root = os.path.realpath(place.root)
     if not path.startswith(f"{root.rstrip('/')}/"):

@@ -38,7 +38,7 @@ from backstay.vocab.events.limits import (
 from backstay.vocab.specs import ModelFacts, Prices, Usage
 
 
-class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class BudgetState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Money, in micro-cents."""
 
     limit: int | None = None
@@ -73,23 +73,25 @@ class Purse(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return left is not None and (left <= 0 or needed > left)
 
 
-def fold_purse(purse: Purse, record: Recorded) -> Purse:
+def fold_purse(purse: BudgetState, record: Recorded) -> BudgetState:
     """`purse` after `record`."""
     change = _FOLDS.get(type(record.event))
     return purse if change is None else change(purse, record, record.event)
 
 
-def _settled(purse: Purse, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed) -> Purse:
+def _settled(
+    purse: BudgetState, _: Recorded, event: ModelReplied | ModelFailed | Compacted | CompactionFailed
+) -> BudgetState:
     return replace(purse, spent=purse.spent + (event.cost or 0), reserved=0)
 
 
-def _replied(purse: Purse, record: Recorded, event: ModelReplied) -> Purse:
+def _replied(purse: BudgetState, record: Recorded, event: ModelReplied) -> BudgetState:
     settled = _settled(purse, record, event)
     unfinished = event.stop == "interrupted" and event.cost
     return replace(settled, guessed=(record.cause, event.cost)) if unfinished else settled
 
 
-def _child(purse: Purse, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> Purse:
+def _child(purse: BudgetState, _: Recorded, event: ChildFinished | ChildPaused | ChildSpent) -> BudgetState:
     """A child says what it has spent in all; what it had said before is counted already."""
     if not event.cost:
         return purse
@@ -98,7 +100,7 @@ def _child(purse: Purse, _: Recorded, event: ChildFinished | ChildPaused | Child
     return replace(purse, spent=spent, children=tuple((known | {event.child: event.cost}).items()))
 
 
-def _set(purse: Purse, _: Recorded, event: BudgetSet) -> Purse:
+def _set(purse: BudgetState, _: Recorded, event: BudgetSet) -> BudgetState:
     raised = event.limit is None or purse.limit is None or event.limit > purse.limit
     return replace(
         purse,
@@ -111,7 +113,7 @@ def _set(purse: Purse, _: Recorded, event: BudgetSet) -> Purse:
     )
 
 
-def _answered(purse: Purse, _: Recorded, event: BudgetAnswered) -> Purse:
+def _answered(purse: BudgetState, _: Recorded, event: BudgetAnswered) -> BudgetState:
     if event.nobody:
         return replace(purse, asking="", paused=True)
     if not event.allowed:
@@ -120,12 +122,14 @@ def _answered(purse: Purse, _: Recorded, event: BudgetAnswered) -> Purse:
     return replace(purse, asking="", limit=limit, warned=False)
 
 
-def _opened(purse: Purse, _: Recorded, __: Opened) -> Purse:
+def _opened(purse: BudgetState, _: Recorded, __: Opened) -> BudgetState:
     """What was set aside for a call that is lost may have been spent."""
     return replace(purse, spent=purse.spent + purse.reserved, reserved=0, asking="", paused=False)
 
 
-_FOLDS: Final[dict[type[Event], Callable[[Purse, Recorded, Any], Purse]]] = {  # Any: each function takes its own event
+_FOLDS: Final[
+    dict[type[Event], Callable[[BudgetState, Recorded, Any], BudgetState]]
+] = {  # Any: each function takes its own event
     TurnStarted: lambda p, r, e: replace(p, paused=False, refused=""),  # another turn is another question
     ModelAsked: lambda p, r, e: (
         replace(p, reserved=e.reserved, refused="", paused=False) if e.reserved or p.refused or p.paused else p

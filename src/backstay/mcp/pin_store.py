@@ -8,7 +8,7 @@ from backstay.mcp.pins import Drift, drift, pins
 from backstay.vocab.specs import ToolSpec
 
 
-class PinBook:
+class PinStore:
     """What was approved of each server, by the server's name and command or address."""
 
     def __init__(self, data: Path) -> None:

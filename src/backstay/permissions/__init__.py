@@ -1,8 +1,8 @@
 """The one policy point: may this call run?"""
 
 from backstay.permissions.fingerprint import fingerprint, rules_digest
-from backstay.permissions.judge import rule_about, weigh
-from backstay.permissions.paths_to_resolve import Withheld, hidden, paths_of, withheld
+from backstay.permissions.judge import judge_call, rule_about
+from backstay.permissions.paths_to_resolve import Withheld, hidden, paths_to_resolve, withheld
 from backstay.permissions.tool_kinds import Call, spec_of
 from backstay.permissions.verdict import Part, Reason, Verdict
 
@@ -14,10 +14,10 @@ __all__ = [
     "Withheld",
     "fingerprint",
     "hidden",
-    "paths_of",
+    "judge_call",
+    "paths_to_resolve",
     "rule_about",
     "rules_digest",
     "spec_of",
-    "weigh",
     "withheld",
 ]

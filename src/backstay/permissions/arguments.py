@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.path_rules import path_pattern
 from backstay.permissions.paths import absolute, locate
 from backstay.permissions.wildcards import star_match
@@ -73,7 +73,7 @@ class Compared(msgspec.Struct, frozen=True):
 
 
 def compare(
-    rule: Rule, args: Mapping[str, object], ground: Ground, *, by_name: bool, most: int = MOST_VALUES
+    rule: Rule, args: Mapping[str, object], ground: CallSite, *, by_name: bool, most: int = MOST_VALUES
 ) -> Compared:
     """Compare a rule that has a pattern with arguments; `by_name` alone when something else reads the pattern too."""
     pattern = rule.pattern or ""
@@ -107,7 +107,7 @@ class _Object:
 _Value = str | int | float | _Object
 
 
-def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: Ground, name: str, most: int) -> Compared:
+def _over(rule: Rule, pattern: str, args: Mapping[str, object], ground: CallSite, name: str, most: int) -> Compared:
     """Compare one pattern with all values under a name, or with all values there are."""
     spelled = _path_rule(rule, pattern)
     doubt, size = "", 0
@@ -186,7 +186,7 @@ def _path_rule(rule: Rule, pattern: str) -> Rule:
     return msgspec.structs.replace(rule, pattern=pattern if named else f"./{pattern}")
 
 
-def _matches_path(rule: Rule, text: str, ground: Ground) -> bool:
+def _matches_path(rule: Rule, text: str, ground: CallSite) -> bool:
     """Whether a text is another spelling of a path that a pattern covers: `./a`, `b/../a`, from the root, in other letters."""
     found = _FILE_URI.match(text)
     written = unquote(text[found.end() :]) if found else text

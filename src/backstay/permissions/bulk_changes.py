@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
-from backstay.permissions.call_site import Access, Command, Ground, Script
+from backstay.permissions.call_site import Access, CallSite, Command, Script
 from backstay.permissions.mass_removal import literal_folder
 from backstay.permissions.path_rules import shell_tokens
-from backstay.permissions.paths import Spot, locate, plain, within, workspace
+from backstay.permissions.paths import ResolvedPath, locate, plain, within, workspace
 from backstay.permissions.wildcards import meets
 
 _MOVERS_OF_FILES: Final = frozenset(("mv", "gmv", "install", "ginstall"))
@@ -46,7 +46,7 @@ def carries(name: str, rest: Arguments) -> bool:
 class Moves:
     """The places that a script fills, as its commands come."""
 
-    def __init__(self, script: Script, text: str, ground: Ground) -> None:
+    def __init__(self, script: Script, text: str, ground: CallSite) -> None:
         self._ground = ground
         self._filled_by = dict[str, tuple[int, int, str]]()
         """Paths that are filled: by which command first, by which last, and the path as people know it."""
@@ -86,7 +86,7 @@ class Moves:
         parts = plain(access.path, self._ground.os).split("/")
         return ["", "/", *("/".join(parts[:end]) for end in range(2, len(parts) + 1))]
 
-    def _filled(self, command: Command) -> list[Spot]:
+    def _filled(self, command: Command) -> list[ResolvedPath]:
         names = {name for name, rest in programs_of(command) if carries(name, rest)}
         if not names:
             return []
@@ -99,7 +99,7 @@ class Moves:
         return [spot for path, spot in places.items() if not (path in sure and self._has_below(spot, places.values()))]
 
     @staticmethod
-    def _has_below(spot: Spot, others: Iterable[Spot]) -> bool:
+    def _has_below(spot: ResolvedPath, others: Iterable[ResolvedPath]) -> bool:
         return any(each.lexical.startswith(spot.lexical + "/") for each in others)
 
     def _by_link(self, access: Access) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 
-class Ground(msgspec.Struct, frozen=True, kw_only=True):
+class CallSite(msgspec.Struct, frozen=True, kw_only=True):
     """Where a call would happen, and what was seen there."""
 
     cwd: str

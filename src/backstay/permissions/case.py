@@ -2,25 +2,25 @@
 
 import msgspec
 
-from backstay.permissions.call_site import Ground
-from backstay.permissions.paths import Spot, locate
-from backstay.permissions.rule_index import Book
+from backstay.permissions.call_site import CallSite
+from backstay.permissions.paths import ResolvedPath, locate
+from backstay.permissions.rule_index import RuleIndex
 from backstay.permissions.tool_kinds import Call, Form
 from backstay.vocab.specs import FsScope, Mode
 
 
-class Case(msgspec.Struct, frozen=True):
+class JudgeContext(msgspec.Struct, frozen=True):
     """All that the parts of the policy look at."""
 
     call: Call
     form: Form
-    ground: Ground
-    book: Book
+    ground: CallSite
+    book: RuleIndex
     mode: Mode
     scope: FsScope
-    spots: dict[str, Spot] = {}
+    spots: dict[str, ResolvedPath] = {}
 
-    def locate(self, path: str) -> Spot:
+    def locate(self, path: str) -> ResolvedPath:
         """Where a path of the call is; found once."""
         spot = self.spots.get(path)
         if spot is None:

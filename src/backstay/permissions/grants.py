@@ -17,7 +17,7 @@ HEARS: Final[frozenset[type[Event]]] = frozenset(
 """The events that change it."""
 
 
-class Consent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Grants(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What people said yes to for longer than one call, and the taint of the session."""
 
     grants: frozenset[str] = frozenset()
@@ -27,7 +27,7 @@ class Consent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     taint: frozenset[Taint] = frozenset()
 
 
-def fold_consent(consent: Consent, record: Recorded, calls: Calls) -> Consent:
+def fold_consent(consent: Grants, record: Recorded, calls: Calls) -> Grants:
     """`consent` after `record`; `calls` are those that were open before it."""
     match record.event:
         case PermissionAnswered(allowed=True, call=call, grant=grant, rules=rules, args=args) if grant != "once":

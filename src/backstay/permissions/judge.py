@@ -16,10 +16,10 @@ from backstay.hooks.merge import HookVerdict
 from backstay.logic.text.invisible import HIDDEN
 from backstay.permissions.arguments import MOST_VALUES, Compared, compare, texts_in
 from backstay.permissions.bounds import beyond
-from backstay.permissions.call_site import Access, Command, Ground, Script
-from backstay.permissions.case import Case
+from backstay.permissions.call_site import Access, CallSite, Command, Script
+from backstay.permissions.case import JudgeContext
 from backstay.permissions.fingerprint import fingerprint
-from backstay.permissions.judge_files import Touch, weigh_touch
+from backstay.permissions.judge_files import FileAccess, weigh_touch
 from backstay.permissions.judge_other import weigh_other
 from backstay.permissions.judge_shell import weigh_script
 from backstay.permissions.judge_web import weigh_fetch, weigh_lookup
@@ -48,12 +48,12 @@ class Consents(msgspec.Struct, frozen=True):
     """A person said yes to this very call just now."""
 
 
-def settle(findings: list[Finding], consents: Consents) -> list[Finding]:
+def resolve_asks(findings: list[Finding], consents: Consents) -> list[Finding]:
     """Answer each question that somebody may answer. What is denied stays denied."""
     return [finding if finding.decision != "ask" else _answered(finding, consents) for finding in findings]
 
 
-def conclude(case: Case, settled: list[Finding], taints: frozenset[Taint]) -> Verdict:
+def conclude(case: JudgeContext, settled: list[Finding], taints: frozenset[Taint]) -> Verdict:
     """The verdict: the strictest of what is left."""
     last = strictest(settled or [_NOTHING])
     decision, detail, reason = last.decision, last.detail, last.reason
@@ -127,9 +127,9 @@ def hidden_in(args: dict[str, object]) -> str:
 _TRIFECTA: Final[frozenset[Taint]] = frozenset(("untrusted", "private", "outside"))
 
 
-def weigh(
+def judge_call(
     call: Call,
-    ground: Ground,
+    ground: CallSite,
     rules: Sequence[Rule],
     *,
     mode: Mode,
@@ -146,7 +146,7 @@ def weigh(
     `approved` the fingerprint of the call that a person said yes to just now.
     """
     written = (*rules, *granted)
-    case = Case(call, form_of(call), ground, open_book(written, trusted=ground.trusted), mode, scope)
+    case = JudgeContext(call, form_of(call), ground, open_book(written, trusted=ground.trusted), mode, scope)
     script = script_of(case)
     own = _fingerprint(call) if grants or approved else ""
     consents = Consents(mode, hook, granted=own in grants, approved=bool(own) and own == approved)
@@ -168,18 +168,18 @@ def weigh(
     return verdict
 
 
-def _settled(case: Case, script: Script | None, consents: Consents) -> list[Finding]:
-    return settle([*findings_about(case, script), *_hidden(case), *_hooked(case, consents.hook)], consents)
+def _settled(case: JudgeContext, script: Script | None, consents: Consents) -> list[Finding]:
+    return resolve_asks([*findings_about(case, script), *_hidden(case), *_hooked(case, consents.hook)], consents)
 
 
-def findings_about(case: Case, script: Script | None) -> list[Finding]:
+def findings_about(case: JudgeContext, script: Script | None) -> list[Finding]:
     """What the rules and the mode say about each part of a call; `script` is the command of one that has a command."""
     if words := beyond(case.call, case.form):
         return [*_named(case, whole=True), _too_large(case, words)]
     return [*_named(case), *_looked_into(case, script)]
 
 
-def _missing(case: Case, script: Script | None, settled: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
+def _missing(case: JudgeContext, script: Script | None, settled: Sequence[Finding]) -> Iterator[tuple[str, ...]]:
     """Rules that could answer all questions about a call if the person wrote them; none that are too many to look at."""
     asked = [finding for finding in settled if finding.decision == "ask"]
     if any(finding.hold == "hard" for finding in asked):
@@ -194,7 +194,7 @@ def _missing(case: Case, script: Script | None, settled: Sequence[Finding]) -> I
             yield found
 
 
-def _naming(case: Case, script: Script | None) -> Iterator[str]:
+def _naming(case: JudgeContext, script: Script | None) -> Iterator[str]:
     """Rules that name the sensitive files of a call, which no wider rule allows."""
     touched: Iterable[tuple[Access, Command | None]]
     if script is not None:
@@ -222,7 +222,7 @@ def _fingerprint(call: Call) -> str:
         return ""
 
 
-def script_of(case: Case) -> Script | None:
+def script_of(case: JudgeContext) -> Script | None:
     """The command of a call that has one, read; None when it is too long to be read."""
     text = text_of(case.call, case.form) if case.form.kind == "shell" else None
     if text is None or beyond(case.call, case.form):
@@ -232,14 +232,14 @@ def script_of(case: Case) -> Script | None:
     return read_command(text, case.ground)
 
 
-def _named(case: Case, *, whole: bool = False) -> list[Finding]:
+def _named(case: JudgeContext, *, whole: bool = False) -> list[Finding]:
     """Rules that deny or ask about every call of a tool, or about its arguments. With `whole`, only the former."""
     sides = [(naming(side, case.call.tool.name) if side.every else ()) for side in (case.book.deny, case.book.ask)]
     rules = [rule for side in sides for rule in side if rule.pattern is None or not whole]
     return [finding for rule in rules if (finding := _by_rule(rule, case, len(rules))) is not None]
 
 
-def _by_rule(rule: Rule, case: Case, among: int) -> Finding | None:
+def _by_rule(rule: Rule, case: JudgeContext, among: int) -> Finding | None:
     name = case.call.tool.name
     found = _EVERY
     if rule.pattern is not None:
@@ -259,14 +259,14 @@ def _by_rule(rule: Rule, case: Case, among: int) -> Finding | None:
 _EVERY: Final = Compared("yes")
 
 
-def _looked_into(case: Case, script: Script | None) -> list[Finding]:
+def _looked_into(case: JudgeContext, script: Script | None) -> list[Finding]:
     text = text_of(case.call, case.form)
     match case.form.kind:
         case "shell":
             return weigh_script(case, text, script) if text is not None and script is not None else [_unclear(case)]
         case "read" | "edit" | "patch" | "search":
             accesses = file_accesses(case.call, case.form, case.ground)
-            return [weigh_touch(case, Touch(each)) for each in accesses] if accesses else [_unclear(case)]
+            return [weigh_touch(case, FileAccess(each)) for each in accesses] if accesses else [_unclear(case)]
         case "fetch":
             return [weigh_fetch(case, text)] if text is not None else [_unclear(case)]
         case "lookup":
@@ -275,12 +275,12 @@ def _looked_into(case: Case, script: Script | None) -> list[Finding]:
             return weigh_other(case, text)
 
 
-def _unclear(case: Case) -> Finding:
+def _unclear(case: JudgeContext) -> Finding:
     detail = f"the arguments of {case.call.tool.name} do not say what it would do"
     return Finding(case.call.tool.name, "ask", "arguments", detail, "hard" if case.form.kind == "shell" else "firm")
 
 
-def _too_large(case: Case, words: str) -> Finding:
+def _too_large(case: JudgeContext, words: str) -> Finding:
     """What is denied or asked about may be in it; where nothing is, whoever bypasses permissions may run it."""
     side = case.book
     about = side.guards or any(naming(each, case.call.tool.name) for each in (side.deny, side.ask))
@@ -288,12 +288,12 @@ def _too_large(case: Case, words: str) -> Finding:
     return Finding(case.call.tool.name, "ask", "arguments", f"the call is too large to be judged: {words}", held)
 
 
-def _hidden(case: Case) -> list[Finding]:
+def _hidden(case: JudgeContext) -> list[Finding]:
     found = hidden_in(case.call.args)
     return [Finding(case.call.tool.name, "ask", "arguments", found, "firm")] if found else []
 
 
-def _hooked(case: Case, hook: HookVerdict | None) -> list[Finding]:
+def _hooked(case: JudgeContext, hook: HookVerdict | None) -> list[Finding]:
     if hook is None:
         return []
     said = f": {hook.reason}" if hook.reason else ""
@@ -304,7 +304,7 @@ def _hooked(case: Case, hook: HookVerdict | None) -> list[Finding]:
     return []
 
 
-def rule_about(rule_text: str, tool: str, args: Mapping[str, object], ground: Ground) -> bool:
+def rule_about(rule_text: str, tool: str, args: Mapping[str, object], ground: CallSite) -> bool:
     """Whether a rule, as it is written, is about a call. What cannot be read or told is a yes.
 
     It is read as one that denies would be: at every layer of a command, for every file that a command touches, in any spelling.
@@ -315,7 +315,7 @@ def rule_about(rule_text: str, tool: str, args: Mapping[str, object], ground: Gr
         return True
     call = Call(spec_of(tool), dict(args))
     book = open_book((rule,), trusted=True)
-    case = Case(call, form_of(call), ground, book, "default", "project")
+    case = JudgeContext(call, form_of(call), ground, book, "default", "project")
     unclear = bool(naming(book.deny, tool)) or (case.form.kind == "shell" and book.guards)
     return any(_says_yes(finding, unclear) for finding in findings_about(case, script_of(case)))
 

@@ -12,11 +12,11 @@ import msgspec
 
 from backstay.permissions.bulk_changes import carries, programs_of
 from backstay.permissions.call_site import Access, Command
-from backstay.permissions.case import Case
+from backstay.permissions.case import JudgeContext
 from backstay.permissions.command_rules import Vouch
 from backstay.permissions.mass_removal import is_picked, literal_folder, lost_by, may_pick
 from backstay.permissions.path_rules import allows, forbids, literal_end, path_pattern
-from backstay.permissions.paths import FREE, FREE_TO_READ, Spot
+from backstay.permissions.paths import FREE, FREE_TO_READ, ResolvedPath
 from backstay.permissions.rule_index import Side
 from backstay.permissions.searches import from_the_root, handed_over, met_by, read_by, search_of, taken_by
 from backstay.permissions.sensitive_paths import critical, device, glob_meets, holds_protected, protected, sensitive
@@ -34,7 +34,7 @@ _PARTED: Final = re.compile(r"[\s'\"\\]")
 """What `xargs` parts names at, or takes out of them."""
 
 
-class Touch(msgspec.Struct, frozen=True):
+class FileAccess(msgspec.Struct, frozen=True):
     """An access and the command that makes it, if it is one of a shell script."""
 
     access: Access
@@ -59,7 +59,7 @@ class Touch(msgspec.Struct, frozen=True):
         return f"{does} {self.access.written or self.access.path or 'a file that is not known yet'}"
 
 
-def weigh_touch(case: Case, touch: Touch) -> Finding:
+def weigh_touch(case: JudgeContext, touch: FileAccess) -> Finding:
     """What the policy says about one access."""
     access = touch.access
     if not access.known:
@@ -72,7 +72,7 @@ def weigh_touch(case: Case, touch: Touch) -> Finding:
     return strictest([_placed(case, touch, spot), *_elsewhere(case, touch)])
 
 
-def _elsewhere(case: Case, touch: Touch) -> list[Finding]:
+def _elsewhere(case: JudgeContext, touch: FileAccess) -> list[Finding]:
     """The file that `git show REVISION:path` means when the working folder is not the root of the repository."""
     meant = from_the_root(touch.access, touch.command, case.ground)
     found = case.ground.globs.get(meant) if meant else ()
@@ -81,14 +81,14 @@ def _elsewhere(case: Case, touch: Touch) -> list[Finding]:
     return [_placed(case, touch, case.locate(path)) for path in found or ()]
 
 
-def _free(touch: Touch) -> Collection[str]:
+def _free(touch: FileAccess) -> Collection[str]:
     """The devices that anybody may use. Those of a tool that reads files would be our own."""
     if touch.by_tool:
         return ("/dev/null",)
     return FREE if touch.changes else FREE_TO_READ
 
 
-def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
+def _placed(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding:
     """Deny, what is critical, plan, ask, what is sensitive, protected or odd, allow, the mode: in this order."""
     if "\x00" in touch.access.path:
         return Finding(touch.what, "deny", "arguments", "a path with a NUL byte in it names no file: leave it out")
@@ -115,7 +115,7 @@ def _placed(case: Case, touch: Touch, spot: Spot) -> Finding:
     return _special(case, touch, spot) or _usual(case, touch, spot)
 
 
-def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
+def _special(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding | None:
     if not touch.access.glob and (met := _reaches_denied(case, touch)):
         return met
     place = protected(spot, case.ground) if touch.changes or touch.access.rewrites else ""
@@ -136,7 +136,7 @@ def _special(case: Case, touch: Touch, spot: Spot) -> Finding | None:
     return None if touch.access.glob else _reaches_sensitive(case, touch)
 
 
-def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
+def _usual(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding:
     side = case.book.allow
     changes = touch.changes or (bool(touch.access.rewrites) and not spot.inside)
     rule = allows(side.edits if changes else (*side.reads, *side.edits), spot, case.ground)
@@ -161,7 +161,7 @@ def _usual(case: Case, touch: Touch, spot: Spot) -> Finding:
     )
 
 
-def _outside(case: Case, touch: Touch, spot: Spot) -> Finding:
+def _outside(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Finding:
     changes = touch.changes or bool(touch.access.rewrites)
     if not changes:
         if case.scope == "full":
@@ -176,7 +176,7 @@ def _outside(case: Case, touch: Touch, spot: Spot) -> Finding:
     )
 
 
-def _unknown(case: Case, touch: Touch) -> Finding:
+def _unknown(case: JudgeContext, touch: FileAccess) -> Finding:
     access, command = touch.access, touch.command
     guarded = _path_rules(case)
     if access.kind == "remove":
@@ -191,12 +191,12 @@ def _unknown(case: Case, touch: Touch) -> Finding:
     return Finding(touch.what, "ask", "path", f"{touch.what}: which one is not known before it runs", held)
 
 
-def _is_fed(touch: Touch) -> bool:
+def _is_fed(touch: FileAccess) -> bool:
     """Whether `xargs` gives the program its operands: a rule for the program says nothing about files that nobody has seen."""
     return touch.command is not None and any((layer.words[0] or "").endswith("xargs") for layer in touch.command.layers)
 
 
-def _expanded(case: Case, touch: Touch) -> Finding:
+def _expanded(case: JudgeContext, touch: FileAccess) -> Finding:
     """A pattern that the shell expands: every file that it matched, or what it could match."""
     access = touch.access
     seen = case.ground.globs.get(access.path, case.ground.globs.get(handed_over(access)))
@@ -222,21 +222,21 @@ def _expanded(case: Case, touch: Touch) -> Finding:
     return strictest([_could_match(case, touch), *below])
 
 
-def _unseen(case: Case, touch: Touch) -> Finding:
+def _unseen(case: JudgeContext, touch: FileAccess) -> Finding:
     """A pattern that nobody could look up: a link may be among what it matches, to anywhere."""
     held: Hold = "hard" if _path_rules(case) else "firm"
     detail = f"what {touch.access.written!r} stands for is too much to be looked at, or not read alike by every shell"
     return Finding(touch.what, "ask", "path", detail, held)
 
 
-def _could_match(case: Case, touch: Touch) -> Finding:
+def _could_match(case: JudgeContext, touch: FileAccess) -> Finding:
     start = literal_folder(touch.access.path)
     led = case.locate(f"{start}/_").real.removesuffix("/_") + touch.access.path[len(start) :]
     found = [_could_be(case, touch, path) for path in dict.fromkeys((touch.access.path, led))]
     return next((each for each in found if each is not None), None) or _behind(case, touch, start)
 
 
-def _could_be(case: Case, touch: Touch, path: str) -> Finding | None:
+def _could_be(case: JudgeContext, touch: FileAccess, path: str) -> Finding | None:
     for side, name in ((case.book.deny, "denies"), (case.book.ask, "asks about")):
         for rule in _about(side, touch):
             if rule.pattern is not None and path_pattern(rule, case.ground).may_cover(path):
@@ -254,13 +254,13 @@ def _could_be(case: Case, touch: Touch, path: str) -> Finding | None:
     return None
 
 
-def _behind(case: Case, touch: Touch, start: str) -> Finding:
+def _behind(case: JudgeContext, touch: FileAccess, start: str) -> Finding:
     if any(map(may_climb, touch.access.path[len(start) :].split("/"))):
         return Finding(touch.what, "ask", "path", f"{touch.access.written!r} leads nobody knows where", "firm")
     return _placed(case, touch, case.locate(f"{start}/_"))
 
 
-def _reaches_denied(case: Case, touch: Touch) -> Finding | None:
+def _reaches_denied(case: JudgeContext, touch: FileAccess) -> Finding | None:
     """A command that reads, takes away or replaces all of a folder in which something is denied.
 
     The search tools leave that out by themselves.
@@ -282,7 +282,7 @@ def _reaches_denied(case: Case, touch: Touch) -> Finding | None:
     return None
 
 
-def _reaches_sensitive(case: Case, touch: Touch) -> Finding | None:
+def _reaches_sensitive(case: JudgeContext, touch: FileAccess) -> Finding | None:
     """A command that reads all of a folder in which something sensitive is; the search tools leave that out by themselves."""
     search = search_of(touch.access, touch.command, case.ground)
     found = read_by(search, case.ground) if search is not None else ()
@@ -297,12 +297,12 @@ def _reaches_sensitive(case: Case, touch: Touch) -> Finding | None:
     return Finding(touch.what, "ask", "sensitive", detail, "firm")
 
 
-def _is_kept(case: Case, touch: Touch, spot: Spot) -> bool:
+def _is_kept(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> bool:
     """Whether no rule of the person names a file that was found. A link that leads to a sensitive one is named by none."""
     return not (sensitive(spot.all, case.ground) and _named(case, touch, spot))
 
 
-def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:
+def _ruled(side: Side, case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> Rule | None:
     """The rule that forbids an access or asks about it. One about reading a file is about writing it too."""
     rules = _about(side, touch)
     found = forbids(rules, spot, case.ground) if rules else None
@@ -313,25 +313,25 @@ def _ruled(side: Side, case: Case, touch: Touch, spot: Spot) -> Rule | None:
     return side.edit_all if touch.changes and side.edit_all else side.read_all
 
 
-def _about(side: Side, touch: Touch) -> tuple[Rule, ...]:
+def _about(side: Side, touch: FileAccess) -> tuple[Rule, ...]:
     rules = (*side.reads, *side.edits) if touch.changes or touch.access.rewrites else side.reads
     program = touch.command.layers[-1].words[:1] if touch.command is not None and touch.command.layers else ()
     return (*rules, *side.cd) if program in (("cd",), ("pushd",)) else rules
 
 
-def _path_rules(case: Case) -> bool:
+def _path_rules(case: JudgeContext) -> bool:
     sides = (case.book.deny, case.book.ask)
     return any(side.reads or side.edits or side.read_all or side.edit_all or side.write_all for side in sides)
 
 
-def _own_rule(case: Case, touch: Touch) -> Rule | None:
+def _own_rule(case: JudgeContext, touch: FileAccess) -> Rule | None:
     side = case.book.allow
     names = case.form.names
     bare = side.edit_all if touch.changes else side.read_all
     return bare or next((rule for rule in side.every if rule.pattern is None and rule.tool in (*names, "*")), None)
 
 
-def _named(case: Case, touch: Touch, spot: Spot) -> bool:
+def _named(case: JudgeContext, touch: FileAccess, spot: ResolvedPath) -> bool:
     """Whether the person's own rules allow a sensitive file by naming it; a wide pattern does not."""
     side = case.book.allow
     rules = side.edits if touch.changes else (*side.reads, *side.edits)
@@ -346,14 +346,14 @@ def _named(case: Case, touch: Touch, spot: Spot) -> bool:
     )
 
 
-def _names_secret(rule: Rule, case: Case) -> bool:
+def _names_secret(rule: Rule, case: JudgeContext) -> bool:
     named = literal_end(rule, case.ground)
     return bool(named) and bool(sensitive((named,), case.ground))
 
 
-def _only(path: str, spot: Spot) -> Spot:
-    return Spot(spot.written, path, path, (path,), spot.inside)
+def _only(path: str, spot: ResolvedPath) -> ResolvedPath:
+    return ResolvedPath(spot.written, path, path, (path,), spot.inside)
 
 
-def _allow(touch: Touch, reason: Reason, detail: str) -> Finding:
+def _allow(touch: FileAccess, reason: Reason, detail: str) -> Finding:
     return Finding(touch.what, "allow", reason, detail)

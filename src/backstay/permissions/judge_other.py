@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 from backstay.permissions.arguments import matches_text
-from backstay.permissions.case import Case
+from backstay.permissions.case import JudgeContext
 from backstay.permissions.rule_index import is_about
 from backstay.permissions.verdict import Finding
 from backstay.vocab.rules import Rule
@@ -14,7 +14,7 @@ USUAL_AGENT: Final = "general-purpose"
 _SEPARATORS: Final = re.compile(r"[/\\]")
 
 
-def weigh_other(case: Case, text: str | None) -> list[Finding]:
+def weigh_other(case: JudgeContext, text: str | None) -> list[Finding]:
     """What the policy says about a call by its tool, and by the one argument that a pattern may be about."""
     name = case.call.tool.name
     ruled = [finding for finding in (_ruled(case, text),) if finding is not None]
@@ -27,7 +27,7 @@ def weigh_other(case: Case, text: str | None) -> list[Finding]:
     return [*ruled, _by_kind(case)]
 
 
-def _ruled(case: Case, text: str | None) -> Finding | None:
+def _ruled(case: JudgeContext, text: str | None) -> Finding | None:
     """Rules that deny or ask about a child or a skill by its name."""
     name = case.call.tool.name
     if not case.form.is_read:
@@ -41,7 +41,7 @@ def _ruled(case: Case, text: str | None) -> Finding | None:
     return None
 
 
-def _may_be_about(pattern: str, case: Case, text: str | None) -> bool:
+def _may_be_about(pattern: str, case: JudgeContext, text: str | None) -> bool:
     text = None if text is None else text.strip()
     if not text and case.form.kind == "agent" and case.call.args.get(case.form.main) in (None, text):
         text = USUAL_AGENT
@@ -52,7 +52,7 @@ def _may_be_about(pattern: str, case: Case, text: str | None) -> bool:
     )
 
 
-def _allowed(case: Case, text: str | None) -> Rule | None:
+def _allowed(case: JudgeContext, text: str | None) -> Rule | None:
     for rule in case.book.allow.every:
         if not is_about(rule, case.call.tool.name):
             continue
@@ -63,7 +63,7 @@ def _allowed(case: Case, text: str | None) -> Rule | None:
     return None
 
 
-def _covers(pattern: str, case: Case, text: str) -> bool:
+def _covers(pattern: str, case: JudgeContext, text: str) -> bool:
     if not case.form.is_read and pattern != text and _climbs(text):
         return False
     return matches_text(pattern, _skilled(case, text))
@@ -74,13 +74,13 @@ def _climbs(text: str) -> bool:
     return ".." in _SEPARATORS.split(text)
 
 
-def _skilled(case: Case, text: str) -> str:
+def _skilled(case: JudgeContext, text: str) -> str:
     """A skill's name with what it is given, as rules write it: `Skill(deploy staging)`."""
     given = case.call.args.get("args")
     return f"{text} {given}" if case.form.kind == "skill" and isinstance(given, str) and given else text
 
 
-def _planned(case: Case) -> Finding | None:
+def _planned(case: JudgeContext) -> Finding | None:
     tool = case.call.tool
     if case.mode != "plan" or tool.effect == "pure" or case.form.kind in ("agent", "notes", "skill"):
         return None
@@ -89,7 +89,7 @@ def _planned(case: Case) -> Finding | None:
     return Finding(tool.name, "deny", "mode", f"{tool.name} may change things, and the mode is plan")
 
 
-def _by_kind(case: Case) -> Finding:
+def _by_kind(case: JudgeContext) -> Finding:
     tool = case.call.tool
     name = tool.name
     match case.form.kind:

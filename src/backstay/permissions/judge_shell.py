@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from backstay.permissions.bulk_changes import Moves
 from backstay.permissions.call_site import Access, Command, Script
-from backstay.permissions.case import Case
+from backstay.permissions.case import JudgeContext
 from backstay.permissions.command_rules import Vouch, allowed, command_pattern, forbidden
-from backstay.permissions.judge_files import Touch, weigh_touch
+from backstay.permissions.judge_files import FileAccess, weigh_touch
 from backstay.permissions.paths import absolute, plain
 from backstay.permissions.suggested_rules import command_offers
 from backstay.permissions.verdict import ONLY_READS, Finding, Hold
@@ -20,7 +20,7 @@ _MAKERS: Final = frozenset(("cp", "mv", "ln", "link", "install", "tee", "dd", "r
 _SHELLS: Final = frozenset(("sh", "bash", "dash", "zsh", "ksh", "ash", "source", "."))
 
 
-def weigh_homemade(case: Case, script: Script, text: str) -> list[Finding]:
+def weigh_homemade(case: JudgeContext, script: Script, text: str) -> list[Finding]:
     """Ask about a program or a script that the command itself put there, when the name of a denied program is in the text."""
     rules = (*case.book.deny.shell, *case.book.ask.shell)
     if len(script.commands) < 2 or not any(_is_named(rule.pattern, text) for rule in rules):
@@ -41,13 +41,13 @@ def _is_named(pattern: str | None, text: str) -> bool:
     return not program or re.search(rf"(?<![\w-]){re.escape(program)}(?![\w-])", text) is not None
 
 
-def _made_by(command: Command, case: Case) -> list[str]:
+def _made_by(command: Command, case: JudgeContext) -> list[str]:
     maker = bool(_MAKERS.intersection(_base(layer.words[0]) for layer in command.layers if layer.words))
     written = (access for access in command.accesses if access.kind == "write" and access.known)
     return [plain(access.path, case.ground.os) for access in written if access.redirect or maker]
 
 
-def _run_by(command: Command, case: Case) -> list[str]:
+def _run_by(command: Command, case: JudgeContext) -> list[str]:
     """The files that a command runs: a program by its path, the script that a shell is given."""
     programs = [layer.words[0] for layer in command.layers if layer.words and layer.words[0]]
     paths = [absolute(program, case.ground) for program in programs if "/" in program]
@@ -66,7 +66,7 @@ _RUNNERS: Final = frozenset(("source", ".", "eval", "bash", "sh", "zsh", "dash",
 _ORDER: Final[tuple[Vouch, ...]] = ("no", "rule", "bare", "whole")
 
 
-def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
+def weigh_script(case: JudgeContext, text: str, script: Script) -> list[Finding]:
     """What the policy says about each command and each access of a script."""
     findings = [*_ruled(case, text, script), *_unread(case, text, script), *weigh_homemade(case, script, text)]
     if script.outside and not script.commands and not any(rule.pattern is None for rule in case.book.allow.shell):
@@ -80,7 +80,7 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
         findings.append(_weigh_command(case, command, script, rule, vouch))
         first = alike.setdefault((command, vouch), number)
         for access in command.accesses:
-            touch = Touch(access, command, vouch)
+            touch = FileAccess(access, command, vouch)
             if (first, access) not in weighed:
                 weighed.add((first, access))
                 findings.append(weigh_touch(case, touch))
@@ -89,18 +89,18 @@ def weigh_script(case: Case, text: str, script: Script) -> list[Finding]:
     return findings
 
 
-def _handed(case: Case, script: Script) -> Iterator[Finding]:
+def _handed(case: JudgeContext, script: Script) -> Iterator[Finding]:
     """What a text does that a program may hand to a shell: critical removals are denied, what a rule is about is asked for."""
     for command in script.handed:
         for access in command.accesses:
-            found = weigh_touch(case, Touch(access, command))
+            found = weigh_touch(case, FileAccess(access, command))
             if found.decision != "allow" and found.reason == "critical":
                 yield found
             elif found.decision != "allow" and found.reason == "rule":
                 yield replace(found, decision="ask", hold="hard")
 
 
-def _stale(case: Case, touch: Touch, place: str, *, linked: bool) -> list[Finding]:
+def _stale(case: JudgeContext, touch: FileAccess, place: str, *, linked: bool) -> list[Finding]:
     """A file below a place that the script itself fills: it may be a link to anywhere, or what is denied by another name."""
     if linked and touch.access.kind == "remove":
         detail = f"what it removes is not known before it runs: the command itself makes a link at {place!r}"
@@ -113,7 +113,7 @@ def _stale(case: Case, touch: Touch, place: str, *, linked: bool) -> list[Findin
     return [Finding(touch.what, "ask", "path", detail, held)]
 
 
-def _ruled(case: Case, text: str, script: Script) -> list[Finding]:
+def _ruled(case: JudgeContext, text: str, script: Script) -> list[Finding]:
     """Rules that deny or ask, looked for at every layer."""
     findings = []
     folds = case.ground.os != "linux"
@@ -130,7 +130,7 @@ def _ruled(case: Case, text: str, script: Script) -> list[Finding]:
     return findings
 
 
-def _unread(case: Case, text: str, script: Script) -> list[Finding]:
+def _unread(case: JudgeContext, text: str, script: Script) -> list[Finding]:
     """A script that cannot be read with certainty may hold anything that is denied."""
     if not script.problem or (_is_spelled_out(case, text) and not case.book.guards):
         return []
@@ -138,11 +138,11 @@ def _unread(case: Case, text: str, script: Script) -> list[Finding]:
     return [Finding(_short(text), "ask", "shell", f"the command cannot be read with certainty: {script.problem}", held)]
 
 
-def _is_spelled_out(case: Case, text: str) -> bool:
+def _is_spelled_out(case: JudgeContext, text: str) -> bool:
     return any(rule.pattern is not None and rule.pattern.strip() == text.strip() for rule in case.book.allow.shell)
 
 
-def _vouched(case: Case, command: Command, script: Script, text: str) -> tuple[Rule | None, Vouch]:
+def _vouched(case: JudgeContext, command: Command, script: Script, text: str) -> tuple[Rule | None, Vouch]:
     best: tuple[Rule | None, Vouch] = (None, "no")
     for rule in case.book.allow.shell:
         vouch = allowed(rule, command, script, text)
@@ -153,7 +153,7 @@ def _vouched(case: Case, command: Command, script: Script, text: str) -> tuple[R
     return best
 
 
-def _weigh_command(case: Case, command: Command, script: Script, rule: Rule | None, vouch: Vouch) -> Finding:
+def _weigh_command(case: JudgeContext, command: Command, script: Script, rule: Rule | None, vouch: Vouch) -> Finding:
     what = _short(command.layers[0].text) if command.layers else "an assignment or a redirect alone"
     if command.opaque and (case.book.guards or not _is_meant(command, vouch)):
         held: Hold = "hard" if case.book.guards else "soft"
@@ -176,7 +176,7 @@ def _is_meant(command: Command, vouch: Vouch) -> bool:
     return vouch == "whole" or (vouch != "no" and program in _RUNNERS)
 
 
-def _by_deed(case: Case, command: Command, what: str, outside: str) -> Finding:
+def _by_deed(case: JudgeContext, command: Command, what: str, outside: str) -> Finding:
     if not command.proved:
         return _unproved(command, what, outside)
     match command.does:

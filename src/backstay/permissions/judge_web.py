@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from backstay.permissions.arguments import matches_text
-from backstay.permissions.case import Case
+from backstay.permissions.case import JudgeContext
 from backstay.permissions.networks import NUMBER, judge_address, read_host, table, why_local
 from backstay.permissions.rule_index import Side, is_about
 from backstay.permissions.verdict import Finding, Hold
@@ -209,7 +209,7 @@ def _standing(host: str) -> Standing:
     return "metadata" if judged.metadata else "private" if judged.why else "public"
 
 
-def weigh_fetch(case: Case, url: str) -> Finding:
+def weigh_fetch(case: JudgeContext, url: str) -> Finding:
     """What the policy says about a URL."""
     what, target = f"fetches {url[:200]}", read_url(url)
     for rule in _about(case, case.book.deny):
@@ -236,7 +236,7 @@ def weigh_fetch(case: Case, url: str) -> Finding:
     return Finding(what, "ask", "network", f"it goes to {target.host!r}", "soft", (f"WebFetch(domain:{target.host})",))
 
 
-def weigh_lookup(case: Case, query: str | None) -> Finding:
+def weigh_lookup(case: JudgeContext, query: str | None) -> Finding:
     """What the policy says about a search on the web: what is looked for leaves the machine."""
     what = f"searches the web for {(query or '')[:200]!r}"
     name = case.call.tool.name
@@ -256,6 +256,6 @@ def weigh_lookup(case: Case, query: str | None) -> Finding:
     return Finding(what, "ask", "network", "what is searched for is told to others", "soft", (name,))
 
 
-def _about(case: Case, side: Side) -> list[Rule]:
+def _about(case: JudgeContext, side: Side) -> list[Rule]:
     names = (case.call.tool.name, "WebFetch")
     return [rule for rule in side.every if any(is_about(rule, name) for name in names)]

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.command_rules import command_pattern
 from backstay.permissions.rule_index import is_about
 from backstay.permissions.tool_kinds import EDITORS, READERS, is_known, meant_tool, usual_name
@@ -321,6 +321,6 @@ def _outside(text: str) -> str:
         steps = prove(text.strip(), Place(cwd="/w", home="/h")).steps
     except Outside as exc:
         return str(exc)
-    if read_command(text.strip(), Ground(cwd="/w", home="/h")).commands[0].exact:
+    if read_command(text.strip(), CallSite(cwd="/w", home="/h")).commands[0].exact:
         return "it may run other programs or write where its arguments say, which only the exact text may allow"
     return "a wildcard is compared with one command at a time, and this is a list" if len(steps) > 1 else ""

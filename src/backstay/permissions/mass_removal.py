@@ -6,8 +6,8 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from backstay.permissions.call_site import Command
-from backstay.permissions.case import Case
-from backstay.permissions.paths import Spot, plain
+from backstay.permissions.case import JudgeContext
+from backstay.permissions.paths import ResolvedPath, plain
 from backstay.permissions.sensitive_paths import critical
 
 _NAMED: Final = frozenset(
@@ -32,7 +32,7 @@ def literal_folder(glob: str) -> str:
     return "/".join(parts[:wild])
 
 
-def lost_by(case: Case, glob: str) -> str:
+def lost_by(case: JudgeContext, glob: str) -> str:
     """What a removal of all that a pattern stands for would take: the contents of a dear folder, or folders of the root."""
     start = literal_folder(glob)
     spot = case.locate(start or "/")
@@ -43,7 +43,7 @@ def lost_by(case: Case, glob: str) -> str:
     return f"all that is in {lost}" if lost else ""
 
 
-def is_picked(command: Command | None, spot: Spot, case: Case) -> bool:
+def is_picked(command: Command | None, spot: ResolvedPath, case: JudgeContext) -> bool:
     """Whether `find` removes only what some test picks, in the working folder and not in one above it or of the system."""
     if command is None or not command.layers:
         return False
@@ -100,7 +100,7 @@ def _branches(words: Sequence[str]) -> Iterator[list[str]]:
     yield branch
 
 
-def _picks(words: list[str], spot: Spot) -> bool:
+def _picks(words: list[str], spot: ResolvedPath) -> bool:
     for at, word in enumerate(words):
         before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
         if before in _NOT:

@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from backstay.permissions.call_site import Ground
-from backstay.permissions.paths import Spot, fold, plain, within, workspace
+from backstay.permissions.call_site import CallSite
+from backstay.permissions.paths import ResolvedPath, fold, plain, within, workspace
 from backstay.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, expression, meets
 from backstay.vocab.rules import Rule
 
@@ -41,12 +41,12 @@ class PathPattern(Struct, frozen=True):
         return any(meets(mine, below) for mine in self.tokens)
 
 
-def path_pattern(rule: Rule, ground: Ground) -> PathPattern:
+def path_pattern(rule: Rule, ground: CallSite) -> PathPattern:
     """The pattern of a rule that has one, at this place."""
     return _compile(absolute_patterns(rule, ground), rule.decision != "allow", ground.os)
 
 
-def allows(rules: Iterable[Rule], spot: Spot, ground: Ground) -> Rule | None:
+def allows(rules: Iterable[Rule], spot: ResolvedPath, ground: CallSite) -> Rule | None:
     """The first rule that allows a path: every spelling must be covered, by that rule or by others."""
     rules = tuple(rules)
     first = _first(rules, spot.lexical, ground)
@@ -55,12 +55,12 @@ def allows(rules: Iterable[Rule], spot: Spot, ground: Ground) -> Rule | None:
     return first if _first(rules, spot.real, ground) else None
 
 
-def forbids(rules: Iterable[Rule], spot: Spot, ground: Ground) -> Rule | None:
+def forbids(rules: Iterable[Rule], spot: ResolvedPath, ground: CallSite) -> Rule | None:
     """The first rule that any spelling of a path falls under."""
     return next((rule for rule in rules for path in spot.all if path_pattern(rule, ground).covers(path)), None)
 
 
-def literal_end(rule: Rule, ground: Ground) -> str:
+def literal_end(rule: Rule, ground: CallSite) -> str:
     """The path that a pattern names by itself, its last wildcards left out; empty when it names none.
 
     `Read(~/.ssh/**)` names the folder, `Read(**/.env)` a file, `Read(**)` and `Read(*.py)` nothing.
@@ -76,7 +76,7 @@ def literal_end(rule: Rule, ground: Ground) -> str:
     return plain(f"{base}/{rest.replace('**/', '').replace('*', '_')}", ground.os)
 
 
-def absolute_patterns(rule: Rule, ground: Ground) -> tuple[str, ...]:
+def absolute_patterns(rule: Rule, ground: CallSite) -> tuple[str, ...]:
     """The patterns of a rule as texts that begin at the root: what is found below a folder is compared with them."""
     wide = rule.decision != "allow"
     return _absolute(
@@ -89,13 +89,13 @@ def about(patterns: Iterable[str], os: str) -> PathPattern:
     return _compile(tuple(patterns), True, os)
 
 
-def _led(ground: Ground) -> str:
+def _led(ground: CallSite) -> str:
     """The first root where the working folder is a link to it; empty when it is none."""
     here = plain(ground.cwd, ground.os)
     return ground.roots[0] if ground.roots and not within(here, workspace(ground)) else ""
 
 
-def _first(rules: Iterable[Rule], path: str, ground: Ground) -> Rule | None:
+def _first(rules: Iterable[Rule], path: str, ground: CallSite) -> Rule | None:
     return next((rule for rule in rules if path_pattern(rule, ground).covers(path)), None)
 
 

@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 
 System: TypeAlias = Literal["linux", "darwin", "windows"]
 
@@ -28,7 +28,7 @@ _MAC_ALIASES: Final = ("/private/var", "/private/tmp", "/private/etc")
 _MAC_DATA: Final = "/system/volumes/data"
 
 
-class Spot(msgspec.Struct, frozen=True):
+class ResolvedPath(msgspec.Struct, frozen=True):
     """A path of a call, in all its spellings. What allows needs every one of `both`; what forbids any of `all`."""
 
     written: str
@@ -49,15 +49,15 @@ class Spot(msgspec.Struct, frozen=True):
         return self.lexical, self.real
 
 
-def locate(path: str, ground: Ground) -> Spot:
+def locate(path: str, ground: CallSite) -> ResolvedPath:
     """Find a path of a call: `path` is absolute and not normalised."""
     return _located(path, ground.links.get(path, path), ground.cwd, ground.home, ground.roots, ground.os)
 
 
 @lru_cache(maxsize=4096)
-def _located(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], os: System) -> Spot:
+def _located(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...], os: System) -> ResolvedPath:
     """A pure function of names, which come again and again: what links say is among the arguments."""
-    ground = Ground(cwd=cwd, home=home, roots=folders, os=os)
+    ground = CallSite(cwd=cwd, home=home, roots=folders, os=os)
     lexical = plain(path, os)
     real = plain(led, os) if led else ""
     spellings = dict.fromkeys((lexical, *((real,) if real else ())))
@@ -66,10 +66,10 @@ def _located(path: str, led: str, cwd: str, home: str, folders: tuple[str, ...],
     roots = workspace(ground)
     lexical_roots = (*roots, plain(cwd, os)) if folders else roots
     inside = within(lexical, lexical_roots) and bool(real) and within(real, roots)
-    return Spot(path, lexical, real, tuple(spellings), inside, _oddity(path, spellings, real, ground))
+    return ResolvedPath(path, lexical, real, tuple(spellings), inside, _oddity(path, spellings, real, ground))
 
 
-def workspace(ground: Ground) -> tuple[str, ...]:
+def workspace(ground: CallSite) -> tuple[str, ...]:
     """The folders that a call may work in."""
     return _roots(ground.roots or (ground.cwd,), ground.os)
 
@@ -79,7 +79,7 @@ def _roots(roots: tuple[str, ...], os: str) -> tuple[str, ...]:
     return tuple(plain(root, os) for root in roots)
 
 
-def absolute(path: str, ground: Ground) -> str:
+def absolute(path: str, ground: CallSite) -> str:
     """A path argument of a tool as an absolute path, not normalised: the home for `~`, and the working folder, are filled in.
 
     Variables stay as they are: no file tool knows them.
@@ -137,7 +137,7 @@ def _windows_name(part: str) -> str:
     return head.rstrip(". ") or (".." if part.startswith("..") else "")
 
 
-def _aliases(path: str, ground: Ground) -> list[str]:
+def _aliases(path: str, ground: CallSite) -> list[str]:
     """Other names of the same place, for what forbids."""
     found = []
     hit = _ALIASES.match(path)
@@ -163,7 +163,7 @@ def _aliases(path: str, ground: Ground) -> list[str]:
     return found
 
 
-def _oddity(path: str, spellings: dict[str, None], real: str, ground: Ground) -> str:
+def _oddity(path: str, spellings: dict[str, None], real: str, ground: CallSite) -> str:
     if not real:
         return "nobody can say where it leads"
     if any(_SPECIAL.match(each) for each in spellings):

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 from backstay.permissions.bounds import beyond
-from backstay.permissions.call_site import Access, Command, Ground
-from backstay.permissions.judge import weigh
+from backstay.permissions.call_site import Access, CallSite, Command
+from backstay.permissions.judge import judge_call
 from backstay.permissions.mass_removal import literal_folder
 from backstay.permissions.path_rules import forbids
 from backstay.permissions.paths import fold, locate
@@ -16,7 +16,9 @@ from backstay.permissions.tool_kinds import Call, file_accesses, form_of, spec_o
 from backstay.vocab.rules import Rule
 
 
-def paths_of(call: Call, ground: Ground, rules: Sequence[Rule] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def paths_to_resolve(
+    call: Call, ground: CallSite, rules: Sequence[Rule] = ()
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The absolute paths of a call, as written, and the patterns in it: `Ground.links` and `Ground.globs` should know them.
 
     Also what tells whether a command that goes through a whole folder would meet something sensitive and, with `rules`, denied.
@@ -41,7 +43,7 @@ def _led_by(access: Access) -> tuple[str, ...]:
     return (start or "/", f"{start}/_") if access.glob else (access.path,)
 
 
-def hidden(path: str, rules: Sequence[Rule], ground: Ground) -> bool:
+def hidden(path: str, rules: Sequence[Rule], ground: CallSite) -> bool:
     """Whether a file may not be read by any tool: the search tools leave it out of what they find. `path` is absolute."""
     return forbids(open_book(tuple(rules), trusted=ground.trusted).deny.reads, locate(path, ground), ground) is not None
 
@@ -50,7 +52,7 @@ Withheld = Literal["", "denied", "sensitive"]
 """Why the search tools leave a file out of what they show."""
 
 
-def withheld(path: str, rules: Sequence[Rule], ground: Ground) -> Withheld:
+def withheld(path: str, rules: Sequence[Rule], ground: CallSite) -> Withheld:
     """Say why a search may not show what is in a file that it does not name; `path` is absolute, links followed.
 
     A sensitive file that the person's own rules name is shown: `Read` of it would not ask.
@@ -64,10 +66,10 @@ def withheld(path: str, rules: Sequence[Rule], ground: Ground) -> Withheld:
     if not sensitive(spot.all, ground):
         return ""
     read = Call(spec_of("Read"), {"file_path": path})
-    return "" if weigh(read, ground, rules, mode="default").decision == "allow" else "sensitive"
+    return "" if judge_call(read, ground, rules, mode="default").decision == "allow" else "sensitive"
 
 
-def _accesses(call: Call, ground: Ground) -> list[tuple[Access, Command | None]]:
+def _accesses(call: Call, ground: CallSite) -> list[tuple[Access, Command | None]]:
     form = form_of(call)
     if beyond(call, form):
         return []

@@ -42,7 +42,7 @@ class Side(Struct, frozen=True, eq=False):  # told apart by identity, at once
         return bool(self.shell or self.reads or self.edits or self.cd)
 
 
-class Book(Struct, frozen=True):
+class RuleIndex(Struct, frozen=True):
     """All rules that hold here."""
 
     deny: Side
@@ -56,14 +56,14 @@ class Book(Struct, frozen=True):
 
 
 @lru_cache(maxsize=512)
-def open_book(rules: tuple[Rule, ...], *, trusted: bool) -> Book:
+def open_book(rules: tuple[Rule, ...], *, trusted: bool) -> RuleIndex:
     """Sort the rules. Those that a workspace brought allow nothing before it is trusted."""
     allow = [
         rule for rule in rules if rule.decision == "allow" and (trusted or rule.source not in ("project", "local"))
     ]
     deny = [rule for rule in rules if rule.decision == "deny"]
     ask = [rule for rule in rules if rule.decision == "ask"]
-    return Book(_side(deny), _side(ask), _side([*allow, *DEFAULT_RULES]))
+    return RuleIndex(_side(deny), _side(ask), _side([*allow, *DEFAULT_RULES]))
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from backstay.permissions.bulk_changes import Arguments, goes_below, is_deep, programs_of, takes_all
-from backstay.permissions.call_site import Access, Command, Ground
+from backstay.permissions.call_site import Access, CallSite, Command
 from backstay.permissions.mass_removal import literal_folder
 from backstay.permissions.path_rules import absolute_patterns, path_pattern
 from backstay.permissions.paths import plain, within
@@ -116,7 +116,7 @@ class Search(msgspec.Struct, frozen=True):
     unsure: bool = False
     """Whether some of its words are not known: an option among them may let it read what is denied."""
 
-    def about(self, rules: Sequence[Rule], ground: Ground) -> Lookup | None:
+    def about(self, rules: Sequence[Rule], ground: CallSite) -> Lookup | None:
         """What is to be looked up to find those of its files that rules are about; None when no rule has a pattern."""
         texts = [text for rule in rules if rule.pattern is not None for text in absolute_patterns(rule, ground)]
         patterns = tuple(dict.fromkeys(text.replace("\n", "?") for text in texts))
@@ -140,7 +140,7 @@ class Search(msgspec.Struct, frozen=True):
         return "" if {"**", ".", ".."} & set(parts) else "/" + "/".join(path.split("/")[len(parts) :])
 
 
-def search_of(access: Access, command: Command | None, ground: Ground) -> Search | None:
+def search_of(access: Access, command: Command | None, ground: CallSite) -> Search | None:
     """Say what an access reads that it does not name; None when it reads what it names."""
     if command is None or access.kind != "read" or access.redirect or not access.known:
         return None
@@ -166,20 +166,20 @@ def search_of(access: Access, command: Command | None, ground: Ground) -> Search
         return Search(place)
 
 
-def taken_by(access: Access, command: Command | None, ground: Ground) -> Search | None:
+def taken_by(access: Access, command: Command | None, ground: CallSite) -> Search | None:
     """Say what an access takes away or replaces with a folder; None when it changes what it names."""
     if not access.known or not takes_all(access, command):
         return None
     return Search(msgspec.structs.replace(_place_of(access, ground), which="taken"))
 
 
-def _place_of(access: Access, ground: Ground) -> Lookup:
+def _place_of(access: Access, ground: CallSite) -> Lookup:
     path = access.path.rstrip("/") or "/"
     # behind a link, `..` is not the folder above
     return Lookup(path if access.glob or ".." in path.split("/") else plain(path, ground.os), each=access.glob)
 
 
-def read_by(search: Search, ground: Ground) -> tuple[str, ...] | None:
+def read_by(search: Search, ground: CallSite) -> tuple[str, ...] | None:
     """Name the sensitive files that a search reads; None when nobody could look through all of the folder."""
     found = ground.globs.get(search.place.text, () if ground.described else NOT_TOLD)
     if found == NOT_TOLD:
@@ -187,7 +187,7 @@ def read_by(search: Search, ground: Ground) -> tuple[str, ...] | None:
     return tuple(path for path in found if search.shows(plain(path, ground.os), ground.os))
 
 
-def met_by(search: Search, rules: Sequence[Rule], ground: Ground) -> list[tuple[str, Rule]] | None:
+def met_by(search: Search, rules: Sequence[Rule], ground: CallSite) -> list[tuple[str, Rule]] | None:
     """Name the files of a search that rules are about, and the rules; None when nobody could look through all of the folder."""
     lookup = search.about(rules, ground)
     if lookup is None:
@@ -212,11 +212,11 @@ def met_by(search: Search, rules: Sequence[Rule], ground: Ground) -> list[tuple[
     ]
 
 
-def _may_reach(rule: Rule, folder: str, ground: Ground) -> bool:
+def _may_reach(rule: Rule, folder: str, ground: CallSite) -> bool:
     return path_pattern(rule, ground).may_reach_below(folder)
 
 
-def from_the_root(access: Access, command: Command | None, ground: Ground) -> str:
+def from_the_root(access: Access, command: Command | None, ground: CallSite) -> str:
     """The name under which `Ground.globs` has the file that `REVISION:path` means; empty for any other access.
 
     git takes the path from the root of the repository, which the working folder may lie below, unless it begins with a dot.
@@ -252,7 +252,7 @@ def handed_over(access: Access) -> str:
     return Lookup(folder or "/", "handed", patterns=(name,)).text
 
 
-def _handed_over(pattern: str, ground: Ground) -> Search:
+def _handed_over(pattern: str, ground: CallSite) -> Search:
     """What `find FOLDER -name NAME` prints: a wildcard of `find` stands for hidden files too."""
     name = pattern.rpartition("/")[2]
     folder = literal_folder(pattern) or "/"
@@ -260,7 +260,7 @@ def _handed_over(pattern: str, ground: Ground) -> Search:
     return Search(place, names=(name,) if _is_plain([name]) else ())
 
 
-def _narrowed(program: str, words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
+def _narrowed(program: str, words: "Sequence[Word]", place: Lookup, ground: CallSite) -> Search | None:
     from backstay.permissions.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from backstay.permissions.unasked.table import programs  # noqa: PLC0415 - likewise
 
@@ -303,7 +303,7 @@ def _by_rg(given: "Given", place: Lookup) -> Search | None:
     return Search(msgspec.structs.replace(place, which="shown"))
 
 
-def _by_git(words: "Sequence[Word]", place: Lookup, ground: Ground) -> Search | None:
+def _by_git(words: "Sequence[Word]", place: Lookup, ground: CallSite) -> Search | None:
     from backstay.permissions.shell.git import SHOWERS, shows  # noqa: PLC0415 - the tables load when the first command is read
     from backstay.permissions.unasked.options import take_apart  # noqa: PLC0415 - likewise
     from backstay.permissions.unasked.programs import COMMIT, ENDING, narrowing  # noqa: PLC0415 - likewise

@@ -7,10 +7,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.data_tables import Mixed, read_places
 from backstay.permissions.path_rules import name_tokens, shell_tokens
-from backstay.permissions.paths import Spot, fold, plain, within, workspace
+from backstay.permissions.paths import ResolvedPath, fold, plain, within, workspace
 from backstay.permissions.wildcards import Tokens, expression, meets
 
 _SYSTEM: Final = frozenset(
@@ -23,7 +23,7 @@ _RUN_HERE: Final = "a hook, a server, git or a shell runs it here"
 Kind = Literal["protected", "sensitive"]
 
 
-def protected(spot: Spot, ground: Ground) -> str:
+def protected(spot: ResolvedPath, ground: CallSite) -> str:
     """The protected place that a path lies in; empty when it may be written like any other."""
     here = (plain(ground.cwd, ground.os),)
     below = tuple(path for path in spot.all if within(path, here))
@@ -31,14 +31,14 @@ def protected(spot: Spot, ground: Ground) -> str:
     return seen or _running(spot, ground)
 
 
-def holds_protected(spot: Spot, ground: Ground) -> str:
+def holds_protected(spot: ResolvedPath, ground: CallSite) -> str:
     """The protected place that a folder may hold by its very name, as `.github` holds `.github/workflows`; empty when none."""
     paths = [_below_root(path, workspace(ground)) for path in spot.all]
     held = (name for folder, name in _holders() for path in paths if path.lower().endswith(f"/{folder}"))
     return next(held, "") or (_RUN_HERE if any(within(each, spot.all) for each in _run_here(ground)) else "")
 
 
-def sensitive(paths: tuple[str, ...], ground: Ground) -> str:
+def sensitive(paths: tuple[str, ...], ground: CallSite) -> str:
     """The sensitive place that a path lies in, in any of its spellings; empty when it may be read like any other."""
     return _place("sensitive", paths, ground)
 
@@ -58,7 +58,7 @@ def is_suspect(name: str, os: str) -> bool:
     return _table("sensitive", os).may_have(name)
 
 
-def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) -> bool:
+def glob_meets(kind: Kind, glob: str, ground: CallSite, *, looked: bool = True) -> bool:
     """Whether a pattern that the shell expands could reach such a place. `*` alone is taken as harmless where somebody looked."""
     table = _table(kind, ground.os)
     seen = _below_root(fold(glob, ground.os), workspace(ground))
@@ -66,16 +66,16 @@ def glob_meets(kind: Kind, glob: str, ground: Ground, *, looked: bool = True) ->
     return bool(table.find(folder or "/")) if looked and set(name) <= {"*"} else table.meets(seen)
 
 
-def _running(spot: Spot, ground: Ground) -> str:
+def _running(spot: ResolvedPath, ground: CallSite) -> str:
     folders = _run_here(ground)
     return _RUN_HERE if folders and any(within(path, folders) for path in spot.all) else ""
 
 
-def _run_here(ground: Ground) -> tuple[str, ...]:
+def _run_here(ground: CallSite) -> tuple[str, ...]:
     return tuple(plain(each, ground.os) for each in ground.running)
 
 
-def _place(kind: Kind, paths: tuple[str, ...], ground: Ground) -> str:
+def _place(kind: Kind, paths: tuple[str, ...], ground: CallSite) -> str:
     return _found(kind, paths, workspace(ground), ground.home, ground.os)
 
 
@@ -99,7 +99,7 @@ def _below_root(path: str, roots: tuple[str, ...]) -> str:
     return path if root == "/" else path[len(root) :] or "/"
 
 
-def critical(spot: Spot, ground: Ground) -> str:
+def critical(spot: ResolvedPath, ground: CallSite) -> str:
     """What a removal of this path would destroy; empty when it is nothing special."""
     homes = tuple(plain(each, ground.os) for each in (ground.home,) if each)
     kept = (*workspace(ground), plain(ground.cwd, ground.os), *homes)
@@ -118,7 +118,7 @@ def critical(spot: Spot, ground: Ground) -> str:
     return ""
 
 
-def device(spot: Spot) -> bool:
+def device(spot: ResolvedPath) -> bool:
     """Whether a write would go straight to a disk or to memory."""
     return any(_DEVICE.match(path) for path in spot.all)
 

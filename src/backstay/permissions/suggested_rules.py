@@ -4,9 +4,9 @@ import re
 from functools import cache
 from typing import Final
 
-from backstay.permissions.call_site import Command, Ground, Script
+from backstay.permissions.call_site import CallSite, Command, Script
 from backstay.permissions.data_tables import read_lists
-from backstay.permissions.paths import Spot, plain, within
+from backstay.permissions.paths import ResolvedPath, plain, within
 
 MOST: Final = 5
 """How many rules one answer may grant."""
@@ -43,7 +43,7 @@ def is_whole_command(text: str, script: Script) -> bool:
     return is_exact_text(text.replace("*", "x")) and ("*" not in text or not (alone or text.endswith("*")))
 
 
-def path_offers(tool: str, spot: Spot, ground: Ground) -> tuple[str, ...]:
+def path_offers(tool: str, spot: ResolvedPath, ground: CallSite) -> tuple[str, ...]:
     """Rules that would have allowed a file: the folder that it is in when that lies in the workspace, else the file alone."""
     if spot.lexical != spot.real or ground.os != "linux" or not _PLAIN.fullmatch(spot.lexical):
         return ()
@@ -57,7 +57,7 @@ def path_offers(tool: str, spot: Spot, ground: Ground) -> tuple[str, ...]:
     return (f"{tool}(/{spot.lexical})",)
 
 
-def naming_offer(tool: str, spot: Spot, ground: Ground) -> str:
+def naming_offer(tool: str, spot: ResolvedPath, ground: CallSite) -> str:
     """A rule that names a file itself; empty when none can be written."""
     if not path_offers(tool, spot, ground):
         return ""

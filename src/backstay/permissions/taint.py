@@ -5,7 +5,7 @@ from typing import Final
 
 from backstay.permissions.bounds import beyond
 from backstay.permissions.call_site import Access, Command, Script
-from backstay.permissions.case import Case
+from backstay.permissions.case import JudgeContext
 from backstay.permissions.path_rules import literal_end, path_pattern
 from backstay.permissions.paths import FREE_TO_READ
 from backstay.permissions.searches import read_by, search_of
@@ -14,7 +14,7 @@ from backstay.permissions.tool_kinds import file_accesses
 from backstay.vocab.specs import Taint
 
 
-def brought(case: Case, script: Script | None) -> dict[Taint, str]:
+def brought(case: JudgeContext, script: Script | None) -> dict[Taint, str]:
     """The taints of one call, and what brings each, in words."""
     tool = case.call.tool
     found: dict[Taint, str] = dict.fromkeys(tool.taints, f"the tool {tool.name}")
@@ -55,7 +55,7 @@ def _named(command: Command) -> str:
     return repr(words[0]) if words and words[0] else "a command"
 
 
-def _shows_named(case: Case, access: Access) -> bool:
+def _shows_named(case: JudgeContext, access: Access) -> bool:
     """Whether a search would show a sensitive file below a folder because a rule of the person names it."""
     folder, side = case.locate(access.path).lexical, case.book.allow
     looks_at_hidden = bool(case.call.args.get("hidden") or case.call.args.get("glob"))
@@ -69,7 +69,7 @@ def _shows_named(case: Case, access: Access) -> bool:
     )
 
 
-def _touched(case: Case, accesses: Iterable[Access], command: Command | None) -> dict[Taint, str]:
+def _touched(case: JudgeContext, accesses: Iterable[Access], command: Command | None) -> dict[Taint, str]:
     found: dict[Taint, str] = {}
     for access in accesses:
         if not access.known:
@@ -83,7 +83,7 @@ def _touched(case: Case, accesses: Iterable[Access], command: Command | None) ->
     return found
 
 
-def _shows_sensitive(case: Case, access: Access, command: Command | None) -> bool:
+def _shows_sensitive(case: JudgeContext, access: Access, command: Command | None) -> bool:
     """Whether a command reads something sensitive that it does not name, or may."""
     search = search_of(access, command, case.ground)
     below = read_by(search, case.ground) if search is not None else ()

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from backstay.permissions.call_site import Access, AccessKind, Ground
+from backstay.permissions.call_site import Access, AccessKind, CallSite
 from backstay.permissions.paths import absolute
 from backstay.tools.patch.parse import patch_of, patch_paths
 from backstay.vocab.errors import UserError
@@ -175,7 +175,7 @@ def _patch(call: Call) -> str | None:
         return None
 
 
-def file_accesses(call: Call, form: Form, ground: Ground) -> tuple[Access, ...] | None:
+def file_accesses(call: Call, form: Form, ground: CallSite) -> tuple[Access, ...] | None:
     """The files that a call of a file tool names; None when its arguments do not say."""
     text = text_of(call, form)
     match form.kind:
@@ -192,11 +192,11 @@ def file_accesses(call: Call, form: Form, ground: Ground) -> tuple[Access, ...] 
             return ()
 
 
-def _access(kind: AccessKind, path: str, ground: Ground) -> Access:
+def _access(kind: AccessKind, path: str, ground: CallSite) -> Access:
     return Access(kind=kind, path=absolute(path, ground), written=path)
 
 
-def _searched(call: Call, text: str | None, ground: Ground) -> tuple[Access, ...] | None:
+def _searched(call: Call, text: str | None, ground: CallSite) -> tuple[Access, ...] | None:
     if call.args.get("path") is not None and text is None:
         return None
     root = text or ground.cwd
@@ -215,7 +215,7 @@ _CLIMBS: Final = re.compile(r"(?:^|[/{,])(?:\.|\[\.\]){2}(?:[/},]|$)|[{,][/~]")
 """In a pattern behind its first wildcard: what may lead to any folder."""
 
 
-def _named_by(pattern: str, root: str, ground: Ground) -> list[Access]:
+def _named_by(pattern: str, root: str, ground: CallSite) -> list[Access]:
     """What a search pattern names by itself: the folder that it starts at, and a file without wildcards."""
     literal = re.split(r"[*?\[{]", pattern.removeprefix("!"), maxsplit=1)[0]
     if _CLIMBS.search(pattern, len(literal)):
@@ -230,7 +230,7 @@ def _named_by(pattern: str, root: str, ground: Ground) -> list[Access]:
     return [Access(kind="list", path=there, written=pattern)]
 
 
-def _patched(text: str, ground: Ground) -> tuple[Access, ...] | None:
+def _patched(text: str, ground: CallSite) -> tuple[Access, ...] | None:
     try:
         return tuple(_access(kind, path, ground) for kind, path in patch_paths(text))
     except UserError:

@@ -41,7 +41,7 @@ class _Book(msgspec.Struct, kw_only=True):
                 check_version(record.version, name)
 
 
-class InstalledBook:
+class InstalledPlugins:
     """What is installed on this machine, in one file of the data folder."""
 
     def __init__(self, data: Path) -> None:

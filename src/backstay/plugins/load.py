@@ -13,8 +13,8 @@ from backstay.config.locations import data_folder
 from backstay.config.settings import config_dir
 from backstay.plugins.ids import DIRECT, PluginId, compare
 from backstay.plugins.install.sources import Source
-from backstay.plugins.installed import Installed, InstalledBook, find_installed
-from backstay.plugins.marketplace import KnownBook, known_with
+from backstay.plugins.installed import Installed, InstalledPlugins, find_installed
+from backstay.plugins.marketplace import KnownMarketplaces, known_with
 from backstay.plugins.plugin import Plugin, read_plugin
 from backstay.plugins.settings import Enabling, read_enabling
 from backstay.plugins.tree import tree_digest
@@ -53,7 +53,7 @@ def load_plugins(
     if not any(wanted.values()):
         return Loaded(held_back=held)
     try:
-        book = InstalledBook(data_dir)
+        book = InstalledPlugins(data_dir)
         installed = book.read()
     except UserError as exc:
         return Loaded(problems=(str(exc),), held_back=held)
@@ -114,7 +114,7 @@ def _require_known(plugin: PluginId, known: Collection[str] | None) -> None:
         )
 
 
-def _load(plugin: PluginId, records: Collection[Installed], book: InstalledBook, project: str) -> Plugin:
+def _load(plugin: PluginId, records: Collection[Installed], book: InstalledPlugins, project: str) -> Plugin:
     record = applicable(records, project)
     if record is None:
         raise UserError(
@@ -164,7 +164,7 @@ class PluginPlace(Struct, frozen=True, kw_only=True):
             return Loaded(problems=self.enabling.problems)
         problems = list(self.enabling.problems)
         try:
-            known: Collection[str] = known_with(KnownBook(self.data), self.marketplaces())
+            known: Collection[str] = known_with(KnownMarketplaces(self.data), self.marketplaces())
         except UserError as exc:  # then none is known: what comes from one is not loaded
             problems.append(str(exc))
             known = self.marketplaces()

@@ -10,12 +10,12 @@ import msgspec
 
 from backstay.config.edit import change_setting, remove_setting
 from backstay.config.layers import read_layers
-from backstay.config.trust.trust_store import TrustBook
+from backstay.config.trust.trust_store import TrustStore
 from backstay.plugins.ids import DIRECT, PluginId, check_name
 from backstay.plugins.install.fetch import Reach
 from backstay.plugins.install.install import Staged, install, staging, uninstall
 from backstay.plugins.install.sources import ARCHIVES, Source, source_of
-from backstay.plugins.installed import Installed, InstalledBook, Scope, find_installed
+from backstay.plugins.installed import Installed, InstalledPlugins, Scope, find_installed
 from backstay.plugins.load import PluginPlace, applicable, load_plugins
 from backstay.plugins.marketplace import KnownMarketplace, Marketplace, MarketplaceBook, MarketplaceEntry, known_with
 from backstay.plugins.settings import ENABLED
@@ -52,7 +52,7 @@ class Plugins:
         self._layered = read_layers(self._cwd, environment=environment)
         self.place = PluginPlace.of(self._layered, self._cwd, environment)
         self.marketplaces = MarketplaceBook(self.place.data)
-        self.installed = InstalledBook(self.place.data)
+        self.installed = InstalledPlugins(self.place.data)
 
     def rows(self) -> tuple[PluginRow, ...]:
         """Every plugin that is installed or switched on, and what becomes of it here."""
@@ -138,7 +138,7 @@ class Plugins:
             changed = change_setting(path, keys, on, data=self.place.data, root=root)
         if changed and scope == "project":
             now = read_layers(self._cwd, environment=self._environment)
-            book = TrustBook(self.place.data)
+            book = TrustStore(self.place.data)
             book.renew(self._layered.trust, now.trust.survey, only=SETTINGS, at=self._clock.now())
         self._layered = read_layers(self._cwd, environment=self._environment)
         self.place = PluginPlace.of(self._layered, self._cwd, self._environment)

@@ -242,7 +242,7 @@ class _Book(msgspec.Struct, kw_only=True):
             check_name(name, "marketplace")
 
 
-class KnownBook:
+class KnownMarketplaces:
     """The marketplaces of one person, in the data folder, as they were last fetched."""
 
     def __init__(self, data: Path) -> None:
@@ -303,7 +303,7 @@ class KnownBook:
         return self.folder / "marketplaces" / check_name(name, "marketplace")
 
 
-def known_with(book: KnownBook, extra: Mapping[str, Source]) -> dict[str, KnownMarketplace]:
+def known_with(book: KnownMarketplaces, extra: Mapping[str, Source]) -> dict[str, KnownMarketplace]:
     """The marketplaces of the book, and those that settings name besides; of two with one name the book's counts."""
     return {**{name: KnownMarketplace(source=source) for name, source in extra.items()}, **book.known()}
 
@@ -312,7 +312,7 @@ LIMITS: Final = Limits(files=50_000, total=1024**3)
 """A marketplace may hold all of its plugins."""
 
 
-class MarketplaceBook(KnownBook):
+class MarketplaceBook(KnownMarketplaces):
     """The marketplaces of one person, and the ways to add to them."""
 
     async def add(self, source: Source, at: int, *, name: str = "", default: bool = False) -> Marketplace:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from backstay.logic.state.content import digest
 from backstay.logic.state.request_messages import Outgoing, cited
 from backstay.logic.state.transcript import Transcript
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.providers.registry import PROVIDERS, FindFacts, catalog_facts, parse_name
 from backstay.providers.scripted import PLAYED, parse_scripted
@@ -75,7 +75,7 @@ def _messages(then: Sequence[Message], now: Sequence[Message]) -> Iterator[str]:
             said = f"is new: {_cut(str(new))}" if old is None else f"is missing, and was {_cut(str(old))}"
         else:
             said = "is {} and was {}".format(*_apart(str(new), str(old)))
-        yield f"messages[{index}] {said} ({counted(len(now), 'message')}, and {len(then)} then)"
+        yield f"messages[{index}] {said} ({pluralise(len(now), 'message')}, and {len(then)} then)"
         return
 
 
@@ -247,7 +247,7 @@ class RecordedModel:
         if number >= len(self._replies):
             raise ProviderError(
                 "bad_request",
-                f"The recording {self._name!r} has {counted(len(self._replies), 'reply', 'replies')} and reply {number + 1} "
+                f"The recording {self._name!r} has {pluralise(len(self._replies), 'reply', 'replies')} and reply {number + 1} "
                 "was asked for. Let the session end earlier, or go on with another model.",
             )
         return self._replies[number]

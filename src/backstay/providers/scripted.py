@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from backstay.logic.context.tokens import estimate_text
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.ports import Clock, Model, ModelReply, ModelRequest
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ErrorKind, ProviderError, UserError
@@ -223,7 +223,7 @@ class ScriptedModel:
             last = self._replies[-1].error if self._replies else None
             raise ProviderError(
                 "bad_request",
-                f"The script {self._name!r} has {counted(len(self._replies), 'reply', 'replies')} "
+                f"The script {self._name!r} has {pluralise(len(self._replies), 'reply', 'replies')} "
                 f"and reply {number} was asked for{f' after the error {last.kind!r}' if last else ''}. "
                 "Add a reply, or let the session end earlier.",
             )

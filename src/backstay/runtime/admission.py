@@ -6,9 +6,9 @@ A post that cannot be written now fails alone, and whoever sent it is told why.
 import msgspec
 from msgspec.structs import replace
 
-from backstay.logic.state.content import storable
+from backstay.logic.state.content import as_stored_event
 from backstay.logic.state.session_state import State
-from backstay.runtime.inbox import Post
+from backstay.runtime.inbox import InboxItem
 from backstay.runtime.mask_events import Mask
 from backstay.vocab.errors import BackstayError, IllegalTransition, InputConflict, UserError
 from backstay.vocab.event import By, Draft, Event
@@ -28,7 +28,7 @@ _ALONE = (CompactionStarted, RestoreStarted)
 """What goes on one at a time."""
 
 
-def admit(posts: list[Post], state: State, mask: Mask, *, opening: bool = False) -> list[Post]:
+def admit(posts: list[InboxItem], state: State, mask: Mask, *, opening: bool = False) -> list[InboxItem]:
     """The posts that may be written now, without the input that is there already; the others are answered with their error.
 
     What `mask` knows is not in them.
@@ -36,7 +36,7 @@ def admit(posts: list[Post], state: State, mask: Mask, *, opening: bool = False)
     While the `opening` is not written, what the dead process was at is still in the state, and nobody is at it.
     """
     received: dict[str, tuple[InputPart, ...]] = {}
-    admitted: list[Post] = []
+    admitted: list[InboxItem] = []
     begun: set[type[Event]] = set()
     for post in posts:
         error = (
@@ -66,10 +66,10 @@ def written(draft: Draft) -> Draft:
         msgspec.convert(draft.cause, str)
     except msgspec.ValidationError as exc:
         raise UserError(f"Nothing can be written down as said by {draft.by!r}: {exc}.") from exc
-    return replace(draft, event=storable(draft.event))
+    return replace(draft, event=as_stored_event(draft.event))
 
 
-def _unreadable(post: Post, mask: Mask) -> BackstayError | None:
+def _unreadable(post: InboxItem, mask: Mask) -> BackstayError | None:
     try:
         post.drafts = tuple(map(written, post.drafts))
         mask.post(post)
@@ -78,7 +78,7 @@ def _unreadable(post: Post, mask: Mask) -> BackstayError | None:
     return None
 
 
-def _too_late(post: Post, state: State, *, opening: bool) -> BackstayError | None:
+def _too_late(post: InboxItem, state: State, *, opening: bool) -> BackstayError | None:
     """Why nothing of what somebody waits for is written behind the end."""
     said = [draft for draft in post.drafts if not isinstance(draft.event, Closed)]
     if said and post.committed is not None and state.progress.closed and not opening:
@@ -86,7 +86,7 @@ def _too_late(post: Post, state: State, *, opening: bool) -> BackstayError | Non
     return None
 
 
-def _overtaken(post: Post, begun: set[type[Event]]) -> BackstayError | None:
+def _overtaken(post: InboxItem, begun: set[type[Event]]) -> BackstayError | None:
     """Why what is begun in the same step keeps a post from beginning too."""
     if any(isinstance(draft.event, _ALONE) and type(draft.event) in begun for draft in post.drafts):
         return IllegalTransition("Somebody else has just begun the same. Wait for it.")
@@ -94,7 +94,7 @@ def _overtaken(post: Post, begun: set[type[Event]]) -> BackstayError | None:
 
 
 def _refusal(
-    post: Post, state: State, received: dict[str, tuple[InputPart, ...]], *, opening: bool
+    post: InboxItem, state: State, received: dict[str, tuple[InputPart, ...]], *, opening: bool
 ) -> BackstayError | None:
     for draft in post.drafts:
         event = draft.event

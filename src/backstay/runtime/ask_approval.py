@@ -9,8 +9,8 @@ from backstay.logic.decide.call_gates import exact_rule
 from backstay.logic.state.calls import OpenCall
 from backstay.ports import Answer, Question
 from backstay.runtime.barrier import Fault
-from backstay.runtime.fire_hooks import told
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.fire_hooks import fire
+from backstay.runtime.services import Outcome, Services
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events import PermissionAnswered, PermissionAsked
 from backstay.vocab.events.limits import BudgetAnswered, BudgetAsked
@@ -24,7 +24,7 @@ _LEFT_OUT: Final = f"{THIS_SESSION}: this session keeps and reads no grants"
 class AskHuman:
     """One question to a person."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, PermissionAsked)
         self._asked = record.event
         self._id = record.id
@@ -37,7 +37,7 @@ class AskHuman:
             return self._answer(PermissionAnswered(call=self._asked.call, allowed=False, nobody=True))
         call = next(call for call in self._world.state.progress.calls if call.id == self._asked.call)
         args = msgspec.json.decode(call.args, type=dict[str, object])
-        told(self._world, "Notification", call.id, word="permission_prompt")
+        fire(self._world, "Notification", call.id, word="permission_prompt")
         question = Question(
             session=self._world.session,
             call=call.id,
@@ -103,7 +103,7 @@ ONE_DOLLAR: Final = 100_000_000
 class AskBudget:
     """One question about money. Who agrees allows as much again as was allowed first."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, BudgetAsked)
         self._asked = record.event
         self._id = record.id

@@ -10,12 +10,12 @@ from backstay.logic.budget import cost
 from backstay.logic.context.tokens import tokens_of
 from backstay.logic.decide.answer_schema import answer_problem
 from backstay.logic.secrets.redact import PLAIN
-from backstay.logic.state.content import clean, digest, make_durable
+from backstay.logic.state.content import digest, make_durable, replace_surrogates
 from backstay.logic.state.request_messages import cited
 from backstay.ports import Model, ModelReply, ModelRequest
 from backstay.runtime.barrier import Fault
 from backstay.runtime.run_tool import inspected
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.services import Outcome, Services
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta, ToolArgsDelta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
@@ -63,7 +63,7 @@ async def _read(
 class AskModel:
     """One model call."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, ModelAsked)
         self._asked = record.event
         self._id = record.id
@@ -144,13 +144,13 @@ class AskModel:
     # --- what came of it ---------------------------------------------------------------------------------------------------------
 
     def _partial(self) -> tuple[InFlightPart, ...]:
-        parts: tuple[InFlightPart, ...] = (Text(text=clean("".join(self._said))),) if self._said else ()
+        parts: tuple[InFlightPart, ...] = (Text(text=replace_surrogates("".join(self._said))),) if self._said else ()
         if self._thought:
-            parts = (Reasoning(text=clean("".join(self._thought))), *parts)
+            parts = (Reasoning(text=replace_surrogates("".join(self._thought))), *parts)
         return parts
 
     def _streamed(self) -> tuple[InFlightPart, ...]:
-        return (*self._partial(), *((Text(text=clean("".join(self._called))),) if self._called else ()))
+        return (*self._partial(), *((Text(text=replace_surrogates("".join(self._called))),) if self._called else ()))
 
     def _reply(self, reply: ModelReply, model: str) -> Outcome:
         parts = self._with_call_ids(reply.parts)
@@ -172,7 +172,8 @@ class AskModel:
             problem=self._problem(reply),
         )
         notes = [
-            Draft(event=ModelNoted(note=clean(note)), by="model", cause=self._id) for note in (*reply.notes, *doubts)
+            Draft(event=ModelNoted(note=replace_surrogates(note)), by="model", cause=self._id)
+            for note in (*reply.notes, *doubts)
         ]
         return Outcome((Draft(event=event, by="model", cause=self._id), *notes), blobs)
 
@@ -195,13 +196,13 @@ class AskModel:
         for part in parts:
             match part:
                 case ToolCall():
-                    name, args = clean(part.name), clean(part.args)
+                    name, args = replace_surrogates(part.name), replace_surrogates(part.args)
                     named.append(replace(part, id=call_id(self._id, count), name=name, args=args))
                     count += 1
                 case Text():
-                    named.append(Text(text=clean(part.text)))
+                    named.append(Text(text=replace_surrogates(part.text)))
                 case Reasoning() | SignedReasoning():
-                    named.append(Reasoning(text=clean(part.text)))
+                    named.append(Reasoning(text=replace_surrogates(part.text)))
                 case _:
                     named.append(part)
         return tuple(named)
@@ -212,7 +213,7 @@ class AskModel:
         usage = self._estimated(self._streamed()) if partial or self._called else None
         event = ModelFailed(
             kind=exc.kind,
-            message=PLAIN.text(clean(str(exc))),
+            message=PLAIN.text(replace_surrogates(str(exc))),
             retry_after_s=exc.retry_after_s,
             parts=durable,
             usage=usage,

@@ -24,15 +24,15 @@ from backstay.logic.context.compaction import (
 )
 from backstay.logic.context.tokens import estimate_text
 from backstay.logic.secrets.redact import PLAIN
-from backstay.logic.state.content import clean, shorten
+from backstay.logic.state.content import replace_surrogates, shorten
 from backstay.logic.state.session_state import State
 from backstay.logic.state.usage import add
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.ports import Model, ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
-from backstay.runtime.fire_hooks import heard
-from backstay.runtime.services import Outcome, World, whole_text
+from backstay.runtime.fire_hooks import fire_and_wait
+from backstay.runtime.services import Outcome, Services, whole_text
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
@@ -66,7 +66,7 @@ def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
 class Compact:
     """One compaction."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, CompactionStarted)
         self._started = record.event
         self._id = record.id
@@ -80,7 +80,7 @@ class Compact:
 
     async def run(self) -> Outcome:
         """Shorten the conversation, or say why it stays as it is."""
-        verdict = await heard(self._world, "PreCompact", self._id, word=self._started.trigger)
+        verdict = await fire_and_wait(self._world, "PreCompact", self._id, word=self._started.trigger)
         if verdict is not None and verdict.blocked:
             return self._fail(f"A hook refused it: {verdict.reason or 'it gave no reason'}")
         chosen = self._chosen = what_to_shorten(self._started, self._world.state)
@@ -131,7 +131,7 @@ class Compact:
             if not self._affordable(asked, model):
                 self._notes.append("the summary was put together without a model: there is no money left for one")
                 return ""
-            so_far = clipped(without_marks(clean(await self._ask(model, asked, answer))), room)
+            so_far = clipped(without_marks(replace_surrogates(await self._ask(model, asked, answer))), room)
             if not so_far:
                 self._notes.append(f"the summary was put together without {model.name}: its answer was blank")
                 return ""
@@ -192,7 +192,7 @@ class Compact:
         summary: Text | TextRef | None = None
         blobs: dict[str, bytes] = {}
         if chosen.forgone:
-            text = f"{text}\n({counted(chosen.forgone, 'text')} that the person gave can be found in the log only.)"
+            text = f"{text}\n({pluralise(chosen.forgone, 'text')} that the person gave can be found in the log only.)"
         if text and (todos := self._world.state.transcript.todos):
             listed = "\n".join(f"- [{todo.status}] {todo.content}" for todo in todos)
             text = f"{text}\n\nThe list of things to do, as it stands:\n{listed}"
@@ -208,7 +208,7 @@ class Compact:
             usage=self._usage,
             cost=self._cost,
         )
-        notes = tuple(Draft(event=ModelNoted(note=clean(note)), cause=self._id) for note in self._notes)
+        notes = tuple(Draft(event=ModelNoted(note=replace_surrogates(note)), cause=self._id) for note in self._notes)
         return Outcome((Draft(event=event, cause=self._id), *notes), blobs)
 
     def _fail(self, message: str) -> Outcome:

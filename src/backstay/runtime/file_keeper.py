@@ -16,7 +16,7 @@ from backstay.vocab.events.tools import HookStarted
 from backstay.vocab.specs import ToolSpec
 
 if TYPE_CHECKING:
-    from backstay.runtime.services import Outcome, Performer, World
+    from backstay.runtime.services import Outcome, Performer, Services
 
 
 class Ready(Struct, kw_only=True):
@@ -58,10 +58,10 @@ class Files(Protocol):
         """Rely on nothing that was kept so far."""
 
 
-class KeepingFirst:
+class CaptureFirst:
     """A performer whose child session or programs may change any file: the folders are kept before it begins."""
 
-    def __init__(self, inner: "Performer", record: Recorded, world: "World") -> None:
+    def __init__(self, inner: "Performer", record: Recorded, world: "Services") -> None:
         self._inner, self._record, self._world = inner, record, world
 
     async def run(self) -> "Outcome":
@@ -88,10 +88,10 @@ class KeepingFirst:
         return self._inner.failed(fault)
 
 
-class RestoreKept:
+class RestorePerformer:
     """Performs `RestoreStarted`: whoever keeps the files puts them back."""
 
-    def __init__(self, record: Recorded, world: "World") -> None:
+    def __init__(self, record: Recorded, world: "Services") -> None:
         self._inner = world.files.restore(record) if world.files is not None else None
         self._id = record.id
 

@@ -6,14 +6,16 @@ import anyio
 
 from backstay.hooks.gates import due
 from backstay.hooks.merge import unheard
-from backstay.runtime.services import Hearing, World
+from backstay.runtime.services import Hearing, Services
 from backstay.vocab.events.tools import HookFinished, HookStarted
 
 PATIENCE_S: Final = 5.0
 """How long to wait for handlers beyond their own time: their processes may have to be killed."""
 
 
-async def heard(world: World, event: str, subject: str, *, word: str = "", args: str = "") -> HookFinished | None:
+async def fire_and_wait(
+    world: Services, event: str, subject: str, *, word: str = "", args: str = ""
+) -> HookFinished | None:
     """Have the handlers of `event` heard and return what they said; None when there are none. Written down like any other.
 
     Handlers that do not answer in time, and those whose answer came too late to be taken, give the verdict of `unheard`.
@@ -32,7 +34,7 @@ async def heard(world: World, event: str, subject: str, *, word: str = "", args:
     return waiting.verdict or unheard(draft.event, "hooks did not answer in time", hooks)
 
 
-async def all_heard(world: World) -> None:
+async def wait_for_running_hooks(world: Services) -> None:
     """Wait for handlers that are still being heard, for a while."""
     with anyio.move_on_after(PATIENCE_S):
         while open_hooks := world.state.progress.hooks.open:
@@ -41,7 +43,7 @@ async def all_heard(world: World) -> None:
             world.hearing.pop((first.event, first.subject), None)
 
 
-def told(world: World, event: str, subject: str, *, word: str = "") -> None:
+def fire(world: Services, event: str, subject: str, *, word: str = "") -> None:
     """Have the handlers of `event` heard, and wait for nobody."""
     draft = due(world.policy(), event, subject, word=word)
     if draft is not None:

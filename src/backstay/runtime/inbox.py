@@ -14,7 +14,7 @@ NOTE_DELAY_S: Final = 0.2
 """How long a note may wait for a commit that happens anyway."""
 
 
-class Post(Struct):
+class InboxItem(Struct):
     """Events that arrived together, the blobs they cite, and whoever waits for them to be durable."""
 
     drafts: tuple[Draft, ...]
@@ -42,24 +42,24 @@ class Inbox:
     """What arrived and was not written yet."""
 
     def __init__(self) -> None:
-        self._posts: list[Post] = []
+        self._posts: list[InboxItem] = []
         self._wake = anyio.Event()
         self._noted = anyio.Event()
         self._closed: BackstayError | None = None
 
     def post(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None) -> None:
         """Leave events for the next step."""
-        self._put(Post(drafts, blobs or {}))
+        self._put(InboxItem(drafts, blobs or {}))
 
     async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, goes_on: bool = True) -> None:
         """Leave events for the next step and return when they are durable."""
-        post = Post(drafts, blobs or {}, goes_on=goes_on, committed=anyio.Event())
+        post = InboxItem(drafts, blobs or {}, goes_on=goes_on, committed=anyio.Event())
         self._put(post)
         await post.wait()
 
     def note(self, draft: Draft) -> None:
         """Leave an event that travels with the next commit; it causes one only when none comes for a while."""
-        self._posts.append(Post((draft,)))
+        self._posts.append(InboxItem((draft,)))
         self._noted.set()
 
     async def flush_notes(self, clock: Clock) -> None:
@@ -70,7 +70,7 @@ class Inbox:
             self._noted = anyio.Event()
             self.wake()
 
-    def drain(self) -> list[Post]:
+    def drain(self) -> list[InboxItem]:
         """Take everything."""
         posts, self._posts = self._posts, []
         return posts
@@ -91,12 +91,12 @@ class Inbox:
         self.wake()
 
     @staticmethod
-    def fail(posts: Iterable[Post], error: BackstayError) -> None:
+    def fail(posts: Iterable[InboxItem], error: BackstayError) -> None:
         """Tell whoever waits for `posts` that they will not be written."""
         for post in posts:
             post.answer(error)
 
-    def _put(self, post: Post) -> None:
+    def _put(self, post: InboxItem) -> None:
         if self._closed is not None:
             post.answer(self._closed)
             return

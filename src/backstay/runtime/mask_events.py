@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.secrets.rewrite import FILES, Moved, changed_blob, rewritten
 from backstay.logic.state.content import digest
-from backstay.runtime.inbox import Post
+from backstay.runtime.inbox import InboxItem
 from backstay.vocab.deltas import Delta
 from backstay.vocab.event import Draft, Event
 from backstay.vocab.events import Started
@@ -62,7 +62,7 @@ class Mask:
             model=started.model,
         )
 
-    def post(self, post: Post) -> None:
+    def post(self, post: InboxItem) -> None:
         """Hide what is known in the events of a post and in the blobs that they cite."""
         if not self._hides or any(isinstance(draft.event, FILES) for draft in post.drafts):
             return

@@ -6,7 +6,7 @@ from backstay.hooks.performer import RunHook
 from backstay.runtime.ask_approval import AskBudget, AskHuman
 from backstay.runtime.ask_model import AskModel
 from backstay.runtime.compact import Compact
-from backstay.runtime.file_keeper import KeepingFirst, RestoreKept
+from backstay.runtime.file_keeper import CaptureFirst, RestorePerformer
 from backstay.runtime.run_tool import InspectCall, RunTool
 from backstay.runtime.services import Perform
 from backstay.runtime.wait import Wait
@@ -22,10 +22,10 @@ PERFORMERS: Final[dict[type[Event], Perform]] = {
     CallProposed: InspectCall,
     PermissionAsked: AskHuman,
     ToolStarted: RunTool,
-    ChildStarted: lambda record, world: KeepingFirst(RunChild(record, world), record, world),
+    ChildStarted: lambda record, world: CaptureFirst(RunChild(record, world), record, world),
     WaitStarted: Wait,
     CompactionStarted: Compact,
     BudgetAsked: AskBudget,
-    HookStarted: lambda record, world: KeepingFirst(RunHook(record, world), record, world),
-    RestoreStarted: RestoreKept,
+    HookStarted: lambda record, world: CaptureFirst(RunHook(record, world), record, world),
+    RestoreStarted: RestorePerformer,
 }

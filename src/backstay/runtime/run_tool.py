@@ -7,11 +7,11 @@ from typing import Final
 import anyio
 import anyio.to_thread
 
-from backstay.logic.state.content import clean, make_durable
+from backstay.logic.state.content import make_durable, replace_surrogates
 from backstay.ports import Confinement, Tool, ToolOutput
 from backstay.runtime.admission import written
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.services import Outcome, Services
 from backstay.runtime.wait import offloaded
 from backstay.vocab.deltas import ToolOutputDelta
 from backstay.vocab.event import Draft, Event, Recorded, ToolOutcome
@@ -29,7 +29,7 @@ KEPT_OUTPUT = 64 * 1024
 class RunTool:
     """One run of a tool. It is also the `ToolContext` that the tool sees."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, ToolStarted)
         self._started = record.event
         self._id = record.id
@@ -81,7 +81,7 @@ class RunTool:
         if self._size < KEPT_OUTPUT:
             self._shown.append(text)
             self._size += len(text)
-        self._world.stream(ToolOutputDelta(call=self.call, text=clean(text)))
+        self._world.stream(ToolOutputDelta(call=self.call, text=replace_surrogates(text)))
 
     def note(self, event: Event) -> None:
         """Write an event with the next commit."""
@@ -123,7 +123,7 @@ class RunTool:
             return self._finish(
                 "failed", self._partial(f"Given up: it ran for more than {patience:g} seconds."), code="timeout"
             )
-        parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=clean(output.text)), *output.media)
+        parts: tuple[InFlightPart, ...] = (*self._changed(), Text(text=replace_surrogates(output.text)), *output.media)
         if output.failed:
             return self._finish("failed", parts, code=output.code)
         notes, shown = await self._notes()
@@ -175,7 +175,7 @@ class RunTool:
         if not self._open.changed or self._started.name == "AskUserQuestion":
             return ()
         who = "The person" if self._open.changed == "user" else "A hook"
-        return (Text(text=f"({who} changed the arguments. This ran: {clean(self._open.args)})\n"),)
+        return (Text(text=f"({who} changed the arguments. This ran: {replace_surrogates(self._open.args)})\n"),)
 
     def _still_unknown(self, why: str) -> Outcome:
         text = f"Outcome unknown: {self._started.name} was started before the process died, and {why}. It was not run again."
@@ -187,7 +187,9 @@ class RunTool:
         return f"{why}{doubt}" + (f" Its output so far:\n{shown}" if shown else "")
 
     def _finish(self, outcome: ToolOutcome, content: str | tuple[InFlightPart, ...], *, code: str = "") -> Outcome:
-        parts: tuple[InFlightPart, ...] = (Text(text=clean(content)),) if isinstance(content, str) else content
+        parts: tuple[InFlightPart, ...] = (
+            (Text(text=replace_surrogates(content)),) if isinstance(content, str) else content
+        )
         durable, blobs = make_durable(parts)
         kept = tuple(part for part in durable if isinstance(part, Text | TextRef | MediaRef))
         event = ToolFinished(call=self.call, outcome=outcome, content=kept, code=code)
@@ -201,7 +203,7 @@ MOST_CALLS: Final = 128
 class InspectCall:
     """One look at a call that was not looked at when it arrived."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, CallProposed)
         self._call = record.event.call
         self._id = record.id
@@ -223,7 +225,7 @@ class InspectCall:
         return Outcome((Draft(event=CallInspected(call=self._call, problem=problem), cause=self._id),))
 
 
-async def inspected(world: World, call: ToolCall, *, cause: str) -> Draft:
+async def inspected(world: Services, call: ToolCall, *, cause: str) -> Draft:
     """The facts about `call`, as an event."""
     if int(call.id.rpartition("-")[2] or 0) >= MOST_CALLS:
         problem = f"too_many_calls: One reply may have {MOST_CALLS} calls. Make the rest in the next one."

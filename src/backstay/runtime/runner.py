@@ -22,10 +22,10 @@ from backstay.ports import Trace
 from backstay.runtime.admission import admit, written
 from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Bus, Item
-from backstay.runtime.fire_hooks import all_heard, heard
-from backstay.runtime.inbox import Post
+from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
+from backstay.runtime.inbox import InboxItem
 from backstay.runtime.performers import PERFORMERS
-from backstay.runtime.services import Outcome, Performer, World
+from backstay.runtime.services import Outcome, Performer, Services
 from backstay.runtime.wait import offloaded
 from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from backstay.vocab.errors import BackstayError, StoreFull, StoreUnavailable, UserError
@@ -64,7 +64,7 @@ class Runner:
 
     def __init__(
         self,
-        world: World,
+        world: Services,
         *,
         lease: Lease,
         nonce: str,
@@ -98,7 +98,7 @@ class Runner:
         self._said_goodbye = False
         self._goodbye: tuple[Notice, ...] = ()
         """What is announced when the session has let go of everything."""
-        self._taken: list[Post] = []
+        self._taken: list[InboxItem] = []
         """What the step under way writes."""
         world.stream = self.stream
         world.policy = lambda: self.policy
@@ -177,10 +177,10 @@ class Runner:
     async def close(self, reason: str) -> None:
         """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
         if self.alive and self.wrote:
-            await all_heard(self.world)
+            await wait_for_running_hooks(self.world)
             if not self._said_goodbye:
                 self._said_goodbye = True
-                await heard(self.world, "SessionEnd", SESSION, word=self.world.ending)
+                await fire_and_wait(self.world, "SessionEnd", SESSION, word=self.world.ending)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
@@ -226,14 +226,14 @@ class Runner:
         self._taken = []
         self._perform_intents(step, tasks)
 
-    async def _ended_well(self, posts: list[Post], step: Step) -> Step:
+    async def _ended_well(self, posts: list[InboxItem], step: Step) -> Step:
         """The step that ends a turn, with what extensions put away in it."""
         put_away = self.world.put_away
         if put_away is None or not any(isinstance(record.event, TurnCompleted) for record in step.records):
             return step
         return await self._settle(posts, tuple(map(written, await put_away())))
 
-    async def _settle(self, posts: list[Post], more: Sequence[Draft] = ()) -> Step:
+    async def _settle(self, posts: list[InboxItem], more: Sequence[Draft] = ()) -> Step:
         drafts = [*(draft for post in posts for draft in post.drafts), *more]
         goes_on = not self.opening or any(post.goes_on for post in posts)
         if goes_on and (drafts or self.opening):
@@ -260,14 +260,14 @@ class Runner:
             await self.world.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
-    def _patience(self, posts: list[Post]) -> float:
+    def _patience(self, posts: list[InboxItem]) -> float:
         """How long to wait for space: for ever with the result of a tool in hand, not at all for what its sender can send again."""
         drafts = _in_hand(posts)
         if any(isinstance(draft.event, ToolFinished | ChildFinished) for draft in drafts):
             return math.inf
         return self._patience_s if drafts else 0.0
 
-    def _blobs(self, posts: list[Post], step: Step) -> Mapping[str, bytes]:
+    def _blobs(self, posts: list[InboxItem], step: Step) -> Mapping[str, bytes]:
         blobs = {sha: content for post in posts for sha, content in post.blobs.items()}
         if self.policy_blobs and any(
             isinstance(record.event, ModelAsked | InstructionsRead) for record in step.records
@@ -383,7 +383,7 @@ def _arguments(progress: Progress, drafts: Sequence[Draft]) -> int:
     return sum(map(len, (*proposed, *(call.args for call in progress.calls))))
 
 
-def _in_hand(posts: list[Post]) -> list[Draft]:
+def _in_hand(posts: list[InboxItem]) -> list[Draft]:
     """What would be lost for good: a performer brought it, and nobody waits to hear that it was not written."""
     return [draft for post in posts if post.committed is None for draft in post.drafts]
 

@@ -45,7 +45,7 @@ FindNotes = Callable[[Sequence[str], str], Awaitable[tuple[str, tuple[NotesShown
 KeepRules = Callable[[Sequence[str], Grant], Awaitable[str]]
 """Writes granted rules where later sessions find them; says why when it cannot."""
 
-HearHooks = Callable[[HookStarted, "World"], Awaitable[HookFinished]]
+HearHooks = Callable[[HookStarted, "Services"], Awaitable[HookFinished]]
 """Runs the handlers of a hook event and puts their answers together."""
 
 
@@ -79,7 +79,7 @@ class Hearing(Struct):
     """What they said. The state may have forgotten it by the time that somebody looks: a turn ended in the same step."""
 
 
-class World(Struct):
+class Services(Struct):
     """Everything outside a session that its performers use."""
 
     session: str
@@ -162,7 +162,7 @@ class Performer(Protocol):
         """Say how it went wrong."""
 
 
-Perform = Callable[[Recorded, World], Performer]
+Perform = Callable[[Recorded, Services], Performer]
 
 BEAT_S: Final = 3.0
 

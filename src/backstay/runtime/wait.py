@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 import anyio.to_thread
 
 from backstay.runtime.barrier import Fault
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.services import Outcome, Services
 from backstay.vocab.event import Draft, Recorded
 from backstay.vocab.events.limits import WaitEnded, WaitStarted
 
@@ -14,7 +14,7 @@ from backstay.vocab.events.limits import WaitEnded, WaitStarted
 class Wait:
     """One wait."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, WaitStarted)
         self._until, self._since = record.event.until, record.at
         self._id = record.id

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
 from backstay.sandbox.landlock import scoped
-from backstay.sandbox.plan import FRESH, Place, Walls, above
+from backstay.sandbox.plan import FRESH, Mount, Walls, above
 from backstay.sandbox.protected_files import Seals
 from backstay.system.files import replace_file
 
@@ -109,12 +109,12 @@ class Bubblewrap:
             for power in _FILE_POWERS:
                 yield from ("--cap-add", power)
 
-    def _seen(self) -> tuple[Place, ...]:
+    def _seen(self) -> tuple[Mount, ...]:
         """The places, without a second way to the session's temporary folder where it stands in for the machine's."""
         places, scratch = self._walls.places(), self._walls.scratch.path
         return tuple(place for place in places if place.path != scratch or _over(place, places).source != scratch)
 
-    def _mounts(self, places: Sequence[Place]) -> Iterator[str]:
+    def _mounts(self, places: Sequence[Mount]) -> Iterator[str]:
         scratch = self._walls.scratch.path
         standing = [place.path for place in places if place.source == scratch]
         yield from ("--setenv", "TMPDIR", standing[0] if standing else scratch)
@@ -130,11 +130,11 @@ class Bubblewrap:
             if _stands_empty(place, places) and os.path.isdir(place.path):
                 yield from ("--remount-ro", place.path)
 
-    def _sealed(self, places: Sequence[Place]) -> Iterator[Place]:
+    def _sealed(self, places: Sequence[Mount]) -> Iterator[Mount]:
         taken = {place.path for place in places}
         for seal in self._seals.whole:
             if seal.path not in taken and above(places, seal.path).access == "write":
-                yield Place(seal.path, seal.access)
+                yield Mount(seal.path, seal.access)
 
     def _filter_file(self) -> str:
         """The filter as a file: a descriptor would not survive the way to `bwrap`."""
@@ -144,14 +144,14 @@ class Bubblewrap:
         return path
 
 
-def _daemons(places: Sequence[Place]) -> Iterator[Place]:
+def _daemons(places: Sequence[Mount]) -> Iterator[Mount]:
     for path in _DAEMONS:
         real = os.path.realpath(path)
         if os.path.exists(real) and not any(place.path == real for place in places):
-            yield Place(real, "closed")
+            yield Mount(real, "closed")
 
 
-def _mount(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
+def _mount(place: Mount, places: Sequence[Mount]) -> tuple[str, ...]:
     match place.access:
         case "write" if place.source == FRESH:
             return ("--tmpfs", place.path)
@@ -167,13 +167,13 @@ def _mount(place: Place, places: Sequence[Place]) -> tuple[str, ...]:
             return ("--tmpfs", place.path) if os.path.isdir(place.path) else ("--ro-bind", "/dev/null", place.path)
 
 
-def _stands_empty(place: Place, places: Sequence[Place]) -> bool:
+def _stands_empty(place: Mount, places: Sequence[Mount]) -> bool:
     """Whether an empty thing must be put over a place: not where it cannot be seen anyway."""
     over = _over(place, places)
     return place.access == "closed" and over.access != "closed" and not over.source
 
 
-def _over(place: Place, places: Sequence[Place]) -> Place:
+def _over(place: Mount, places: Sequence[Mount]) -> Mount:
     return above([each for each in places if each.path != place.path], place.path)
 
 

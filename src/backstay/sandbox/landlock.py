@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from backstay.sandbox import seccomp
-from backstay.sandbox.plan import Place, Walls, inside
+from backstay.sandbox.plan import Mount, Walls, inside
 
 if TYPE_CHECKING:
     from backstay.ports import Confinement
@@ -104,14 +104,14 @@ class Landlock:
         rules = _Ruleset(_Attributes(handled, network, 3 if version >= 6 else 0))
         places = [place for place in self._walls.places() if not place.source]
         rules.allow("/", _READ_DIR)  # hides no names, but `ls /` and `ls ~` must work although parts of them are closed
-        for path, access in _opened((*places, Place("/dev", "closed"))):
+        for path, access in _opened((*places, Mount("/dev", "closed"))):
             rules.allow(path, (_WRITE if access == "write" else _READ) & handled)
         for name in _DEVICES:
             rules.allow(f"/dev/{name}", (_READ_FILE | _READ_DIR | _WRITE_FILE | _TRUNCATE | _IOCTL) & handled)
         return rules
 
 
-def _opened(places: Sequence[Place]) -> Iterator[tuple[str, str]]:
+def _opened(places: Sequence[Mount]) -> Iterator[tuple[str, str]]:
     """The files and folders that are open, each with all below it."""
     known = {place.path for place in places}
     for place in places:

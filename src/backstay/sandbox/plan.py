@@ -27,7 +27,7 @@ Access = Literal["closed", "read", "write"]
 FRESH: Final = "fresh"
 
 
-class Place(Struct, frozen=True):
+class Mount(Struct, frozen=True):
     """A file or folder without links on the way, and what a program may do with it and all below."""
 
     path: str
@@ -57,7 +57,7 @@ class Walls(Struct, frozen=True, kw_only=True):
         """Whether a program may talk to other machines."""
         return self.scope != "sandboxed"
 
-    def places(self) -> tuple[Place, ...]:
+    def places(self) -> tuple[Mount, ...]:
         """What is where now, parents first. Looked up anew for each command: a key may have appeared.
 
         Raise `OSError` when a working folder is no longer where it was.
@@ -67,15 +67,15 @@ class Walls(Struct, frozen=True, kw_only=True):
                 raise FileNotFoundError(errno.ENOENT, "The working folder is no longer where it was", root)
         closed = {*_closed(self.home), *filter(None, map(_real, self.private))}
         writable = (*self.roots, *self.caches, self.scratch.path)
-        found = {"/": Place("/", "read")}
-        found |= {path: Place(path, "write", self._stand_in(path)) for path in self.temporary if _real(path) == path}
-        found |= {path: Place(path, "write") for path in writable}
-        found |= {path: Place(path, "closed") for path in closed - {"/"}}
+        found = {"/": Mount("/", "read")}
+        found |= {path: Mount(path, "write", self._stand_in(path)) for path in self.temporary if _real(path) == path}
+        found |= {path: Mount(path, "write") for path in writable}
+        found |= {path: Mount(path, "closed") for path in closed - {"/"}}
         for path in filter(None, (_real(self.home), *self._shown)):
             over = above(found.values(), path)
             hidden = over.source and over.path != path and path in self._shown
             if path not in closed and (hidden or over.access == "closed"):
-                found[path] = Place(path, "read")
+                found[path] = Mount(path, "read")
         return tuple(
             sorted(found.values(), key=lambda place: (0 if place.path == "/" else place.path.count("/"), place.path))
         )
@@ -136,7 +136,7 @@ def inside(path: str, folder: str) -> bool:
     return path != folder and path.startswith("/" if folder == "/" else folder + "/")
 
 
-def above(places: Iterable[Place], path: str) -> Place:
+def above(places: Iterable[Mount], path: str) -> Mount:
     """The place that decides about `path`: the deepest one above it, or at it."""
     over = [place for place in places if place.path == path or inside(path, place.path)]
     return max(over, key=lambda place: len(place.path))

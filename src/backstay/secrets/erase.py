@@ -15,9 +15,9 @@ from backstay.catalog.hold import folded, held, nonce_of, whole_log, whole_progr
 from backstay.logic.decide.step import stamp
 from backstay.logic.secrets.erase import Eraser
 from backstay.logic.secrets.rewrite import Moved, changed_blob, rewritten, without_contents
-from backstay.logic.state.content import cited_blobs, storable
+from backstay.logic.state.content import as_stored_event, cited_blobs
 from backstay.ports import Clock, EventStore
-from backstay.secrets.scan import Cited, Look, content_of, kinds_of
+from backstay.secrets.scan import Cited, Scan, content_of, kinds_of
 from backstay.stores.rewritable import ChangedPast, Rewritable
 from backstay.stores.trace.erase import change_trace
 from backstay.stores.trace.files import trace_folder
@@ -43,7 +43,7 @@ class Erased(msgspec.Struct, frozen=True, kw_only=True):
 class _Rewriting(Struct):
     """The log of a session as it will be."""
 
-    look: Look
+    look: Scan
     records: Sequence[Recorded]
     moved: dict[str, Moved] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
@@ -66,7 +66,9 @@ class _Rewriting(Struct):
         """The events that are other ones now."""
         change = self.look.eraser.text
         new = (
-            msgspec.structs.replace(each, event=storable(rewritten(each.event, change, self.moved, self.given_up)))
+            msgspec.structs.replace(
+                each, event=as_stored_event(rewritten(each.event, change, self.moved, self.given_up))
+            )
             for each in self.records
         )
         return tuple(after for before, after in zip(self.records, new, strict=True) if after != before)
@@ -96,7 +98,7 @@ async def erase(store: EventStore, meta: SessionMeta, eraser: Eraser, *, reason:
         raise UserError("A session that is kept in memory leaves nothing behind: end the process that has it.")
     async with held(store, meta.id, "secrets erase") as lease:
         records = await whole_log(store, meta.id)
-        look = Look(store, meta.id, eraser)
+        look = Scan(store, meta.id, eraser)
         if not await look.learn():
             return Erased(session=meta.id, store=store.url)
         kinds = kinds_of(await look.spots())
@@ -156,7 +158,7 @@ async def _fact(
     event = SecretsErased(
         count=erased.count, kinds=erased.kinds, blobs=erased.blobs, contents=erased.contents, reason=reason
     )
-    draft = Draft(event=storable(event), by="user")
+    draft = Draft(event=as_stored_event(event), by="user")
     return stamp(state.progress, draft, nonce=nonce_of(lease, clock), now=clock.now())
 
 

@@ -86,7 +86,7 @@ def _media(event: object) -> frozenset[str]:
     return frozenset(part.sha256 for part in parts if isinstance(part, MediaRef))
 
 
-class Spot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SecretPlace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place with secrets."""
 
     where: Literal["event", "blob", "trace", "put aside"]
@@ -104,7 +104,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """What it is called, without the secrets in it."""
     store: str
-    spots: tuple[Spot, ...]
+    spots: tuple[SecretPlace, ...]
     problem: str = ""
     """Why not all of it could be looked at."""
 
@@ -119,7 +119,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
         return sum(self.kinds.values())
 
 
-def kinds_of(spots: Iterable[Spot]) -> dict[str, int]:
+def kinds_of(spots: Iterable[SecretPlace]) -> dict[str, int]:
     """What was found at some places, and how often."""
     total: Counter[str] = Counter()
     for spot in spots:
@@ -127,7 +127,7 @@ def kinds_of(spots: Iterable[Spot]) -> dict[str, int]:
     return dict(sorted(total.items()))
 
 
-class Look(Struct):
+class Scan(Struct):
     """One look through everything of a session. `learn` is called first: what it finds is then found everywhere."""
 
     store: EventStore
@@ -146,17 +146,17 @@ class Look(Struct):
             found = (content is not None and await self._learn_from([_text(content, about)])) or found
         return await self._learn_from([*await self._traced(), *await self._aside()]) or found
 
-    async def spots(self) -> tuple[Spot, ...]:
+    async def spots(self) -> tuple[SecretPlace, ...]:
         """Every place with secrets in the log and its blobs, and how many there are beside it."""
-        spots: list[Spot] = []
+        spots: list[SecretPlace] = []
         async for records in records_of(self.store, self.session):
             for record in records:
                 if kinds := self._kinds(texts_of(record)):
-                    spots.append(Spot(where="event", event=record.seq, name=name_of(record), kinds=kinds))
+                    spots.append(SecretPlace(where="event", event=record.seq, name=name_of(record), kinds=kinds))
         for sha, about in sorted(self.cited.items(), key=lambda item: item[1].seq):
             content = await content_of(self.store, sha)
             if content is not None and (kinds := self.kinds_in_blob(content, about)):
-                spots.append(Spot(where="blob", event=about.seq, name=sha, kinds=kinds))
+                spots.append(SecretPlace(where="blob", event=about.seq, name=sha, kinds=kinds))
         return (*spots, *await self._beside())
 
     def kinds_in_blob(self, content: bytes, about: Cited) -> dict[str, int]:
@@ -166,10 +166,10 @@ class Look(Struct):
             return {"a known value": 1} if self.eraser.known(text) != text else {}
         return self._kinds((text,))
 
-    async def _beside(self) -> tuple[Spot, ...]:
+    async def _beside(self) -> tuple[SecretPlace, ...]:
         traced, aside = self._kinds(await self._traced()), self._kinds(await self._aside())
-        spots = [Spot(where="trace", kinds=traced)] if traced else []
-        return (*spots, *((Spot(where="put aside", kinds=aside),) if aside else ()))
+        spots = [SecretPlace(where="trace", kinds=traced)] if traced else []
+        return (*spots, *((SecretPlace(where="put aside", kinds=aside),) if aside else ()))
 
     async def _traced(self) -> Sequence[str]:
         folder = trace_folder(self.store.url)
@@ -196,7 +196,7 @@ def _text(content: bytes, about: Cited) -> str:
 
 async def scan(store: EventStore, meta: SessionMeta, eraser: Eraser) -> Findings:
     """Look for secrets in a session, and change nothing."""
-    look = Look(store, meta.id, eraser)
+    look = Scan(store, meta.id, eraser)
     part = await store.read(meta.id, max(0, meta.seq - 1))
     problem = part.trouble.detail if part.trouble is not None else ""
     spots = await look.spots() if await look.learn() else ()

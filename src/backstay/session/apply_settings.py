@@ -16,7 +16,7 @@ from backstay.config.permissions_section import looser
 from backstay.config.provider_profiles import IDLE_TIMEOUT_S
 from backstay.config.reload import no_looser
 from backstay.config.settings import ChatSettings, Settings, load_settings
-from backstay.config.trust.grants import GrantBook
+from backstay.config.trust.grants import GrantStore
 from backstay.hooks.decorator import configured
 from backstay.logic.state.retries import Retries
 from backstay.ports import EventStore, Model
@@ -27,13 +27,13 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode, SessionMeta
 
 
-async def settled(options: Options, store: EventStore) -> Options:
+async def apply_settings(options: Options, store: EventStore) -> Options:
     """`options` with everything that the settings say; as they are when that was done before."""
     if options.settled:
         return options
     wanted = options.resume or options.session_id
     meta = await store.meta(wanted) if wanted and await sessions.exists(store, wanted) else None
-    options = replace(await anyio.to_thread.run_sync(with_files, options, meta), settled=True)
+    options = replace(await anyio.to_thread.run_sync(read_and_apply, options, meta), settled=True)
     said = options.settings if isinstance(options.settings, Settings) else None
     keys = await anyio.to_thread.run_sync(known_keys, said, options.layered, store.url)
     options = replace(options, keys=options.keys.joined((keys,)))
@@ -47,7 +47,7 @@ async def settled(options: Options, store: EventStore) -> Options:
     return await anyio.to_thread.run_sync(_read, options, new, "" if meta is None else meta.model)
 
 
-def applied(options: Options, settings: Settings, *, new: bool) -> Options:
+def fill_defaults(options: Options, settings: Settings, *, new: bool) -> Options:
     """`options` with what `settings` say where they say nothing. Only a `new` session gets a model, a budget and a scope from there.
 
     An old one has its own, and a change of the settings does not change what was recorded.
@@ -103,7 +103,7 @@ def with_layers(options: Options, layers: Layered, recorded: Mode | None = None)
     )
 
 
-def with_files(options: Options, meta: SessionMeta | None) -> Options:
+def read_and_apply(options: Options, meta: SessionMeta | None) -> Options:
     """`options` with the settings files of the session's folder; with what is managed alone for whoever wants none or gives their own.
 
     `options.layered`, of a session that is open, is what held until now: then what is new never denies less, and the workspace is
@@ -125,7 +125,7 @@ def with_files(options: Options, meta: SessionMeta | None) -> Options:
     layers = read(cwd) if before is None else no_looser(before, read(cwd))
     found = with_layers(options, layers, meta.mode if meta else None)
     if not options.bare:
-        found = replace(found, rules=(*found.rules, *GrantBook(data_dir()).rules(str(project))))
+        found = replace(found, rules=(*found.rules, *GrantStore(data_dir()).rules(str(project))))
     return replace(found, settings=options.settings) if alone and not options.layers else found
 
 
@@ -147,7 +147,7 @@ def _begun(options: Options, settings: Settings) -> Options:
 def _read(options: Options, new: bool, recorded: str) -> Options:
     given = options.settings
     settings = load_settings(given) if isinstance(given, str | Path) else given
-    filled = applied(options, settings, new=new) if settings is not None else options
+    filled = fill_defaults(options, settings, new=new) if settings is not None else options
     finder = Finder(settings, options.clock)
     idle_timeout_s = _idle_timeout(filled, finder, recorded)  # reads the settings that a profile stands in
     return replace(

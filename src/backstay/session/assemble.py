@@ -16,20 +16,20 @@ from msgspec.structs import replace as replace_fields
 
 from backstay.catalog import load, sessions
 from backstay.catalog.open_store import opened
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.config.settings import Settings
-from backstay.config.trust.grants import EVERYWHERE, GrantBook
+from backstay.config.trust.grants import EVERYWHERE, GrantStore
 from backstay.config.trust.own_runs import own_runs
 from backstay.hooks.decorator import registered
-from backstay.hooks.dispatch import Listening
+from backstay.hooks.dispatch import HookDispatcher
 from backstay.hooks.run_context import PythonFunction
 from backstay.hooks.spec import HookSpec
 from backstay.instructions.base_prompt import BASE
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.content import clean, digest
+from backstay.logic.state.content import digest, replace_surrogates
 from backstay.logic.state.prompt_variables import filled_in
 from backstay.permissions import rule_about
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Model, Tool, Trace
 from backstay.providers.local.profile import profile_of
 from backstay.runtime.ask_approval import THIS_SESSION
@@ -37,24 +37,24 @@ from backstay.runtime.bus import Bus
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import FindModel, HearHooks, KeepRules, World, beat
+from backstay.runtime.services import FindModel, HearHooks, KeepRules, Services, beat
 from backstay.sandbox.project_root import data_dir
-from backstay.session.apply_settings import settled
-from backstay.session.extensions import Living
-from backstay.session.limits import known_facts, make_policy, suited
+from backstay.session.apply_settings import apply_settings
+from backstay.session.extensions import ExtensionHost
+from backstay.session.limits import make_policy, model_facts, with_model_profile
 from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, takes_options
 from backstay.session.project.commands import modules_of
-from backstay.session.project.context import Kit
+from backstay.session.project.context import ProjectContext
 from backstay.session.project.setup import find_kit, forking, with_kit
 from backstay.session.project.tools import CommandTool, SkillTool, kit_tools
 from backstay.session.reload_settings import Relisten, Reloading
 from backstay.session.session import Fork, Session
-from backstay.session.subagents.fork_plan import Forks
+from backstay.session.subagents.fork_plan import SubagentPlans
 from backstay.session.subagents.open_child import agent_runner, child_opener
-from backstay.session.toolbox import Hands, StoredOutputs
-from backstay.session.workspace import WallsAround, check_walls, ground_of, looks
+from backstay.session.toolbox import StoredOutputs, Toolbox
+from backstay.session.workspace import SessionSandbox, check_sandbox, ground_of, looks
 from backstay.stores.trace.files import trace_folder
 from backstay.stores.trace.trace import FileTrace, NoTrace
 from backstay.tools.bounded import BoundedTool
@@ -94,16 +94,16 @@ class _Block:
         options = self._options
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(opened(options.store, clock=options.clock))
-            given, options = options, await settled(options, store)
+            given, options = options, await apply_settings(options, store)
             trace = await _trace(options, store, stack)
             models = Models(options, store)
             stack.push_async_callback(_shielded, models.aclose)
             find = models.find
             prepared = await prepare(options, store, find)
             stack.push_async_callback(_shielded, store.release, prepared.lease)
-            facts = await known_facts(options, prepared.model, prepared.state, find)
-            walled = "" if options.only_tools else await check_walls(options, prepared.scope)
-            living = Living()
+            facts = await model_facts(options, prepared.model, prepared.state, find)
+            walled = "" if options.only_tools else await check_sandbox(options, prepared.scope)
+            living = ExtensionHost()
             stack.push_async_callback(_shielded, living.stop)
             await living.start(options, prepared)
             built = await _built(options, store, trace, prepared, find, facts, stack)
@@ -184,10 +184,10 @@ class _Built(Struct, frozen=True):
     """A session's loop and what belongs to it."""
 
     runner: Runner
-    kit: Kit | None
-    forks: Forks
+    kit: ProjectContext | None
+    forks: SubagentPlans
     toolset: Toolset
-    hands: Hands
+    hands: Toolbox
     own_hooks: Sequence[HookSpec]
     relisten: Relisten
 
@@ -224,7 +224,7 @@ async def _built(
     facts: Mapping[str, ModelFacts],
     stack: AsyncExitStack,
 ) -> _Built:
-    options = suited(options, prepared.model)
+    options = with_model_profile(options, prepared.model)
     scope, inbox = prepared.scope, Inbox()
     running = options.survey.running if options.survey is not None else ()
     trusted = options.trust is not False
@@ -233,7 +233,7 @@ async def _built(
     kit = await find_kit(options, prepared, facts, ground, outputs, stack)
     options = with_kit(options, kit)
     asked_for = options.survey is None or bool(options.survey.claims)
-    hands = Hands(ground, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
+    hands = Toolbox(ground, options.rules, outputs, options.tool_environment, options.keys, asked_for=asked_for)
     stack.push_async_callback(_shielded, hands.aclose)
     toolset = _toolset(options, prepared.model, hands, kit)
     mask = Mask(options.keys.values(os.environ))
@@ -251,12 +251,12 @@ async def _built(
     world = _world(options, store, prepared, find, toolset, ground, inbox)
     world.instructions = instructions
     world.mask = mask
-    world.raise_walls = walls = WallsAround(scope, ground)
+    world.raise_walls = walls = SessionSandbox(scope, ground)
     stack.callback(walls.close)
-    forks = Forks(prepared.state, kit)
+    forks = SubagentPlans(prepared.state, kit)
     world.open_child = child_opener(options, store, world, forks, open_with)
     if options.checkpoints and not options.only_tools:
-        world.files = Keeping(world, ground.roots)
+        world.files = FileCapture(world, ground.roots)
     relisten = functools.partial(_listening, functions=functions, hands=hands, world=world)
     world.hear_hooks = relisten(options, policy.hooks)
     runner = Runner(
@@ -281,13 +281,13 @@ def _listening(
     specs: Sequence[HookSpec],
     *,
     functions: Mapping[str, PythonFunction],
-    hands: Hands,
-    world: World,
+    hands: Toolbox,
+    world: Services,
 ) -> HearHooks | None:
     """Who hears hooks; nobody when there are none."""
     if not specs:
         return None
-    return Listening(
+    return HookDispatcher(
         specs=specs,
         functions=functions,
         project=world.state.meta.project,
@@ -303,7 +303,7 @@ def _listening(
 def _told(options: Options, prepared: Prepared) -> str:
     """The instructions of a session that looks around at nothing."""
     added = filled_in(options.append_system_prompt, prepared.variables)
-    return clean("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
+    return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
 
 
 def _world(
@@ -312,10 +312,10 @@ def _world(
     prepared: Prepared,
     find: FindModel,
     toolset: Toolset,
-    ground: Ground,
+    ground: CallSite,
     inbox: Inbox,
-) -> World:
-    return World(
+) -> Services:
+    return Services(
         session=prepared.session,
         cwd=prepared.state.meta.cwd,
         store=store,
@@ -333,7 +333,7 @@ def _world(
     )
 
 
-def _toolset(options: Options, model: str, hands: Hands, kit: Kit | None) -> Toolset:
+def _toolset(options: Options, model: str, hands: Toolbox, kit: ProjectContext | None) -> Toolset:
     profile = profile_of(model)
     brought = () if kit is None else (*kit_tools(kit), *(kit.servers.tools if kit.servers is not None else ()))
     own = () if options.only_tools else (*hands.tools(), *brought)
@@ -342,7 +342,7 @@ def _toolset(options: Options, model: str, hands: Hands, kit: Kit | None) -> Too
     return found if options.tool_names is None else found.only(options.tool_names)
 
 
-def _bounded(options: Options, hands: Hands) -> Iterator[Tool]:
+def _bounded(options: Options, hands: Toolbox) -> Iterator[Tool]:
     """The tools that were given; those of our own keep within bounds by themselves."""
     for each in options.tools or ():
         limit = options.tool_output_chars
@@ -353,7 +353,7 @@ def _keeper(project: str, cwd: str) -> KeepRules:
     """Remembers what was granted for longer than the session. What was meant from the working folder is written out in full."""
 
     async def keep(rules: Sequence[str], grant: Grant) -> str:
-        book = GrantBook(data_dir())
+        book = GrantStore(data_dir())
         whole = [re.sub(r"^((?:Read|Edit)\()/(?!/)", lambda found: f"{found[1]}/{cwd}/", rule) for rule in rules]
         try:
             await anyio.to_thread.run_sync(book.add, project if grant == "project" else EVERYWHERE, whole)

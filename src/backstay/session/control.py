@@ -14,7 +14,7 @@ from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.compact import what_to_shorten
 from backstay.runtime.file_keeper import Files, Ready
-from backstay.runtime.fire_hooks import heard, told
+from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.follow import follow
 from backstay.session.view import Reading
 from backstay.vocab.deltas import Lagged
@@ -54,12 +54,12 @@ class Changing(Reading):
         found = await self._world.model(model)
         if self._world.state.progress.purse.limit is not None and not self._runner.policy.allow_unpriced:
             check_priced({model: found.facts})
-        verdict = await heard(self._world, "PreModelSwitch", model)
+        verdict = await fire_and_wait(self._world, "PreModelSwitch", model)
         if verdict is not None and verdict.blocked:
             raise UserError(f"A hook refused the model {model!r}: {verdict.reason or 'it gave no reason'}")
         self._runner.learn(model, found.facts)
         await self._deliver(Draft(event=ModelChanged(model=model), by="user"), goes_on=False)
-        told(self._world, "PostModelSwitch", model)
+        fire(self._world, "PostModelSwitch", model)
 
     async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
         """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""

@@ -19,7 +19,7 @@ from backstay.logic.state.resume_report import ResumeReport
 from backstay.plugins.ids import check_name, check_version
 from backstay.ports import MachineMismatch, Slot
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.services import World
+from backstay.runtime.services import Services
 from backstay.sandbox.project_root import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
@@ -323,7 +323,7 @@ def _installed() -> Iterable[EntryPoint]:
     return entry_points(group=GROUP)
 
 
-class Living:
+class ExtensionHost:
     """The extensions of a session, from before it is open until it is closed."""
 
     def __init__(self) -> None:
@@ -349,7 +349,7 @@ class Living:
         """Let go of them; say what went wrong. Once is enough."""
         return await self._extensions.stop()
 
-    def belongs_to(self, world: World) -> None:
+    def belongs_to(self, world: Services) -> None:
         """Put the state of extensions away in the commit that ends a turn, and let go of them when the last event is written."""
         if not self._extensions.active:
             return

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from backstay.logic.state.content import LONG, clean, make_durable
+from backstay.logic.state.content import LONG, make_durable, replace_surrogates
 from backstay.logic.state.prompt_variables import filled_in
 from backstay.runtime.runner import Runner
 from backstay.session.history import History
@@ -79,7 +79,7 @@ class Queueing(History):
         self, prompt: Prompt, delivery: Delivery, input_id: str | None, display: str, raw: str
     ) -> tuple[InputReceived, dict[str, bytes]]:
         parts, blobs = self._input(prompt)
-        name = clean(input_id or self._next_input())
+        name = replace_surrogates(input_id or self._next_input())
         if name == EVERYTHING:
             raise UserError(f"{EVERYTHING!r} cannot be the id of an input: it stands for all of them.")
         if self._world.state.results.inputs.parts.get(name, parts) != parts:
@@ -124,7 +124,7 @@ class Queueing(History):
     def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
         given = (Text(text=prompt),) if isinstance(prompt, str) else prompt
         parts, blobs = make_durable(
-            Text(text=filled_in(clean(part.text), self._variables)) if isinstance(part, Text) else part
+            Text(text=filled_in(replace_surrogates(part.text), self._variables)) if isinstance(part, Text) else part
             for part in given
         )
         kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef | MediaLink))

@@ -23,7 +23,7 @@ from backstay.vocab.events.limits import BudgetSet
 from backstay.vocab.specs import ModelFacts, ToolSpec
 
 
-def suited(options: Options, model: str) -> Options:
+def with_model_profile(options: Options, model: str) -> Options:
     """`options` as a small model needs them, where nothing else was said."""
     profile = profile_of(model)
     if profile is None:
@@ -45,7 +45,7 @@ def fallback_names(options: Options) -> tuple[str, ...]:
     return tuple(full_name(each, cwd) if isinstance(each, str) else each.name for each in options.fallback_models)
 
 
-async def known_facts(options: Options, model: str, state: State, find: FindModel) -> dict[str, ModelFacts]:
+async def model_facts(options: Options, model: str, state: State, find: FindModel) -> dict[str, ModelFacts]:
     """What is known of every model that may answer. Raise `UserError` when a fallback is missing or a budget cannot be kept."""
     facts: dict[str, ModelFacts] = {}
     for name in fallback_names(options):
@@ -58,7 +58,7 @@ async def known_facts(options: Options, model: str, state: State, find: FindMode
     return facts
 
 
-def wanted_budget(options: Options, state: State) -> BudgetSet | None:
+def requested_budget(options: Options, state: State) -> BudgetSet | None:
     """The budget that the options ask for; None when it is the one that the session has."""
     purse = state.progress.purse
     if options.budget_microcents is None and options.on_exceed is None:
@@ -110,7 +110,7 @@ def _parameters(options: Options, facts: Mapping[str, ModelFacts]) -> dict[str, 
     return {**({"web_search": True} if searches else {}), **options.parameters}
 
 
-def not_about_money(asker: Asker | None) -> Asker | None:
+def without_budget_questions(asker: Asker | None) -> Asker | None:
     """The same person, who is not asked about money: a child session waits for its parent to ask."""
     if asker is None:
         return None

@@ -6,7 +6,7 @@ from backstay.catalog import sessions
 from backstay.config.model_finder import Finder
 from backstay.ports import Closable, EventStore, Model
 from backstay.providers.recorded import PREFIX, RecordedModel, parse_recorded
-from backstay.runtime.services import World
+from backstay.runtime.services import Services
 from backstay.session.options import Options
 from backstay.vocab.events import ChildStarted
 
@@ -43,7 +43,7 @@ class Models:
         return RecordedModel((await self._store.read(session)).records, self._store.blob, start, name=name)
 
 
-async def childs_model(wanted: str | Model, started: ChildStarted, world: World) -> str | Model:
+async def childs_model(wanted: str | Model, started: ChildStarted, world: Services) -> str | Model:
     """The model of a child session: its parent's. The child of a session that is run again is answered from its own log."""
     name = wanted if isinstance(wanted, str) else wanted.name
     model = await world.model(name) if name.startswith(PREFIX) else wanted

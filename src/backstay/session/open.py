@@ -15,7 +15,7 @@ from backstay.catalog.hold import nonce_of, refuse
 from backstay.config.permissions_section import looser
 from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
-from backstay.logic.state.content import clean, storable
+from backstay.logic.state.content import as_stored_event, replace_surrogates
 from backstay.logic.state.lifecycle import move
 from backstay.logic.state.progress import with_settings
 from backstay.logic.state.prompt_variables import secret_variable
@@ -29,7 +29,7 @@ from backstay.runtime.bus import Item
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.services import FindModel
 from backstay.sandbox.project_root import git_ref, project_root
-from backstay.session.limits import wanted_budget
+from backstay.session.limits import requested_budget
 from backstay.session.options import Options
 from backstay.stores.owners import this_process
 from backstay.tools.shell.processes import stop_call, stop_calls, stop_group
@@ -120,7 +120,7 @@ async def _start(options: Options, store: EventStore, owner: Owner, session: str
     started = Mask(options.keys.values(os.environ)).started(started)
     state = State()
     state.meta = msgspec.structs.replace(state.meta, id=session)
-    first = [storable(event) for event in (started, wanted_budget(options, state)) if event is not None]
+    first = [as_stored_event(event) for event in (started, requested_budget(options, state)) if event is not None]
     lease = await store.lease(session, owner, options.lease_ttl_s)
     nonce = nonce_of(lease, options.clock)
     now = options.clock.now()
@@ -210,7 +210,7 @@ async def _take_over(
     if options.name and options.name != state.meta.name:
         opening.append(Draft(event=Renamed(name=options.name), by="user"))
     opening += _scope_change(options, state, ended)
-    if (budget := wanted_budget(options, state)) is not None:
+    if (budget := requested_budget(options, state)) is not None:
         opening.append(Draft(event=budget, by="user"))
     _, notices = move(state.life, "resume", after=state.progress.seq)
     return Prepared(
@@ -314,7 +314,7 @@ async def _attach(machine: Machine | None, slots: Mapping[str, SlotWritten]) -> 
 def _situation(options: Options) -> tuple[SessionContext, str]:
     """The context of a new session, checked, and the root of its project."""
     cwd = Path(options.cwd).expanduser().absolute()
-    if clean(str(cwd)) != str(cwd):
+    if replace_surrogates(str(cwd)) != str(cwd):
         raise UserError(
             f"The name of the working folder {str(cwd)!r} is not UTF-8: nobody could find it again. Rename it."
         )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from backstay.commands.spec import CommandModule
     from backstay.config.layers import Layered
     from backstay.config.settings import Settings
-    from backstay.config.trust.inventory import Survey
+    from backstay.config.trust.inventory import WorkspaceInventory
     from backstay.hooks.decorator import Hook
 
 P = ParamSpec("P")
@@ -126,7 +126,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """The file that forbids the mode `bypassPermissions`."""
     settled: bool = False
     """Whether the settings were applied already."""
-    survey: "Survey | None" = None
+    survey: "WorkspaceInventory | None" = None
     """What the workspace brings along, as it was when it was looked at."""
     held_hooks: Mapping[str, str] = field(default_factory=dict)
     """The hooks of the workspace that run what cannot be followed, and why: they wait for trust for this run."""

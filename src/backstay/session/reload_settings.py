@@ -11,11 +11,11 @@ from backstay.config.reload import changed
 from backstay.hooks.spec import HookSpec
 from backstay.runtime.runner import Runner
 from backstay.runtime.services import HearHooks
-from backstay.session.apply_settings import with_files
+from backstay.session.apply_settings import read_and_apply
 from backstay.session.options import Options
-from backstay.session.project.context import Kit
+from backstay.session.project.context import ProjectContext
 from backstay.session.project.setup import with_kit
-from backstay.session.toolbox import Hands
+from backstay.session.toolbox import Toolbox
 from backstay.session.workspace import looks
 from backstay.vocab.errors import UserError
 
@@ -28,9 +28,9 @@ class Reloading(Struct):
     given: Options
     """As whoever opened the session said it, before any file was read."""
     now: Options
-    kit: Kit
+    kit: ProjectContext
     runner: Runner
-    hands: Hands
+    hands: Toolbox
     own_hooks: Sequence[HookSpec]
     relisten: Relisten
     tell: Callable[[str], None] = lambda words: None
@@ -43,7 +43,7 @@ class Reloading(Struct):
         meta = self.runner.world.state.meta
         try:
             bounded = replace(self.given, layered=layered)  # nothing that held before becomes looser
-            fresh = await anyio.to_thread.run_sync(partial(with_files, bounded, meta))
+            fresh = await anyio.to_thread.run_sync(partial(read_and_apply, bounded, meta))
         except UserError as exc:
             self.tell(f"{exc} Until then the settings stay as they were.")
             return

@@ -16,7 +16,7 @@ from backstay.commands.spec import CommandCall, CommandResult, CommandSpec, Subm
 from backstay.hooks.spec import HookSpec
 from backstay.logic.budget import dollars
 from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.content import clean
+from backstay.logic.state.content import replace_surrogates
 from backstay.logic.state.results import ExecutionResult, TurnResult, usage_snapshot
 from backstay.logic.state.resume_report import ResumeReport
 from backstay.runtime.barrier import Fault, guarded
@@ -27,8 +27,8 @@ from backstay.runtime.runner import STOP_DEADLINE_S, Runner
 from backstay.runtime.services import whole_text
 from backstay.session.inputs import Prompt as Prompt  # noqa: PLC0414
 from backstay.session.inputs import Queueing
-from backstay.session.project.context import Kit
-from backstay.session.subagents.fork_plan import Forks
+from backstay.session.project.context import ProjectContext
+from backstay.session.subagents.fork_plan import SubagentPlans
 from backstay.vocab.errors import StoreFull, StoreUnavailable, TurnFailed, TurnInterrupted, TurnPaused, UserError
 from backstay.vocab.event import By, Delivery, Draft
 from backstay.vocab.events import ChildStarted, FaultCaught, Interrupted
@@ -44,7 +44,9 @@ if TYPE_CHECKING:
 class Commanding(Queueing):
     """What a person can do with a slash."""
 
-    def __init__(self, runner: Runner, variables: Mapping[str, str], kit: Kit | None, forks: Forks | None) -> None:
+    def __init__(
+        self, runner: Runner, variables: Mapping[str, str], kit: ProjectContext | None, forks: SubagentPlans | None
+    ) -> None:
         super().__init__(runner, variables)
         self.kit = kit
         """What was found around the session; None when it looked at nothing."""
@@ -130,7 +132,7 @@ class Commanding(Queueing):
         """The hooks that are heard."""
         return self._runner.policy.hooks
 
-    def _call(self, kit: Kit, name: str, args: str, by: By) -> CommandCall:
+    def _call(self, kit: ProjectContext, name: str, args: str, by: By) -> CommandCall:
         session: Session = self  # type: ignore[assignment]  # the only class above this one
         return CommandCall(session=session, kit=kit, name=name, args=args, by=by)
 
@@ -160,8 +162,8 @@ class Session(Commanding):
         opened: tuple[Item, ...],
         variables: Mapping[str, str],
         warnings: tuple[str, ...] = (),
-        kit: Kit | None = None,
-        forks: Forks | None = None,
+        kit: ProjectContext | None = None,
+        forks: SubagentPlans | None = None,
     ) -> None:
         super().__init__(runner, variables, kit, forks)
         self._tasks = tasks
@@ -208,7 +210,7 @@ class Session(Commanding):
         self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = ""
     ) -> TurnResult:
         """Like `run`, but return everything about the turn."""
-        name = clean(input_id or self._next_input())
+        name = replace_surrogates(input_id or self._next_input())
         async for _ in self.send(prompt, input_id=name, display=display, raw=raw):
             pass
         await self._callbacks.caught_up(self.seq)

@@ -9,7 +9,7 @@ from msgspec import Struct
 from backstay.logic.state.content import digest
 from backstay.logic.state.session_state import State
 from backstay.permissions import Withheld, withheld
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.ports import EventStore, Tool
 from backstay.runtime.inbox import Inbox
 from backstay.sandbox.git import careful_git, git_environment
@@ -56,12 +56,12 @@ class StoredOutputs(Struct, frozen=True):
         return await self.store.blob(self.state.outputs[output_id])
 
 
-class Hands:
+class Toolbox:
     """What a session can do, and what must be let go of when it ends."""
 
     def __init__(
         self,
-        ground: Ground,
+        ground: CallSite,
         rules: Sequence[Rule],
         outputs: StoredOutputs,
         environment: Mapping[str, str] | None = None,

@@ -8,8 +8,8 @@ from threading import Lock
 import anyio.to_thread
 from msgspec.structs import replace
 
-from backstay.permissions import Call, paths_of
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, paths_to_resolve
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.paths import locate, within
 from backstay.permissions.sensitive_paths import protected
 from backstay.ports import Confinement, Tool
@@ -28,19 +28,19 @@ from backstay.vocab.specs import FsScope
 
 def ground_of(
     cwd: str, scope: FsScope, folders: Sequence[str | Path] = (), *, trusted: bool, running: Sequence[str] = ()
-) -> Ground:
+) -> CallSite:
     """The ground of a session that works in `cwd`. `running` are files of the workspace that something outside it runs."""
     home = Path.home()
     roots = (_root(Path(cwd), scope, home), *(Path(folder).expanduser().absolute() for folder in folders))
     found = tuple(dict.fromkeys(str(root.resolve()) for root in roots))
     folders = program_folders(found, os.environ.get("PATH", ""), cwd)
-    ground = Ground(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
+    ground = CallSite(cwd=cwd, home=str(home), roots=found, os=SYSTEM, trusted=trusted)
     linked = (os.path.realpath(path) for path in links_of((*found, cwd)) if protected(locate(path, ground), ground))
     inner = (each for each in linked if not any(within(root, (each,)) for root in found))
     return replace(ground, running=tuple(dict.fromkeys((*running, *folders, *inner))))
 
 
-def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
+def looks(tools: Tools, ground: CallSite, rules: Sequence[Rule]) -> Look:
     """Looks at the paths of calls, without keeping the loop waiting."""
 
     async def look_at(name: str, args: Mapping[str, object]) -> CallFacts | None:
@@ -50,7 +50,7 @@ def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
         call = Call(tool=tool.spec, args=dict(args))
         if tool.spec.touches == "runs":  # a command may be long, and reading the first one loads the readers
             return await in_worker(lambda: _facts(call, ground, rules))
-        found = await offloaded(lambda: paths_of(call, ground, rules), len(repr(args)))
+        found = await offloaded(lambda: paths_to_resolve(call, ground, rules), len(repr(args)))
         if not any(found):
             return None
         return await anyio.to_thread.run_sync(_look_at, *found)
@@ -58,10 +58,10 @@ def looks(tools: Tools, ground: Ground, rules: Sequence[Rule]) -> Look:
     return look_at
 
 
-class WallsAround:
+class SessionSandbox:
     """The walls around the programs of a session, raised when the first one is started."""
 
-    def __init__(self, scope: FsScope, ground: Ground) -> None:
+    def __init__(self, scope: FsScope, ground: CallSite) -> None:
         self._scope, self._ground = scope, ground
         self._lock = Lock()
         self._raised: list[Confinement | None] = []
@@ -81,7 +81,7 @@ class WallsAround:
             confinement.close()
 
 
-async def check_walls(options: Options, recorded: FsScope) -> str:
+async def check_sandbox(options: Options, recorded: FsScope) -> str:
     """Raise `UserError` when walls were asked for by name and none stand here; say in words when they are only missed.
 
     What opens a child was asked already: its scope is nobody's wish for it.
@@ -99,8 +99,8 @@ async def check_walls(options: Options, recorded: FsScope) -> str:
     return f"Programs are not confined here: {report.why} `backstay doctor` says more."
 
 
-def _facts(call: Call, ground: Ground, rules: Sequence[Rule]) -> CallFacts | None:
-    paths, globs = paths_of(call, ground, rules)
+def _facts(call: Call, ground: CallSite, rules: Sequence[Rule]) -> CallFacts | None:
+    paths, globs = paths_to_resolve(call, ground, rules)
     return _look_at(paths, globs) if paths or globs else None
 
 

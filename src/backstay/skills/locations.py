@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from backstay.config.locations import claude_dir, home_dir
 from backstay.config.settings import config_dir
-from backstay.config.trust.inventory import Survey
+from backstay.config.trust.inventory import WorkspaceInventory
 from backstay.sandbox.project_root import project_root
 from backstay.skills.skill import Origin
 
@@ -67,7 +67,7 @@ def sources_of(
     cwd: Path,
     *,
     trusted: bool,
-    survey: Survey | None = None,
+    survey: WorkspaceInventory | None = None,
     plugins: tuple[PluginFolders, ...] = (),
     environment: Mapping[str, str] = os.environ,
 ) -> Sources:

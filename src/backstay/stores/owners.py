@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.logic.state.content import clean
+from backstay.logic.state.content import replace_surrogates
 from backstay.system.machine import boot_id
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Owner
@@ -23,11 +23,11 @@ def this_process(label: str = "") -> Owner:
     """An owner for this process. Each call makes a new one: two owners of one process exclude each other too."""
     return Owner(
         id=secrets.token_hex(8),
-        host=clean(platform.node()),
+        host=replace_surrogates(platform.node()),
         boot=boot_id(),
         pid=os.getpid(),
         started=start_ticks(os.getpid()) or 0,
-        label=clean(label or Path(sys.argv[0]).name),
+        label=replace_surrogates(label or Path(sys.argv[0]).name),
         namespace=_namespace(),
     )
 
@@ -37,7 +37,7 @@ def is_dead(owner: Owner) -> bool:
 
     An owner on another machine, or behind another namespace of process ids, is never certain: only its lease can run out.
     """
-    if owner.host != clean(platform.node()):
+    if owner.host != replace_surrogates(platform.node()):
         return False
     if owner.boot and boot_id() and owner.boot != boot_id():
         return True

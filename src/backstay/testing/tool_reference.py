@@ -6,10 +6,10 @@ from functools import partial
 import anyio
 
 from backstay.logic.state.session_state import State
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.ports import Tool
 from backstay.runtime.inbox import Inbox
-from backstay.session.toolbox import Hands, StoredOutputs
+from backstay.session.toolbox import StoredOutputs, Toolbox
 from backstay.stores.clock import SystemClock
 from backstay.stores.memory import MemoryStore
 from backstay.vocab.specs import Touches
@@ -41,7 +41,7 @@ def tools_document() -> str:
 
 def _tools() -> tuple[Tool, ...]:
     store = anyio.run(partial(MemoryStore.open, clock=SystemClock()))
-    found = Hands(Ground(cwd="/", home="/"), (), StoredOutputs(store, Inbox(), State())).tools()
+    found = Toolbox(CallSite(cwd="/", home="/"), (), StoredOutputs(store, Inbox(), State())).tools()
     return tuple(
         tool for tool in found if tool.spec.name != "WebSearch"
     )  # whether it is there is the environment's matter

@@ -27,7 +27,7 @@ from backstay.plugins.install.sources import (
     Source,
     UrlSource,
 )
-from backstay.plugins.installed import Installed, InstalledBook
+from backstay.plugins.installed import Installed, InstalledPlugins
 from backstay.plugins.load import Loaded, load_plugins
 from backstay.plugins.marketplace import MarketplaceBook
 from backstay.plugins.tree import tree_digest
@@ -129,7 +129,7 @@ async def test_rb_w20_a_project_install_counts_in_its_project_and_only_there(tmp
 
     assert [each.version for each in load(data, "bare", project="/work/one").plugins] == ["1.10"]
     assert [each.version for each in load(data, "bare", project="/work/two").plugins] == ["1.9"]
-    uninstall(data, next(iter(InstalledBook(data).read())), scope="person", project="")
+    uninstall(data, next(iter(InstalledPlugins(data).read())), scope="person", project="")
     assert not (data / "plugins/cache/direct/bare/1.9").exists()
     found = load(data, "bare", project="/work/two")
     assert found.plugins == ()
@@ -220,7 +220,7 @@ async def test_what_is_pinned_and_yet_unfit_is_not_loaded(tmp_path: Path) -> Non
     record = await put(data, FolderSource(path=str(bare(tmp_path / "b"))))
     folder = data / "plugins/cache/direct/bare/1.0.0"
     bare(folder, skills="../../../../..")
-    InstalledBook(data).add(PluginId("bare", "direct"), replace(record, sha256=tree_digest(folder)))
+    InstalledPlugins(data).add(PluginId("bare", "direct"), replace(record, sha256=tree_digest(folder)))
 
     found = load(data, "bare")
 
@@ -242,7 +242,7 @@ async def test_installs_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
         for name in names:
             tasks.start_soon(one, name)
 
-    assert sorted(each.name for each in InstalledBook(data).read()) == names
+    assert sorted(each.name for each in InstalledPlugins(data).read()) == names
     assert len(load(data, *names).plugins) == 8
 
 

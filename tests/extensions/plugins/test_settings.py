@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from backstay.config.layer_file import read_layer
-from backstay.config.locations import Place
+from backstay.config.locations import SettingsFile
 from backstay.plugins.install.install import install, staging
 from backstay.plugins.install.sources import FolderSource, GitSource, UrlSource
 from backstay.plugins.load import PluginPlace
@@ -46,7 +46,7 @@ def test_the_settings_of_all_files_come_together_by_who_wrote_them(tmp_path: Pat
         ("other", "person", "claude", {"enabledPlugins": {"theirs@m": True}}),
     ):
         path = write(tmp_path, {f"{name}.json": content}) / f"{name}.json"
-        files.append(read_layer(Place(path=path, source=source, root=str(tmp_path), family=family)))  # type: ignore[arg-type]
+        files.append(read_layer(SettingsFile(path=path, source=source, root=str(tmp_path), family=family)))  # type: ignore[arg-type]
 
     found = read_enabling(files)
 

@@ -15,7 +15,7 @@ from backstay.plugins.install.archive import unpack
 from backstay.plugins.install.git import fetch_commit
 from backstay.plugins.install.install import install, staging, uninstall, what_it_brings
 from backstay.plugins.install.sources import FolderSource, GitSource, source_of
-from backstay.plugins.installed import InstalledBook
+from backstay.plugins.installed import InstalledPlugins
 from backstay.plugins.marketplace import read_marketplace
 from backstay.plugins.plugin import read_plugin
 from backstay.plugins.tree import Limits
@@ -118,7 +118,7 @@ async def test_a_plugin_whose_folder_became_a_file_can_be_uninstalled_and_instal
     for _ in range(2):
         async with staging(data, source) as staged:
             record = install(data, staged, scope="person", project="", at=1)
-        place = InstalledBook(data).place(staged.id, record.version)
+        place = InstalledPlugins(data).place(staged.id, record.version)
         assert place.is_dir()
         shutil.rmtree(place)
         place.write_text("no folder")

@@ -7,8 +7,8 @@ import msgspec
 
 from backstay.cli.permission_cases import DescribedFiles
 from backstay.hooks.merge import HookVerdict
-from backstay.permissions import Call, Verdict, fingerprint, paths_of, spec_of, weigh
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, Verdict, fingerprint, judge_call, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 from backstay.vocab.rules import Rule, RuleSource
 from backstay.vocab.specs import FsScope, Mode, Taint, ToolSpec
 
@@ -81,17 +81,17 @@ def weighed(
     spec = spec_of(tool) if isinstance(tool, str) else tool
     call = Call(spec, arguments(spec.name, args))
     held = rules(allow=allow, ask=ask, deny=deny, source=source, root=root)
-    ground = Ground(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted, described=files is None)
+    ground = CallSite(cwd=cwd, home=home, roots=roots, os=os, trusted=trusted, described=files is None)
     if files is not None:
         there = DescribedFiles(files, cwd, home, os)
-        paths, globs = paths_of(call, ground, held)
+        paths, globs = paths_to_resolve(call, ground, held)
         ground = msgspec.structs.replace(
             ground,
             links=there.links(paths),
             globs={each: there.match(each) for each in globs},
         )
     mark = fingerprint(spec.name, msgspec.json.encode(call.args).decode())
-    return weigh(
+    return judge_call(
         call,
         ground,
         held,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import pytest
 
 from backstay.permissions.arguments import MOST_TEXT, MOST_VALUES, compare
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ToolSpec
 from tests.logic.permissions.desk import weighed
@@ -178,7 +178,7 @@ _VALUES: list[object] = [
 
 def test_one_more_argument_never_takes_a_match_back() -> None:
     draw = random.Random(21)
-    ground = Ground(cwd="/repo", home="/home/u")
+    ground = CallSite(cwd="/repo", home="/home/u")
     for _ in range(3_000):
         args = {name: draw.choice(_VALUES) for name in draw.sample(("path", "paths", "q", "Path", "n"), 3)}
         fewer = dict(list(args.items())[:2])

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from backstay.cli.permission_cases import answer_line
-from backstay.permissions import Call, Verdict, paths_of, rule_about, spec_of, weigh
+from backstay.permissions import Call, Verdict, judge_call, paths_to_resolve, rule_about, spec_of
 from backstay.permissions.arguments import matches_text
 from backstay.permissions.bounds import DEEPEST, LONGEST_COMMAND, LONGEST_NAME
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.wildcards import BELOW, CLASS, DEEP, MANY, ONE, Tokens, meets, star_match
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import MODES, Mode
@@ -22,7 +22,7 @@ from tests.logic.permissions.desk import rules, weighed
 MB = 1_000_000
 STARS = "*a" * 100 + "*"
 DENY = ("Bash(rm *)", "Read(secrets/**)", "WebFetch(domain:evil.test)", "mcp__a__b(secrets/**)", f"Bash({STARS} b)")
-GROUND = Ground(cwd="/repo", home="/home/u")
+GROUND = CallSite(cwd="/repo", home="/home/u")
 
 
 def nested(levels: int) -> object:
@@ -36,8 +36,8 @@ def judged(tool: str, args: dict[str, object], mode: Mode = "default", deny: tup
     """What the policy says, with all that is done for a call in a session."""
     call = Call(spec_of(tool), args)
     held = rules(allow=("*", "mcp__a"), deny=deny)
-    assert all(isinstance(each, str) for names in paths_of(call, GROUND, held) for each in names)
-    return weigh(call, GROUND, held, mode=mode)
+    assert all(isinstance(each, str) for names in paths_to_resolve(call, GROUND, held) for each in names)
+    return judge_call(call, GROUND, held, mode=mode)
 
 
 LARGE: list[tuple[str, dict[str, object]]] = [
@@ -116,7 +116,7 @@ CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2
 def test_every_control_character_and_half_a_character_gets_an_answer_and_a_sentence(tool: str) -> None:
     for char, mode in itertools.product(CONTROLS, get_args(Mode)):
         for text in (char, f"ls {char}a", f"a{char}", f"https://a{char}.test/{char}", f"'{char}' > a; rm -rf {char}"):
-            verdict = weigh(Call(spec_of(tool), {TOOLS[tool]: text}), GROUND, rules(deny=DENY), mode=mode)
+            verdict = judge_call(Call(spec_of(tool), {TOOLS[tool]: text}), GROUND, rules(deny=DENY), mode=mode)
 
             assert verdict.decision in ("allow", "ask", "deny")
             assert verdict.detail.strip()
@@ -231,7 +231,7 @@ def test_sec_m7_two_long_patterns_meet_without_a_look_at_every_pair() -> None:
 def test_patterns_of_any_length_get_an_answer(mode: Mode) -> None:
     deny = [Rule.parse("deny", f"{tool}({text})") for tool in ("Bash", "Read", "WebFetch") for text in _PATTERNS]
     for tool, text in (("Bash", f"foo $x {'ab' * 1_900}"), ("Read", "a/" * 2_000 + "b"), ("Bash", "cat " + "*a" * 900)):
-        assert weigh(Call(spec_of(tool), {TOOLS[tool]: text}), GROUND, deny, mode=mode).detail
+        assert judge_call(Call(spec_of(tool), {TOOLS[tool]: text}), GROUND, deny, mode=mode).detail
 
 
 _PATTERNS = (

@@ -4,10 +4,10 @@ import time
 
 import pytest
 
-from backstay.permissions import Call, paths_of, spec_of, weigh
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, judge_call, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 
-GROUND = Ground(cwd="/repo", home="/home/u", roots=("/repo",))
+GROUND = CallSite(cwd="/repo", home="/home/u", roots=("/repo",))
 
 
 def least(text: str) -> float:
@@ -16,8 +16,8 @@ def least(text: str) -> float:
     call = Call(spec_of("Bash"), {"command": text})
     for _ in range(3):
         start = time.process_time()
-        paths_of(call, GROUND)
-        weigh(call, GROUND, (), mode="default")
+        paths_to_resolve(call, GROUND)
+        judge_call(call, GROUND, (), mode="default")
         taken.append(time.process_time() - start)
     return min(taken)
 

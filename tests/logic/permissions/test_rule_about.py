@@ -3,10 +3,10 @@
 import pytest
 
 from backstay.permissions import rule_about
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from tests.logic.permissions.desk import arguments
 
-GROUND = Ground(cwd="/repo", home="/home/u")
+GROUND = CallSite(cwd="/repo", home="/home/u")
 
 
 def about(rule: str, tool: str, args: str | dict[str, object]) -> bool:

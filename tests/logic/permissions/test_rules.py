@@ -2,14 +2,14 @@
 
 import pytest
 
-from backstay.permissions import Call, hidden, paths_of, spec_of
-from backstay.permissions.call_site import Ground
+from backstay.permissions import Call, hidden, paths_to_resolve, spec_of
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.wildcards import DEEP, MANY, ONE, meets, star_match
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from tests.logic.permissions.desk import arguments, rules, weighed
 
-GROUND = Ground(cwd="/repo", home="/home/u")
+GROUND = CallSite(cwd="/repo", home="/home/u")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ LOOKED_AT = [
 def test_what_must_be_looked_at_is_said(
     tool: str, args: str | dict[str, object], paths: tuple[str, ...], globs: tuple[str, ...]
 ) -> None:
-    found_paths, found_globs = paths_of(Call(spec_of(tool), arguments(tool, args)), GROUND)
+    found_paths, found_globs = paths_to_resolve(Call(spec_of(tool), arguments(tool, args)), GROUND)
 
     assert set(paths) <= set(found_paths)
     assert set(found_globs) == set(globs)
@@ -68,7 +68,7 @@ def test_what_must_be_looked_at_is_said(
 def test_a_command_that_goes_through_a_folder_is_looked_at_for_what_is_denied() -> None:
     call = Call(spec_of("Bash"), {"command": "grep -r x src"})
 
-    _, globs = paths_of(call, GROUND, rules(deny=["Read(.env)", "Read(/src/keys/**)", "Read(/lib/**)"]))
+    _, globs = paths_to_resolve(call, GROUND, rules(deny=["Read(.env)", "Read(/src/keys/**)", "Read(/lib/**)"]))
 
     denied = "/**/.env\n/repo/src/keys/**\n/src/keys/**\n/repo/lib/**\n/lib/**"
     assert globs == ("<all 9>/repo/src", f"<all 9>/repo/src{denied}")
@@ -76,7 +76,7 @@ def test_a_command_that_goes_through_a_folder_is_looked_at_for_what_is_denied() 
 
 def test_what_is_denied_is_left_out_of_what_is_found() -> None:
     held = rules(deny=["Read(.env)", "Edit(src/**)"], ask=["Read(docs/**)"])
-    linked = Ground(cwd="/repo", home="/home/u", links={"/repo/x": "/repo/.env"})
+    linked = CallSite(cwd="/repo", home="/home/u", links={"/repo/x": "/repo/.env"})
 
     assert hidden("/repo/sub/.env", held, GROUND)
     assert hidden("/repo/x", held, linked)

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from backstay.permissions.call_site import Ground, Script
+from backstay.permissions.call_site import CallSite, Script
 from backstay.permissions.shell import read_command
 from tests.logic.permissions.desk import weighed
 
-GROUND = Ground(cwd="/repo", home="/home/u", roots=("/repo",))
+GROUND = CallSite(cwd="/repo", home="/home/u", roots=("/repo",))
 
 PIECES = st.sampled_from(
     (
@@ -23,7 +23,7 @@ PIECES = st.sampled_from(
     )
 )  # fmt: skip
 GROUNDS = st.builds(
-    Ground,
+    CallSite,
     cwd=st.just("/repo"),
     home=st.just("/home/u"),
     os=st.sampled_from(("linux", "darwin", "windows")),
@@ -58,7 +58,7 @@ def accesses(text: str) -> set[tuple[str, str]]:
 @given(st.lists(PIECES, max_size=40).map(" ".join) | st.lists(PIECES, max_size=40).map("".join) | st.text(), GROUNDS)
 @example("\ud800", GROUND)
 @example("", GROUND)
-def test_any_text_is_read(text: str, ground: Ground) -> None:
+def test_any_text_is_read(text: str, ground: CallSite) -> None:
     read_command(text, ground)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from backstay.cli.output import harmless
+from backstay.cli.output import escape_terminal
 from backstay.headless.run import check_name
 from backstay.logic.text import excerpt
 from backstay.logic.text import untrusted as mcp_words
@@ -83,7 +83,7 @@ CLEANING: dict[str, Callable[[str], str]] = {
     "memory": lambda text: window(text.encode("utf-8", "replace")).text,
 }
 SHOWING: dict[str, Callable[[str], str]] = {
-    "the command line": harmless,
+    "the command line": escape_terminal,
     "an export": excerpt.seen,
 }
 

@@ -13,7 +13,7 @@ EVERYWHERE: Final = "*"
 """The place of a grant that holds in every project."""
 
 
-class GrantBook:
+class GrantStore:
     """The rules that were granted by project, and everywhere."""
 
     def __init__(self, data: Path) -> None:

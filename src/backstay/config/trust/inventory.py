@@ -116,7 +116,7 @@ LONGEST_COMMAND: Final = 16 * 1024
 """Characters of a command in which files are looked for."""
 
 
-class Claim(Struct, frozen=True, kw_only=True):
+class InventoryItem(Struct, frozen=True, kw_only=True):
     """One thing that a workspace would run or loosen."""
 
     kind: ClaimKind
@@ -128,12 +128,12 @@ class Claim(Struct, frozen=True, kw_only=True):
     """Why trust in it does not last, when it runs something that cannot be followed."""
 
 
-class Survey(Struct, frozen=True, kw_only=True):
+class WorkspaceInventory(Struct, frozen=True, kw_only=True):
     """What was found in a project."""
 
     root: str
     """The project's root, without links."""
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[InventoryItem, ...] = ()
     seen: Mapping[str, str] = field(default_factory=dict)
     """Everything that was looked at, as `kind:name`, and the digest of it."""
     problem: str = ""
@@ -165,7 +165,7 @@ def survey(
     bare: bool = False,
     most_files: int = MOST_FILES,
     most_bytes: int = MOST_BYTES,
-) -> Survey:
+) -> WorkspaceInventory:
     """Look at what the project `root` brings along. `files` are its settings, already read: those very bytes are looked at.
 
     Nothing is run, no link of an extension is followed, and what is looked at is bounded. `mode` is the one that
@@ -182,7 +182,7 @@ def survey(
     for file in own:
         look.own(file)
     look.git()
-    return Survey(
+    return WorkspaceInventory(
         root=str(look.root),
         claims=tuple(dict.fromkeys(look.claims)),
         seen=look.seen,
@@ -194,7 +194,7 @@ def survey(
     )
 
 
-def drifted(before: Survey) -> tuple[str, ...]:
+def drifted(before: WorkspaceInventory) -> tuple[str, ...]:
     """The scripts and extensions that are no longer as they were in a survey. For whoever is about to run one."""
     look = Contents(Path(before.root))
     changed = []
@@ -216,7 +216,7 @@ class _Look(Contents):
         self, root: Path, cwd: Path, home: Path, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
     ) -> None:
         super().__init__(root, most_files, most_bytes)
-        self.claims: list[Claim] = []
+        self.claims: list[InventoryItem] = []
         self.seen: dict[str, str] = {}
         self.unfollowed: dict[str, str] = {}
         self.named: dict[str, str] = {}
@@ -235,7 +235,7 @@ class _Look(Contents):
         self._follow(hook_commands(file.hooks, steered))
         self._follow(server_commands(servers_of(file)))
         self.claims += (
-            Claim(kind="hook", text=words, file=name, note=self._note_of(hook_commands(handler, frozenset())))
+            InventoryItem(kind="hook", text=words, file=name, note=self._note_of(hook_commands(handler, frozenset())))
             for words, handler in hook_words({} if file.hooks_off else file.hooks)
         )
         self._servers(name, servers_of(file))
@@ -267,7 +267,7 @@ class _Look(Contents):
 
     def _servers(self, file: str, servers: object) -> None:
         self.claims += (
-            Claim(kind="server", text=words, file=file, note=self._note_of(server_commands({"": server})))
+            InventoryItem(kind="server", text=words, file=file, note=self._note_of(server_commands({"": server})))
             for words, server in server_words(servers)
         )
 
@@ -325,7 +325,7 @@ class _Look(Contents):
             yield from mentioned(text, self._bases, self._home)
 
     def _claim(self, kind: ClaimKind, file: str, texts: Iterable[str]) -> None:
-        self.claims += (Claim(kind=kind, text=text, file=file) for text in texts)
+        self.claims += (InventoryItem(kind=kind, text=text, file=file) for text in texts)
 
     # --- extensions ------------------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from backstay.config.trust.contents import ABSENT, Contents
-from backstay.config.trust.inventory import OWN, Survey
+from backstay.config.trust.inventory import OWN, WorkspaceInventory
 from backstay.config.trust.own_programs import is_stranger, own_program
 from backstay.config.trust.run_files import command_text
 from backstay.config.trust.trust_store import WorkspaceTrust
@@ -30,7 +30,7 @@ class OwnRun(Struct, frozen=True, kw_only=True):
 class OwnRuns(Struct, frozen=True, kw_only=True):
     """Judges the person's own programs in one workspace."""
 
-    survey: Survey
+    survey: WorkspaceInventory
     """What the workspace brought along when somebody last said something about it."""
     trusted: bool
     cwd: Path

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from backstay.config.private_file import Book, writable_name
 from backstay.config.trust.contents import ABSENT
-from backstay.config.trust.inventory import OWN, Survey
+from backstay.config.trust.inventory import OWN, WorkspaceInventory
 from backstay.vocab.errors import UserError
 
 TrustState = Literal["trusted", "untrusted", "changed"]
@@ -27,14 +27,14 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
     """How far a workspace is trusted, and why."""
 
     state: TrustState
-    survey: Survey
+    survey: WorkspaceInventory
     changed: tuple[str, ...] = ()
     """The names of what is not as it was when the workspace was trusted."""
     since: int = 0
     """When it was trusted, in microseconds since 1970; 0 when that is recorded nowhere."""
     for_run: bool = False
     """Whether the person said so for this run."""
-    before: Survey | None = None
+    before: WorkspaceInventory | None = None
     """What it brought along when it was trusted in this session, if that has changed while the session was open."""
 
     @property
@@ -43,7 +43,7 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
         return self.state == "trusted"
 
     @property
-    def vouched(self) -> Survey:
+    def vouched(self) -> WorkspaceInventory:
         """What somebody's word was about: whatever runs is compared with this."""
         return self.before or self.survey
 
@@ -58,7 +58,7 @@ class WorkspaceTrust(Struct, frozen=True, kw_only=True):
         return self.survey.root
 
 
-class TrustBook:
+class TrustStore:
     """The workspaces that the person trusts, in one file of the data folder."""
 
     def __init__(self, data: Path) -> None:
@@ -71,7 +71,7 @@ class TrustBook:
         """Where the record is."""
         return self._book.path
 
-    def look_up(self, survey: Survey, *, bare: bool = False) -> WorkspaceTrust:
+    def look_up(self, survey: WorkspaceInventory, *, bare: bool = False) -> WorkspaceTrust:
         """How far the workspace of `survey` is trusted. Raise `UserError` when the book cannot be believed."""
         if survey.problem:
             return WorkspaceTrust(state="untrusted", survey=survey)
@@ -84,7 +84,7 @@ class TrustBook:
         state: TrustState = "changed" if changed else "trusted"
         return WorkspaceTrust(state=state, survey=survey, changed=changed, since=entry.at)
 
-    def record(self, survey: Survey, at: int) -> WorkspaceTrust:
+    def record(self, survey: WorkspaceInventory, at: int) -> WorkspaceTrust:
         """Trust the workspace with exactly the content of `survey`. Raise `UserError` when that cannot be recorded."""
         if survey.problem:
             raise UserError(
@@ -104,7 +104,7 @@ class TrustBook:
         with self._book.changing() as book:
             return book.workspaces.pop(writable_name(root), None) is not None
 
-    def renew(self, trust: WorkspaceTrust, now: Survey, *, only: str, at: int) -> None:
+    def renew(self, trust: WorkspaceTrust, now: WorkspaceInventory, *, only: str, at: int) -> None:
         """Go on trusting a workspace after we ourselves changed its file `only`, at the person's word. Anything else stays changed."""
         if not trust.since or not trust.trusted:
             return

@@ -9,13 +9,13 @@ from msgspec import Struct
 
 from backstay.catalog.load import PagedLog
 from backstay.logic import budget
-from backstay.logic.budget import Purse, dollars
+from backstay.logic.budget import BudgetState, dollars
 from backstay.logic.history.conversation import Conversation, ConversationFold
 from backstay.logic.history.outline import project
 from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.branches import NODES
 from backstay.logic.text.excerpt import Excerpt, excerpt
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.vocab.event import By, Recorded
 from backstay.vocab.events import (
     ChildFinished,
@@ -317,7 +317,7 @@ def dialogue_of(log: PagedLog, redactor: Redactor) -> Dialogue:
 
 
 def _survey(log: PagedLog) -> Survey:
-    meta, fold, money = SessionMeta(id=log.session), ConversationFold(), Purse()
+    meta, fold, money = SessionMeta(id=log.session), ConversationFold(), BudgetState()
     told = unknown = rewinds = turns = 0
     for records in log.pages():
         meta = project(meta, records)
@@ -335,7 +335,7 @@ def _survey(log: PagedLog) -> Survey:
         turns += isinstance(record.event, TurnStarted)
         if isinstance(record.event, ModelReplied):
             models[record.event.model or meta.model] = None
-    unpriced = f", without {counted(unknown, 'answer')} of unknown price" if unknown else ""
+    unpriced = f", without {pluralise(unknown, 'answer')} of unknown price" if unknown else ""
     cost = dollars(money.spent) + unpriced if money.spent or unknown != told else ""
     return Survey(meta=meta, told=conversation, turns=turns, models=tuple(models), rewinds=rewinds, cost=cost)
 
@@ -356,7 +356,7 @@ def _facts(found: Survey, redactor: Redactor) -> Iterator[Fact]:
     if meta.origin:
         yield Fact(label="Fork of session", value=meta.origin, literal=True)
     if found.rewinds:
-        yield Fact(label="Rewound", value=f"{counted(found.rewinds, 'time')}; what was left behind is not shown")
+        yield Fact(label="Rewound", value=f"{pluralise(found.rewinds, 'time')}; what was left behind is not shown")
 
 
 class _Teller:

@@ -41,7 +41,7 @@ PRIOR: Final = 500
 """Tokens that count as estimated well: a short request, most of which its provider added, says little about long ones."""
 
 
-class Fill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class ContextUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the conversation takes of the context, in tokens."""
 
     counted: int = 0
@@ -82,31 +82,31 @@ class Fill(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.counted > 0 and self.since == 0
 
 
-def fold_fill(fill: Fill, record: Recorded) -> Fill:
+def fold_fill(fill: ContextUsage, record: Recorded) -> ContextUsage:
     """`fill` after `record`."""
     change = _FOLDS.get(type(record.event))
     return fill if change is None else change(fill, record.event)
 
 
-def _added(fill: Fill, tokens: int) -> Fill:
+def _added(fill: ContextUsage, tokens: int) -> ContextUsage:
     return replace(fill, since=fill.since + tokens, guess=fill.guess + tokens, messages=fill.messages + 1, tried=False)
 
 
-def _received(fill: Fill, event: InputReceived) -> Fill:
+def _received(fill: ContextUsage, event: InputReceived) -> ContextUsage:
     return replace(fill, waiting=(*fill.waiting, (event.input, tokens_of(event.parts))))
 
 
-def _taken(fill: Fill, event: InputTaken) -> Fill:
+def _taken(fill: ContextUsage, event: InputTaken) -> ContextUsage:
     """Several inputs that are taken together are one message."""
     tokens = MESSAGE + sum(size - MESSAGE for name, size in fill.waiting if name in event.inputs)
     return replace(_added(fill, tokens), prompt=tokens, waiting=_left(fill, event))
 
 
-def _left(fill: Fill, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
+def _left(fill: ContextUsage, event: InputTaken | InputDropped) -> tuple[tuple[str, int], ...]:
     return tuple(each for each in fill.waiting if each[0] not in event.inputs)
 
 
-def _replied(fill: Fill, event: ModelReplied) -> Fill:
+def _replied(fill: ContextUsage, event: ModelReplied) -> ContextUsage:
     said = any(not isinstance(part, Text) or part.text for part in event.parts)
     added = _added(fill, tokens_of(event.parts)) if said else fill
     usage = event.usage
@@ -115,24 +115,24 @@ def _replied(fill: Fill, event: ModelReplied) -> Fill:
     return replace(added, counted=usage.input + usage.output, since=0, ratio=_ratio(fill, usage))
 
 
-def _ratio(fill: Fill, usage: Usage) -> float:
+def _ratio(fill: ContextUsage, usage: Usage) -> float:
     if not fill.asked or not usage.input:
         return fill.ratio
     return min(max((usage.input + PRIOR) / (fill.asked + PRIOR), LEAST_RATIO), MOST_RATIO)
 
 
-def _child_said(fill: Fill, event: ChildFinished) -> Fill:
+def _child_said(fill: ContextUsage, event: ChildFinished) -> ContextUsage:
     return _added(fill, tokens_of((Text(text=event.text or f"(the child session ended: {event.outcome})"),)))
 
 
-def _turn_over(fill: Fill, event: TurnCompleted) -> Fill:
+def _turn_over(fill: ContextUsage, event: TurnCompleted) -> ContextUsage:
     if event.outcome != "abandoned":
         return fill
     counted, since, guess, messages = fill.before_turn
     return replace(fill, counted=counted, since=since, guess=guess, messages=messages, tried=False, trimmed=False)
 
 
-def _elsewhere(fill: Fill, guess: int, messages: int) -> Fill:
+def _elsewhere(fill: ContextUsage, guess: int, messages: int) -> ContextUsage:
     """The conversation is another one now: no count of a provider is about it."""
     return replace(
         fill,
@@ -147,7 +147,7 @@ def _elsewhere(fill: Fill, guess: int, messages: int) -> Fill:
     )
 
 
-def _compacted(fill: Fill, event: Compacted) -> Fill:
+def _compacted(fill: ContextUsage, event: Compacted) -> ContextUsage:
     _, guess, messages = fill.compacting or (event.trigger, fill.guess, fill.messages)
     there = _elsewhere(fill, event.guess + fill.guess - guess, event.messages + fill.messages - messages)
     if event.trigger == "trim":
@@ -156,7 +156,7 @@ def _compacted(fill: Fill, event: Compacted) -> Fill:
     return replace(there, fruitless=fruitless if event.trigger != "manual" else 0, tried=True)
 
 
-def _not_compacted(fill: Fill, _: CompactionFailed) -> Fill:
+def _not_compacted(fill: ContextUsage, _: CompactionFailed) -> ContextUsage:
     """Only what the session tried by itself, and nobody stopped, counts as fruitless."""
     trigger = fill.compacting[0] if fill.compacting else "manual"
     if trigger == "trim":
@@ -164,7 +164,9 @@ def _not_compacted(fill: Fill, _: CompactionFailed) -> Fill:
     return replace(fill, compacting=None, fruitless=fill.fruitless + (trigger != "manual"), tried=True)
 
 
-_FOLDS: Final[dict[type[Event], Callable[[Fill, Any], Fill]]] = {  # Any: each function takes its own event
+_FOLDS: Final[
+    dict[type[Event], Callable[[ContextUsage, Any], ContextUsage]]
+] = {  # Any: each function takes its own event
     InputReceived: _received,
     InputTaken: _taken,
     InputDropped: lambda f, e: replace(f, waiting=_left(f, e)),

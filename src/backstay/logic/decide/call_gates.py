@@ -10,7 +10,7 @@ from backstay.hooks.merge import HookVerdict
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.calls import OpenCall, seen_as, subject_of
 from backstay.logic.state.progress import Progress
-from backstay.permissions import Call, fingerprint, rules_digest, weigh
+from backstay.permissions import Call, fingerprint, judge_call, rules_digest
 from backstay.permissions.suggested_rules import is_exact_text
 from backstay.permissions.tool_kinds import usual_name
 from backstay.permissions.verdict import Verdict
@@ -55,7 +55,7 @@ def _weighed(p: Progress, call: OpenCall, spec: ToolSpec, policy: Policy) -> Ver
     ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
     hook = HookVerdict(decision=call.hook, reason=call.hook_reason) if call.hook is not None else None
     own, seen = fingerprint(call.name, call.args), seen_as(call.name, call.args, facts)
-    return weigh(
+    return judge_call(
         Call(tool=spec, args=msgspec.json.decode(call.args, type=dict[str, object])),
         ground,
         policy.rules,
@@ -73,7 +73,7 @@ def advance_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
     """Every event that any open call is due, in call order."""
     drafts: list[Draft] = [*after_calls(p, policy)]
     may_ask, running = True, sum(call.phase == "running" for call in p.calls)
-    may_start = not drafts and not being_heard(p)  # what a hook says about the call before may end the turn
+    may_start = not drafts and not hooks_running(p)  # what a hook says about the call before may end the turn
     judging = False
     for call in p.calls:
         if judging and call.phase == "inspected" and not call.problem:
@@ -100,7 +100,7 @@ def after_calls(p: Progress, policy: Policy) -> Sequence[Draft]:
     return drafts
 
 
-def being_heard(p: Progress) -> bool:
+def hooks_running(p: Progress) -> bool:
     """Whether hooks are being heard about calls with results."""
     return any(p.hooks.hearing(event, call.id) for call in p.ended for event in ("PostToolUse", "PostToolUseFailure"))
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from backstay.hooks.gates import SESSION, STOP_BLOCKS, due, gate
 from backstay.logic.budget import cost
-from backstay.logic.decide.call_gates import advance_calls, after_calls, being_heard, close_call
+from backstay.logic.decide.call_gates import advance_calls, after_calls, close_call, hooks_running
 from backstay.logic.decide.model_call import after_failure, ask, end_turn
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.vocab.event import Draft
 from backstay.vocab.events import (
     InputDropped,
@@ -139,7 +139,7 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
         return None
     if drafts := after_calls(p, policy):
         return drafts
-    if being_heard(p):
+    if hooks_running(p):
         return ()
     if p.ended:
         waits = gate(p.hooks, policy, "PostToolBatch", f"{turn.id}.{turn.rounds}")
@@ -155,7 +155,7 @@ def _before_asking(p: Progress, turn: OpenTurn, policy: Policy) -> Sequence[Draf
 
 def _refuse_answer(turn: OpenTurn, policy: Policy) -> Draft:
     if turn.refusals >= policy.schema_tries:
-        tries = counted(turn.refusals + 1, "answer")
+        tries = pluralise(turn.refusals + 1, "answer")
         return end_turn(turn, "failed", code="schema", message=f"{tries} did not fit the schema: {turn.problem}")
     text = f"Your answer does not fit the schema: {turn.problem} Answer again, with the JSON alone."
     return Draft(event=MessageInjected(role="user", parts=(Text(text=text),)), cause=turn.id)

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from backstay.logic.budget import Purse, cost, dollars
+from backstay.logic.budget import BudgetState, cost, dollars
 from backstay.logic.decide.policy import Policy
 from backstay.logic.state.progress import OpenTurn, Progress
 from backstay.logic.state.retries import fallback, wait
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.vocab.event import CompactionTrigger, Draft
 from backstay.vocab.events import ModelAsked, TurnCompleted
 from backstay.vocab.events.limits import BudgetAsked, BudgetWarned, CompactionStarted, WaitStarted
@@ -69,12 +69,12 @@ def after_failure(p: Progress, turn: OpenTurn, policy: Policy) -> Draft:
 
 def _ceiling(p: Progress, turn: OpenTurn, policy: Policy) -> str:
     if turn.rounds == 0 and p.begun > policy.max_session_turns:
-        limit = counted(policy.max_session_turns, "turn")
+        limit = pluralise(policy.max_session_turns, "turn")
         return (
             f"The session reached its limit of {limit}. Raise it with --max-session-turns (max_session_turns) to go on."
         )
     if policy.max_rounds and turn.run >= policy.max_rounds:
-        return f"The turn reached its limit of {counted(policy.max_rounds, 'model call')}."
+        return f"The turn reached its limit of {pluralise(policy.max_rounds, 'model call')}."
     return ""
 
 
@@ -157,7 +157,7 @@ def _money(p: Progress, turn: OpenTurn, model: str, policy: Policy) -> Sequence[
             return (end_turn(turn, "failed", code="budget", message=_no_money(purse, purse.limit, needed)),)
 
 
-def _no_money(purse: Purse, limit: int, needed: int) -> str:
+def _no_money(purse: BudgetState, limit: int, needed: int) -> str:
     why = f" ({purse.refused})" if purse.refused else ""
     if purse.spent >= limit:
         return f"The budget of {dollars(limit)} is used up: {dollars(purse.spent)} are spent{why}. Raise it to go on."

@@ -8,7 +8,7 @@ import msgspec
 from backstay.hooks.matching import RuleMatches
 from backstay.hooks.spec import HookSpec
 from backstay.logic.state.retries import Retries
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.vocab.errors import UserError
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode, ModelFacts, ToolSpec
@@ -39,7 +39,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     tools: Mapping[str, ToolSpec] = {}
     rules: tuple[Rule, ...] = ()
-    ground: Ground = Ground(cwd="/", home="/")
+    ground: CallSite = CallSite(cwd="/", home="/")
     """Where calls happen, before anybody looked at their paths."""
     hooks: tuple[HookSpec, ...] = ()
     rule_matches: RuleMatches | None = None

@@ -84,7 +84,7 @@ def _kept(medium: InlineMedia, blobs: dict[str, bytes]) -> MediaRef:
     return MediaRef(sha256=sha, media_type=medium.media_type, size=len(medium.content), name=medium.name)
 
 
-def storable(event: Event) -> Event:
+def as_stored_event(event: Event) -> Event:
     """`event` as it will be read back: what is live and what is replayed are the same. Lone surrogates become question marks.
 
     Raise `UserError` when it could not be read back: values are not looked at where they are made.
@@ -102,7 +102,7 @@ def _read_back(event: Event) -> Event:
         return msgspec.convert(_cleaned(msgspec.to_builtins(event)), type(event))
 
 
-def clean(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """`text` without lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
@@ -134,7 +134,7 @@ def cited_blobs(event: Event) -> frozenset[str]:
 def _cleaned(value: object) -> object:
     match value:
         case str():
-            return clean(value)
+            return replace_surrogates(value)
         case dict():
             return {_cleaned(key): _cleaned(inner) for key, inner in value.items()}
         case list() | tuple():

@@ -11,17 +11,17 @@ import msgspec
 from msgspec.structs import replace
 
 from backstay.hooks import gates
-from backstay.hooks.gates import Hooking
+from backstay.hooks.gates import HookState
 from backstay.logic import budget
-from backstay.logic.budget import Purse
+from backstay.logic.budget import BudgetState
 from backstay.logic.context import usage
-from backstay.logic.context.usage import Fill
+from backstay.logic.context.usage import ContextUsage
 from backstay.logic.state import calls as open_calls
 from backstay.logic.state import retries
 from backstay.logic.state.calls import EndedCall, OpenCall
-from backstay.logic.state.retries import Trying
+from backstay.logic.state.retries import RetryState
 from backstay.permissions import grants
-from backstay.permissions.grants import Consent
+from backstay.permissions.grants import Grants
 from backstay.vocab.event import Delivery, Draft, Event, Recorded, Stop
 from backstay.vocab.events import (
     ChildFinished,
@@ -128,11 +128,11 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     gave_up: bool = False
     """What was told to stop did not answer in time."""
     abandoning: bool = False
-    consent: Consent = Consent()
-    hooks: Hooking = Hooking()
-    fill: Fill = Fill()
-    trying: Trying = Trying()
-    purse: Purse = Purse()
+    consent: Grants = Grants()
+    hooks: HookState = HookState()
+    fill: ContextUsage = ContextUsage()
+    trying: RetryState = RetryState()
+    purse: BudgetState = BudgetState()
 
     def place_of(self, model: str) -> int:
         """How many replies and failed attempts `model` has given: where its script goes on. A session's own models count as one."""

@@ -4,7 +4,7 @@ import msgspec
 
 from backstay.logic.state.calls import OpenCall
 from backstay.logic.state.progress import OpenTurn, Progress
-from backstay.logic.text.plural import counted
+from backstay.logic.text.plural import pluralise
 from backstay.vocab.specs import OnCrash
 
 
@@ -26,7 +26,7 @@ class ResumeReport(msgspec.Struct, frozen=True, kw_only=True):
 
     def words(self) -> str:
         """The report as a person reads it."""
-        size = f"{counted(self.events, 'event')}, {counted(self.messages, 'message')}"
+        size = f"{pluralise(self.events, 'event')}, {pluralise(self.messages, 'message')}"
         lines = [f"Session {self.session}: {size}."]
         if self.open_turn:
             lines.append("A turn was open when the process died.")
@@ -66,7 +66,7 @@ def report(
 
 def _kept(turn: OpenTurn) -> str:
     kept = {0: "", 1: ", which is kept"}.get(turn.rounds, ", all kept")
-    return f"turn {turn.number} had {counted(turn.rounds, 'reply', 'replies')}{kept}"
+    return f"turn {turn.number} had {pluralise(turn.rounds, 'reply', 'replies')}{kept}"
 
 
 def _redone(p: Progress) -> tuple[str, ...]:

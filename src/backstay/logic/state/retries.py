@@ -48,7 +48,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The `ModelAsked` that failed."""
 
 
-class Trying(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class RetryState(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Which model answers, how often it failed, and which are left alone."""
 
     model: str = ""
@@ -73,13 +73,13 @@ class Trying(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return next((each for each in chain if cooling.get(each, 0) <= now), chain[0])
 
 
-def fold_trying(trying: Trying, record: Recorded) -> Trying:
+def fold_trying(trying: RetryState, record: Recorded) -> RetryState:
     """`trying` after `record`."""
     change = _FOLDS.get(type(record.event))
     return trying if change is None else change(trying, record, record.event)
 
 
-def wait(trying: Trying, retries: Retries, now: int) -> WaitStarted | None:
+def wait(trying: RetryState, retries: Retries, now: int) -> WaitStarted | None:
     """The wait before the same model is asked again; None when it is given up."""
     failure = trying.failure
     if failure is None or failure.kind not in PASSING or failure.shown or trying.failures >= retries.attempts:
@@ -100,7 +100,7 @@ def wait(trying: Trying, retries: Retries, now: int) -> WaitStarted | None:
     )
 
 
-def fallback(trying: Trying, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
+def fallback(trying: RetryState, chain: Sequence[str], retries: Retries, now: int) -> FallbackTaken | None:
     """The next model of the chain; None when the failure is not of that kind or there is none left."""
     failure = trying.failure
     if failure is None or failure.shown or trying.model not in chain:
@@ -121,7 +121,7 @@ def _chance(word: str) -> float:
     return zlib.crc32(word.encode()) / 2**32
 
 
-def _failed(trying: Trying, record: Recorded, event: ModelFailed) -> Trying:
+def _failed(trying: RetryState, record: Recorded, event: ModelFailed) -> RetryState:
     if not trying.model:  # another model answers now: what this one said is past
         return trying
     failure = Failure(
@@ -134,19 +134,19 @@ def _failed(trying: Trying, record: Recorded, event: ModelFailed) -> Trying:
     return replace(trying, failures=trying.failures + 1, failure=failure)
 
 
-def _asked(trying: Trying, _: Recorded, event: ModelAsked) -> Trying:
+def _asked(trying: RetryState, _: Recorded, event: ModelAsked) -> RetryState:
     failures = trying.failures if trying.model == event.model else 0
     return replace(trying, model=event.model, failures=failures, failure=None)
 
 
-def _fell_back(trying: Trying, _: Recorded, event: FallbackTaken) -> Trying:
+def _fell_back(trying: RetryState, _: Recorded, event: FallbackTaken) -> RetryState:
     cooling = (*(each for each in trying.cooling if each[0] != event.came_from), (event.came_from, event.until))
     return replace(trying, model=event.to, failures=0, failure=None, cooling=cooling, not_before=0)
 
 
-_FOLDS: Final[dict[type[Event], Callable[[Trying, Recorded, Any], Trying]]] = {  # Any: each takes its own event
+_FOLDS: Final[dict[type[Event], Callable[[RetryState, Recorded, Any], RetryState]]] = {  # Any: each takes its own event
     TurnStarted: lambda t, r, e: replace(t, model="", failures=0, failure=None, not_before=0),
-    ModelChanged: lambda t, r, e: Trying(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
+    ModelChanged: lambda t, r, e: RetryState(cooling=tuple(each for each in t.cooling if each[0] != e.model)),
     ModelAsked: _asked,
     ModelReplied: lambda t, r, e: replace(t, failures=0, failure=None),
     ModelFailed: _failed,

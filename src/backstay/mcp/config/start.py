@@ -17,7 +17,7 @@ from backstay.config.trust.inventory import drifted
 from backstay.config.trust.own_runs import OwnRun, OwnRuns
 from backstay.config.trust.run_files import command_text
 from backstay.mcp.dependencies import Means, Noise, Programs
-from backstay.mcp.pin_store import PinBook
+from backstay.mcp.pin_store import PinStore
 from backstay.mcp.servers import Servers
 from backstay.mcp.spec import ServerSpec
 from backstay.runtime.barrier import guarded
@@ -72,7 +72,7 @@ def session_servers(
         guard=_guarded,
         version=VERSION,
     )
-    return Servers(specs, means, pins=None if data is None else PinBook(data), on_change=on_change, on_wait=on_wait)
+    return Servers(specs, means, pins=None if data is None else PinStore(data), on_change=on_change, on_wait=on_wait)
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 
 MOST_FOLDERS: Final = 4
 """How many folders a command may be in before the folder counts as unknown."""
@@ -30,7 +30,7 @@ class Field(msgspec.Struct, frozen=True):
 class Site(msgspec.Struct, frozen=True):
     """Where a command may run."""
 
-    ground: Ground
+    ground: CallSite
     folders: tuple[str | None, ...]
     """None for anywhere."""
 

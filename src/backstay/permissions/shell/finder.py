@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from backstay.permissions.call_site import Command, Ground, Layer
+from backstay.permissions.call_site import CallSite, Command, Layer
 from backstay.permissions.shell.effects import Effect, guess, is_stream
 from backstay.permissions.shell.expand import Field, Site, base_name
 from backstay.permissions.shell.inline_code import cut, may_be_script, meant_by, printed_by, run_by_others, values_of
@@ -59,7 +59,7 @@ _COMMAND_FLAG: Final = re.compile(r"-[A-Za-z]*c[A-Za-z]*|-Command")
 class Finder:
     """Finds the commands of one text, and of the scripts in it."""
 
-    def __init__(self, ground: Ground, *, perhaps: bool = False) -> None:
+    def __init__(self, ground: CallSite, *, perhaps: bool = False) -> None:
         self.ground, self.perhaps = ground, perhaps
         self.commands: list[Command] = []
         self.problems: list[str] = []

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.shell.builtins import NAME, Names
 from backstay.permissions.shell.expand import Field
 from backstay.permissions.shell.simple_commands import Commands
@@ -38,7 +38,7 @@ _COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)",
 _REGEX: Final = re.compile(r"[\w^.*+?:/@%,={}\[\]-]*\$?(?=[ \t\n])")
 
 
-def read_plain(text: str, ground: Ground) -> list[Seen]:
+def read_plain(text: str, ground: CallSite) -> list[Seen]:
     """Give the commands of a script, in the order of writing; raise `Outside` when its meaning is not certain."""
     if len(text) > LONGEST:
         raise Outside(f"it is longer than {LONGEST:,} characters")
@@ -58,7 +58,7 @@ def read_plain(text: str, ground: Ground) -> list[Seen]:
 class Script(Commands):
     """Reads one script, with the words, quotes and comments of the grammar for what is proved."""
 
-    def __init__(self, text: str, ground: Ground, *, bash: bool, names: Names) -> None:
+    def __init__(self, text: str, ground: CallSite, *, bash: bool, names: Names) -> None:
         super().__init__(text, ground, bash=bash, names=names)
         self.nested = 0
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from backstay.permissions.call_site import Access, Command, Ground, Layer, Script
+from backstay.permissions.call_site import Access, CallSite, Command, Layer, Script
 from backstay.permissions.shell.expand import Field, Site
 from backstay.permissions.shell.finder import Finder
 from backstay.permissions.shell.plain_grammar import read_plain
@@ -12,7 +12,7 @@ from backstay.permissions.shell.tree import Seen, read_tree
 from backstay.permissions.unasked import Outside, Place, Step, Touch, Word, prove
 
 
-def read_command(text: str, ground: Ground) -> Script:
+def read_command(text: str, ground: CallSite) -> Script:
     """Find every simple command that a shell would start for a text.
 
     A text in the small grammar has commands whose words are certain, and those that its tables know are `proved`. For any other text
@@ -40,14 +40,14 @@ def read_command(text: str, ground: Ground) -> Script:
     return Script(commands=tuple(commands), handed=tuple(handed), problem=problem)
 
 
-def _read(text: str, ground: Ground) -> Sequence[Seen]:
+def _read(text: str, ground: CallSite) -> Sequence[Seen]:
     try:
         return read_plain(text, ground)
     except Outside:
         return read_tree(text, ground.home)
 
 
-def _look_through(text: str, ground: Ground, outside: str) -> Script:
+def _look_through(text: str, ground: CallSite, outside: str) -> Script:
     finder = Finder(ground)
     finder.text(text, Site(ground, (ground.cwd,)))
     handed = finder.possible()

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.shell.builtins import Names, check_builtin
 from backstay.permissions.shell.expand import Field
 from backstay.permissions.shell.table import words
@@ -26,7 +26,7 @@ _HERESTRING: Final = re.compile(r"0?<<<[ \t]*(?!<)")
 class Commands(Words):
     """Reads simple commands, and keeps those that were found."""
 
-    def __init__(self, text: str, ground: Ground, *, bash: bool, names: Names) -> None:
+    def __init__(self, text: str, ground: CallSite, *, bash: bool, names: Names) -> None:
         super().__init__(text, ground, bash=bash, names=names)
         self.commands: list[Seen] = []
         self.repeats = 0

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.permissions.shell.builtins import Names
 from backstay.permissions.shell.expand import Field
 from backstay.permissions.shell.table import text_of
@@ -68,7 +68,7 @@ class Held(msgspec.Struct, frozen=True):
 class Words(Reader):
     """Reads the words of one script."""
 
-    def __init__(self, text: str, ground: Ground, *, bash: bool, names: Names) -> None:
+    def __init__(self, text: str, ground: CallSite, *, bash: bool, names: Names) -> None:
         super().__init__(text, {}, bash=bash, old_bash=ground.os == "darwin")
         self.ground, self.names = ground, names
         self.mentioned = Counter(re.findall(r"(?<![\w${])[A-Za-z_]\w*", text, re.ASCII))

@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Struct
 
 from backstay.config.private_file import alone
-from backstay.logic.state.content import clean
+from backstay.logic.state.content import replace_surrogates
 from backstay.plugins.ids import DIRECT, PluginId, check_version
 from backstay.plugins.install.fetch import Fetched, Reach, fetch, room_in
 from backstay.plugins.install.sources import Source
-from backstay.plugins.installed import Installed, InstalledBook, Scope
+from backstay.plugins.installed import Installed, InstalledPlugins, Scope
 from backstay.plugins.manifest import PLACE, read_object
 from backstay.plugins.marketplace import MarketplaceEntry
 from backstay.plugins.plugin import Plugin, read_plugin
@@ -55,12 +55,12 @@ def what_it_brings(plugin: Plugin) -> Brings:
     return Brings(
         hooks=_some(line for section in plugin.hooks_raw for line in _hooks(section)),
         servers=_some(f"{name}: {' '.join(_texts(server))}" for name, server in plugin.mcp_servers_raw.items()),
-        commands=tuple(clean(f"/{plugin.name}:{name}") for name in _names(plugin.commands_dirs)),
-        skills=tuple(clean(f"{plugin.name}:{name}") for name in _skills(plugin)),
-        agents=tuple(map(clean, _names(plugin.agents_dirs))),
+        commands=tuple(replace_surrogates(f"/{plugin.name}:{name}") for name in _names(plugin.commands_dirs)),
+        skills=tuple(replace_surrogates(f"{plugin.name}:{name}") for name in _skills(plugin)),
+        agents=tuple(map(replace_surrogates, _names(plugin.agents_dirs))),
         rules=_some(f"{rule.decision} {rule}" for rule in plugin.deny_rules),
         instructions=plugin.instructions,
-        problems=tuple(clean(each.replace(top, "")) for each in (*plugin.problems, *plugin.notes)),
+        problems=tuple(replace_surrogates(each.replace(top, "")) for each in (*plugin.problems, *plugin.notes)),
     )
 
 
@@ -163,7 +163,7 @@ async def staging(
 
 def install(data: Path, staged: Staged, *, scope: Scope, project: str, at: int) -> Installed:
     """Put a staged plugin in its place and write it down. Raise `UserError` when it changed since it was shown."""
-    book = InstalledBook(data)
+    book = InstalledPlugins(data)
     if tree_digest(staged.plugin.folder) != staged.sha256:
         raise UserError(f"The files of {str(staged.id)!r} changed while they were looked at. Nothing was installed.")
     record = Installed(
@@ -188,7 +188,7 @@ def install(data: Path, staged: Staged, *, scope: Scope, project: str, at: int) 
 
 def uninstall(data: Path, plugin: PluginId, *, scope: Scope, project: str) -> tuple[Installed, ...]:
     """Forget a plugin of one scope, and remove its files when no other scope has them. Return what was installed."""
-    book = InstalledBook(data)
+    book = InstalledPlugins(data)
     try:
         with alone(book.folder / "change"):
             gone = book.remove(plugin, scope, project)
@@ -210,7 +210,7 @@ def _put(folder: Path, target: Path) -> None:
     remove_tree(old)
 
 
-def _sweep(book: InstalledBook, plugin: PluginId, versions: set[str]) -> None:
+def _sweep(book: InstalledPlugins, plugin: PluginId, versions: set[str]) -> None:
     """Remove the versions that nobody has any more."""
     kept = {each.version for each in book.read().get(plugin, ())}
     for version in versions - kept:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
-from backstay.logic.state.content import clean
+from backstay.logic.state.content import replace_surrogates
 from backstay.ports import ModelReply
 from backstay.providers.failure import broken_off, complaint_in
 from backstay.providers.format import Decoder
@@ -312,11 +312,11 @@ class ResponsesDecoder:
         if not text:
             return
         if kind in ("summary_text", "reasoning_text"):
-            yield ReasoningDelta(text=clean(text))
+            yield ReasoningDelta(text=replace_surrogates(text))
         elif kind in CALLS.values():
-            yield ToolArgsDelta(index=slot.call, name=text_in(slot.item, "name"), text=clean(text))
+            yield ToolArgsDelta(index=slot.call, name=text_in(slot.item, "name"), text=replace_surrogates(text))
         else:
-            yield TextDelta(text=clean(text))
+            yield TextDelta(text=replace_surrogates(text))
 
     def _slot(self, content: Fields, item: Fields) -> _Slot:
         """The slot of an event. The place counts before the id, which some servers write differently in each event."""
@@ -337,12 +337,12 @@ def _deltas(items: Sequence[Fields], first: int = 0) -> Iterator[Delta]:
     for part in parts:
         match part:
             case Text():
-                yield TextDelta(text=clean(part.text))
+                yield TextDelta(text=replace_surrogates(part.text))
             case Reasoning():
-                yield ReasoningDelta(text=clean(part.text))
+                yield ReasoningDelta(text=replace_surrogates(part.text))
             case ToolCall():
                 if part.args:
-                    yield ToolArgsDelta(index=first, name=part.name, text=clean(part.args))
+                    yield ToolArgsDelta(index=first, name=part.name, text=replace_surrogates(part.args))
                 first += 1
 
 

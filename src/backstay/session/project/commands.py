@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from backstay.commands import control, conversation, project
 from backstay.commands.registry import Fixed, Looked
 from backstay.commands.spec import Command, CommandCall, CommandModule, CommandResult, CommandSpec, Submission
-from backstay.session.project.context import Kit
+from backstay.session.project.context import ProjectContext
 from backstay.vocab.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,14 +17,14 @@ BUILT_IN = Fixed("built-in", (*conversation.COMMANDS, *control.COMMANDS, *projec
 """The commands that every session has."""
 
 
-def modules_of(kit: Kit) -> tuple[CommandModule, ...]:
+def modules_of(kit: ProjectContext) -> tuple[CommandModule, ...]:
     """The commands of a session with this kit: what is built in goes before what was found."""
     found = Looked("skills and commands", partial(_found, kit))
     prompts = Looked("prompts of servers", partial(_prompts, kit))
     return (CommandModule(name="built-in", sources=(BUILT_IN, found, prompts)),)
 
 
-def _found(kit: Kit) -> Iterator[Command]:
+def _found(kit: ProjectContext) -> Iterator[Command]:
     for skill in (*kit.found.skills, *kit.found.commands):
         spec = CommandSpec(
             name=skill.name,
@@ -57,7 +57,7 @@ async def _forked(skill: "Skill", call: CommandCall) -> CommandResult:
     return CommandResult(message=text, data={"skill": skill.name, "forked": True})
 
 
-def _prompts(kit: Kit) -> Iterable[Command]:
+def _prompts(kit: ProjectContext) -> Iterable[Command]:
     for prompt in kit.servers.prompts if kit.servers is not None else ():
         spec = CommandSpec(
             name=prompt.command,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a session that looks at nothing loads none of it
     from backstay.mcp.servers import Servers, ServerStatus
     from backstay.memory.memory import Memory, MemoryAnswer
     from backstay.plugins.plugin import Plugin
-    from backstay.session.project.discover import Around
+    from backstay.session.project.discover import Discovery
     from backstay.session.project.run_includes import Including
     from backstay.skills.scan import Found
     from backstay.skills.skill import Skill
@@ -38,12 +38,12 @@ _RULES_OF: Final[Mapping[str, RuleSource]] = {
 """Whose rules the grants of a text are, by who brought it."""
 
 
-class Kit:
+class ProjectContext:
     """What a session found around it. Made before its loop; bound to it with `bind`."""
 
     def __init__(
         self,
-        around: "Around",
+        around: "Discovery",
         *,
         servers: "Servers | None" = None,
         notes: Sequence[str] = (),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from backstay.config.layers import Layered
 from backstay.config.settings import Settings
 from backstay.instructions.build import Instructions, gather
-from backstay.instructions.inputs import Listed, Place, denials_of, find_place
+from backstay.instructions.inputs import InstructionInputs, Listed, denials_of, find_place
 from backstay.memory.memory import Memory
 from backstay.providers.catalog import facts_of
 from backstay.sandbox.project_root import data_dir
@@ -37,14 +37,14 @@ class NoPlugins(Struct, frozen=True, kw_only=True):
     held_back: tuple[str, ...] = ()
 
 
-class Around(Struct, frozen=True, kw_only=True):
+class Discovery(Struct, frozen=True, kw_only=True):
     """What was found around a folder."""
 
     sources: Sources
     found: Found = field(default_factory=Found)
     plugins: "Loaded | NoPlugins" = field(default_factory=NoPlugins)
     memory: Memory | None = None
-    place: Place
+    place: InstructionInputs
     instructions: Instructions
     handing: bool = False
     """Whether work can be handed to agents: without a tool for that, the model is told of none."""
@@ -60,7 +60,7 @@ class Around(Struct, frozen=True, kw_only=True):
         return self.instructions.stale() or self.found.is_stale()
 
 
-def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Around:
+def discover(options: Options, *, session: str, cwd: str, mode: Mode, model: str, window: int) -> Discovery:
     """Look at everything that people keep for an agent. Blocks on files; raises nothing for what is wrong with one of them."""
     folder, trusted = Path(cwd), options.trust is not False
     plugins = _plugins(options, folder)
@@ -87,7 +87,7 @@ def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: 
     )
     handing = any(each.spec.child for each in options.tools or ())
     place = listed(place, found, memory, handing=handing)
-    return Around(
+    return Discovery(
         handing=handing,
         sources=sources,
         found=found,
@@ -98,14 +98,14 @@ def look_around(options: Options, *, session: str, cwd: str, mode: Mode, model: 
     )
 
 
-def look_again(before: Around, *, mode: Mode, model: str) -> Around:
+def look_again(before: Discovery, *, mode: Mode, model: str) -> Discovery:
     """Look once more at what may have changed, in the same place."""
     found = scan_now(before.sources) if before.found.is_stale() else before.found
     place = listed(replace(before.place, mode=mode, model=model), found, before.memory, handing=before.handing)
     return replace(before, found=found, place=place, instructions=gather(place))
 
 
-def listed(place: Place, found: Found, memory: Memory | None, *, handing: bool) -> Place:
+def listed(place: InstructionInputs, found: Found, memory: Memory | None, *, handing: bool) -> InstructionInputs:
     """`place` with what was found there."""
     remembered = memory.at_start() if memory is not None else None
     return replace(
@@ -138,7 +138,7 @@ def _appended(options: Options, plugins: "Iterable[Plugin]") -> str:
     return "\n\n".join(filter(None, (*told, options.append_system_prompt)))
 
 
-def look_here(cwd: Path, layered: Layered, *, model: str = "") -> Around:
+def look_here(cwd: Path, layered: Layered, *, model: str = "") -> Discovery:
     """What is around `cwd` for a session with these settings. Blocks on files; starts no server and writes nothing.
 
     Raise `UserError` when the settings ask for a mode that they forbid.
@@ -146,4 +146,4 @@ def look_here(cwd: Path, layered: Layered, *, model: str = "") -> Around:
     options = with_layers(Options(cwd=cwd), layered)
     facts = facts_of(model) if model else ModelFacts()
     mode = options.permission_mode or "default"
-    return look_around(options, session="", cwd=str(cwd), mode=mode, model=model, window=facts.window)
+    return discover(options, session="", cwd=str(cwd), mode=mode, model=model, window=facts.window)

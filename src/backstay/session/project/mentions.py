@@ -23,7 +23,7 @@ from backstay.vocab.errors import UserError
 
 if TYPE_CHECKING:
     from backstay.ports import ToolOutput
-    from backstay.session.project.context import Kit
+    from backstay.session.project.context import ProjectContext
 
 MOST: Final = 8
 """Files and resources of one prompt."""
@@ -72,7 +72,7 @@ class Mentioned(Struct, frozen=True, kw_only=True):
     """Those whose words are in the block."""
 
 
-async def mentioned(kit: "Kit", text: str) -> Mentioned:
+async def mentioned(kit: "ProjectContext", text: str) -> Mentioned:
     """Read what `text` mentions, for the session of `kit`: judged as its policy judges a call of Read."""
     world = kit._bound().world
     roots = world.policy().ground.roots or (world.cwd,)

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from backstay.hooks.gates import due
 from backstay.hooks.merge import HookVerdict
-from backstay.permissions import Call, weigh
-from backstay.runtime.fire_hooks import heard
-from backstay.runtime.services import World
+from backstay.permissions import Call, judge_call
+from backstay.runtime.fire_hooks import fire_and_wait
+from backstay.runtime.services import Services
 from backstay.skills.includes import FileInclusion, Inclusion, ShellInclusion
 from backstay.skills.render import Judged
 from backstay.tools.files.open_beneath import reach
@@ -36,7 +36,7 @@ LARGEST: Final = 256 * 1024
 class Including:
     """Judges and brings what texts include, for one session."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: Services) -> None:
         self._world = world
         self._facts: dict[Inclusion, CallFacts | None] = {}
         self._taints: dict[Inclusion, tuple[Taint, ...]] = {}
@@ -62,7 +62,7 @@ class Including:
         allowed = [replace(Rule.parse("allow", text), source=source) for text in given]
         facts = self._facts[inclusion] = await world.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
-        verdict = weigh(
+        verdict = judge_call(
             Call(tool=tool.spec, args=args),
             ground,
             policy.rules,
@@ -83,7 +83,7 @@ class Including:
             return None
         world.included[subject] = (name, text)
         try:
-            said = await heard(world, "PreToolUse", subject, word=name, args=text)
+            said = await fire_and_wait(world, "PreToolUse", subject, word=name, args=text)
         finally:
             del world.included[subject]
         if said is None or said.args:
@@ -147,7 +147,7 @@ class Including:
 class _Context(Struct, frozen=True):
     """What a tool sees that runs for a text and not for a call: nothing of it is in the log but what the text came to."""
 
-    _world: World
+    _world: Services
     links: Mapping[str, str]
     confinement: "Confinement | None"
     call: str = field(default="inclusion")

@@ -10,28 +10,28 @@ from msgspec.structs import replace
 
 from backstay.config.trust.own_runs import own_runs
 from backstay.logic.state.prompt_variables import filled_in
-from backstay.permissions.call_site import Ground
+from backstay.permissions.call_site import CallSite
 from backstay.sandbox.project_root import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
-from backstay.session.project.context import Kit
+from backstay.session.project.context import ProjectContext
 from backstay.session.toolbox import StoredOutputs
 from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ModelFacts
 
 if TYPE_CHECKING:
     from backstay.mcp.servers import Servers
-    from backstay.session.project.discover import Around
+    from backstay.session.project.discover import Discovery
 
 
 async def find_kit(
     options: Options,
     prepared: Prepared,
     facts: Mapping[str, ModelFacts],
-    ground: Ground,
+    ground: CallSite,
     outputs: StoredOutputs,
     stack: AsyncExitStack,
-) -> Kit | None:
+) -> ProjectContext | None:
     """Look around, and connect to what was found. None for a session that has all it needs from whoever opens it."""
     if options.bare or options.only_tools or options.parent:
         return None
@@ -47,13 +47,13 @@ async def find_kit(
     )
     around = await anyio.to_thread.run_sync(look)
     servers, notes = await _servers(options, around, ground, outputs, stack)
-    kit = Kit(around, servers=servers, notes=notes)
+    kit = ProjectContext(around, servers=servers, notes=notes)
     if (layered := options.layered) is not None:
         kit.of_settings = (*layered.warnings, *filter(None, (layered.notice,)))
     return kit
 
 
-def with_kit(options: Options, kit: Kit | None) -> Options:
+def with_kit(options: Options, kit: ProjectContext | None) -> Options:
     """`options` with the rules and hooks that come of a kit. A plugin denies and asks; skills of a trusted place may be used."""
     if kit is None:
         return options
@@ -66,15 +66,15 @@ def with_kit(options: Options, kit: Kit | None) -> Options:
     )
 
 
-def forking(kit: Kit | None) -> frozenset[str]:
+def forking(kit: ProjectContext | None) -> frozenset[str]:
     """The skills that run in a session of their own."""
     return frozenset(each.name for each in kit.found.for_model if each.fork) if kit is not None else frozenset()
 
 
-def _look(options: Options, **about: Any) -> "Around":  # Any: the keywords of `look_around`, which checks them
-    from backstay.session.project.discover import look_around  # noqa: PLC0415 - much to load; here it loads beside the loop
+def _look(options: Options, **about: Any) -> "Discovery":  # Any: the keywords of `look_around`, which checks them
+    from backstay.session.project.discover import discover  # noqa: PLC0415 - much to load; here it loads beside the loop
 
-    return look_around(options, **about)
+    return discover(options, **about)
 
 
 def _may_use(skill: str) -> tuple[Rule, ...]:
@@ -84,7 +84,7 @@ def _may_use(skill: str) -> tuple[Rule, ...]:
 
 
 async def _servers(
-    options: Options, around: "Around", ground: Ground, outputs: StoredOutputs, stack: AsyncExitStack
+    options: Options, around: "Discovery", ground: CallSite, outputs: StoredOutputs, stack: AsyncExitStack
 ) -> "tuple[Servers | None, tuple[str, ...]]":
     """The MCP servers, connected as far as they answer."""
     if options.layered is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from backstay.commands.spec import Command, CommandCall, Safety
 from backstay.ports import ToolContext, ToolOutput
-from backstay.session.project.context import Kit
+from backstay.session.project.context import ProjectContext
 from backstay.vocab.errors import UserError
 from backstay.vocab.specs import Effect, ToolSpec
 
@@ -40,7 +40,7 @@ _EFFECTS: Final[Mapping[Safety, Effect]] = {"reads": "pure", "proposes": "idempo
 class SkillTool:
     """Invokes a skill: its text comes back for the model to follow. One that forks is answered by a child session instead."""
 
-    def __init__(self, kit: Kit) -> None:
+    def __init__(self, kit: ProjectContext) -> None:
         self._kit = kit
         self.session: Session | None = None
         """Whose tool it is, once that is open."""
@@ -80,7 +80,7 @@ class SkillTool:
 class CommandTool:
     """A command, for the model."""
 
-    def __init__(self, command: Command, kit: Kit) -> None:
+    def __init__(self, command: Command, kit: ProjectContext) -> None:
         self._command = command
         self._kit = kit
         self.session: Session | None = None
@@ -114,7 +114,7 @@ class CommandTool:
         return None
 
 
-def kit_tools(kit: Kit) -> "tuple[Tool, ...]":
+def kit_tools(kit: ProjectContext) -> "tuple[Tool, ...]":
     """The tools that come of a kit: one for all skills, and one for each built-in command that is meant for models too."""
     from backstay.session.project.commands import BUILT_IN  # noqa: PLC0415 - it needs the kit
 

@@ -12,7 +12,7 @@ from backstay.vocab.rules import Rule
 from backstay.vocab.specs import ToolSpec
 
 if TYPE_CHECKING:
-    from backstay.session.project.context import Kit
+    from backstay.session.project.context import ProjectContext
     from backstay.skills.skill import Skill
 
 
@@ -20,7 +20,7 @@ _OF_THE_KIT: Final = ("Skill", "backstay_command_", "mcp__")
 """Tools that come of what a session finds around it: a child looks at nothing."""
 
 
-class ForkPlan(Struct, frozen=True, kw_only=True):
+class SubagentPlan(Struct, frozen=True, kw_only=True):
     """How a child is to be opened."""
 
     prompt: str
@@ -40,15 +40,15 @@ class ForkPlan(Struct, frozen=True, kw_only=True):
         return [name for name in usable if name not in denied and (allowed is None or name in allowed)]
 
 
-class Forks(Struct):
+class SubagentPlans(Struct):
     """The children of one session: those of skills are told what the skill says, the others what their call says."""
 
     state: State
-    kit: "Kit | None" = None
+    kit: "ProjectContext | None" = None
     given: "dict[str, tuple[Skill, str]]" = field(default_factory=dict)
     """Skills that a person started, with their text, by the child's id."""
 
-    async def of(self, started: ChildStarted, said: str | None = None) -> ForkPlan:
+    async def of(self, started: ChildStarted, said: str | None = None) -> SubagentPlan:
         """How the child of `started` is to be opened; `said` is what it was told before a crash.
 
         Raise `UserError` when its skill cannot be had.
@@ -58,17 +58,19 @@ class Forks(Struct):
             return self._plan(skill, text)
         call = next((each for each in self.state.progress.calls if each.id == started.call), None)
         if self.kit is None or call is None or call.name != "Skill":
-            return ForkPlan(prompt=started.prompt)
+            return SubagentPlan(prompt=started.prompt)
         args = msgspec.json.decode(call.args, type=dict[str, object])
         skill = self.kit.found.skill(str(args.get("skill", "")))
         text = said if said is not None else (await self.kit.said_by(skill, str(args.get("args", ""))))[0]
         return self._plan(skill, text, again=said is not None)
 
-    def _plan(self, skill: "Skill", text: str, *, again: bool = False) -> ForkPlan:
+    def _plan(self, skill: "Skill", text: str, *, again: bool = False) -> SubagentPlan:
         if not skill.agent or self.kit is None:
-            return ForkPlan(prompt=text, model=skill.model, allowed=skill.allowed_tools, denied=skill.disallowed_tools)
+            return SubagentPlan(
+                prompt=text, model=skill.model, allowed=skill.allowed_tools, denied=skill.disallowed_tools
+            )
         agent = self.kit.found.agent(skill.agent)
-        return ForkPlan(
+        return SubagentPlan(
             prompt=text if again or not agent.system_prompt else f"{agent.system_prompt}\n\n{text}",
             model=skill.model or agent.model,
             allowed=_both(agent.tools, skill.allowed_tools),

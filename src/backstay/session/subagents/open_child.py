@@ -12,14 +12,14 @@ from backstay.hooks.dispatch import RunAgent
 from backstay.hooks.spec import AgentHook
 from backstay.logic.state.content import LONG
 from backstay.ports import EventStore, Model
-from backstay.runtime.services import OpenChild, Tell, World, whole_text
-from backstay.session.limits import not_about_money
+from backstay.runtime.services import OpenChild, Services, Tell, whole_text
+from backstay.session.limits import without_budget_questions
 from backstay.session.model_pool import childs_model
 from backstay.session.open import implied_scope
 from backstay.session.options import Options
 from backstay.session.session import Session
-from backstay.session.subagents.fork_plan import ForkPlan, Forks
-from backstay.session.toolbox import Hands
+from backstay.session.subagents.fork_plan import SubagentPlan, SubagentPlans
+from backstay.session.toolbox import Toolbox
 from backstay.vocab.errors import TurnError, TurnPaused
 from backstay.vocab.events import ChildFinished, ChildStarted, InputReceived
 from backstay.vocab.events.limits import BudgetSet, ChildPaused
@@ -29,7 +29,7 @@ from backstay.vocab.specs import FsScope
 Open = Callable[[Options], AbstractAsyncContextManager[Session]]
 
 
-def agent_runner(options: Options, hands: Hands, world: World, open_with: Open) -> RunAgent:
+def agent_runner(options: Options, hands: Toolbox, world: Services, open_with: Open) -> RunAgent:
     """Lets a child that can only look around answer for a hook. It is kept nowhere."""
 
     async def answer(prompt: str, hook: AgentHook) -> str:
@@ -63,7 +63,9 @@ def agent_runner(options: Options, hands: Hands, world: World, open_with: Open) 
     return answer
 
 
-def child_opener(options: Options, store: EventStore, world: World, forks: Forks, open_with: Open) -> OpenChild:
+def child_opener(
+    options: Options, store: EventStore, world: Services, forks: SubagentPlans, open_with: Open
+) -> OpenChild:
     """Opens child sessions in the same store, with the parent's model, mode, tools and person, and without children of their own."""
 
     async def open_child(started: ChildStarted, tell: Tell) -> ChildFinished | ChildPaused:
@@ -103,13 +105,13 @@ def child_opener(options: Options, store: EventStore, world: World, forks: Forks
     return open_child
 
 
-def _scope(world: World) -> FsScope | None:
+def _scope(world: Services) -> FsScope | None:
     """The scope of a child: none where its mode implies what its parent's implied, so that it ends with the opening there too."""
     progress = world.progress
     return None if progress.scope_implied and progress.scope == implied_scope(world.mode) else progress.scope
 
 
-def _model(fork: ForkPlan, options: Options, world: World) -> str | Model:
+def _model(fork: SubagentPlan, options: Options, world: Services) -> str | Model:
     """What answers in a child: what its skill or agent wants, else what answers its parent."""
     if not fork.model:
         return options.model or world.progress.model
@@ -135,7 +137,7 @@ def _share(started: ChildStarted, options: Options) -> dict[str, Any]:
         "budget_microcents": share.limit,
         "on_exceed": share.on_exceed,
         "allow_unpriced": True,
-        "asker": not_about_money(options.asker or options.prompt),
+        "asker": without_budget_questions(options.asker or options.prompt),
     }
 
 

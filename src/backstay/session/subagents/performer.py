@@ -3,8 +3,8 @@
 from typing import Final
 
 from backstay.runtime.barrier import Fault
-from backstay.runtime.fire_hooks import heard
-from backstay.runtime.services import Outcome, World
+from backstay.runtime.fire_hooks import fire_and_wait
+from backstay.runtime.services import Outcome, Services
 from backstay.vocab.errors import NoSession
 from backstay.vocab.event import Draft, Recorded, TurnOutcome
 from backstay.vocab.events import ChildFinished, ChildStarted, ToolFinished
@@ -19,7 +19,7 @@ AGENT: Final = "general-purpose"
 class RunChild:
     """One child session. Its id is derived from the call, so that a resume finds its log."""
 
-    def __init__(self, record: Recorded, world: World) -> None:
+    def __init__(self, record: Recorded, world: Services) -> None:
         assert isinstance(record.event, ChildStarted)
         self._started = record.event
         self._id = record.id
@@ -34,9 +34,9 @@ class RunChild:
             return self._finish(self._ended("failed", "This session cannot open child sessions."))
         if await self._is_lost():
             return self._finish(_unknown(self._started))
-        await heard(self._world, "SubagentStart", self._started.child, word=AGENT)
+        await fire_and_wait(self._world, "SubagentStart", self._started.child, word=AGENT)
         finished = await self._world.open_child(self._started, self._tell)
-        await heard(self._world, "SubagentStop", self._started.child, word=AGENT)
+        await fire_and_wait(self._world, "SubagentStop", self._started.child, word=AGENT)
         return self._finish(finished)
 
     def stopped(self) -> Outcome:

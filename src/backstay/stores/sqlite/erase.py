@@ -14,7 +14,7 @@ from backstay.stores.rewritable import ChangedPast
 from backstay.stores.sqlite.connection import Db
 from backstay.stores.sqlite.files import BlobFiles, aside_files
 from backstay.stores.sqlite.log import CHUNK, check_writer, decode_lines, is_cited, key, lines_after, put_meta, refer
-from backstay.stores.sqlite.open import Place
+from backstay.stores.sqlite.open import DatabaseFile
 from backstay.stores.sqlite.schema import set_value, value
 from backstay.system.files import change_files
 from backstay.vocab.errors import LogDamaged, StoreUnavailable
@@ -71,7 +71,7 @@ class Rewrite:
                 db.execute("DELETE FROM blobs WHERE sha = ?", (key(sha),))
 
 
-def aside(db: Db, place: Place, session: str) -> tuple[str, ...]:
+def aside(db: Db, place: DatabaseFile, session: str) -> tuple[str, ...]:
     """What repairs put aside of a session."""
     found = [path.read_bytes() for path in aside_files(place.path, session)]
     if _has_table(db):
@@ -79,7 +79,7 @@ def aside(db: Db, place: Place, session: str) -> tuple[str, ...]:
     return tuple(map(as_text, found))
 
 
-def change_aside(db: Db, place: Place, session: str, change: Change) -> int:
+def change_aside(db: Db, place: DatabaseFile, session: str, change: Change) -> int:
     """Change what repairs put aside of a session, in files or in the table `damaged`."""
     count = change_files(aside_files(place.path, session), change)
     if not _has_table(db):
@@ -110,7 +110,7 @@ def drop_strays(db: Db, files: BlobFiles) -> None:
             files.remove(sha)
 
 
-def write_anew(place: Place) -> None:
+def write_anew(place: DatabaseFile) -> None:
     """Write the whole database again without free pages, and empty the write-ahead log."""
     db = place.open_to_write()
     try:

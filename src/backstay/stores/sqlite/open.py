@@ -19,7 +19,7 @@ _LOOKS: Final = 4
 """How often a first page is read before it is believed to be wrong: another process may just be writing it."""
 
 
-class Place(Struct, frozen=True, kw_only=True):
+class DatabaseFile(Struct, frozen=True, kw_only=True):
     """A store's file that was found sound, and how it may be opened."""
 
     path: Path
@@ -48,7 +48,7 @@ class Place(Struct, frozen=True, kw_only=True):
 
 def prepare(
     path: Path, *, new: str, read_only: bool, synchronous: Synchronous, connect: Connect, key: str = ""
-) -> Place:
+) -> DatabaseFile:
     """Check the store at `path`, making it when it is missing and there is a name for a `new` one.
 
     One that cannot be written for its permissions or its newer schema is opened for reading. `key` says where the key of
@@ -104,7 +104,7 @@ def _unreadable(path: Path, connect: Connect, pause: int) -> bool:
     return False
 
 
-def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *, read_only: bool) -> Place:
+def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *, read_only: bool) -> DatabaseFile:
     if read_only:
         return _for_reading(path, connect, StoreReadOnly(f"The store {str(path)!r} was opened for reading only."))
     try:
@@ -123,7 +123,7 @@ def _opened(path: Path, connect: Connect, synchronous: Synchronous, new: str, *,
         raise refusal from exc
 
 
-def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: str) -> Place:
+def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: str) -> DatabaseFile:
     db = open_writer(connect, str(path), synchronous)
     try:
         found = schema_of(db)
@@ -133,12 +133,12 @@ def _for_writing(path: Path, connect: Connect, synchronous: Synchronous, new: st
             raise not_ours(str(path))
         if not found:
             set_up(db, new)
-        return Place(path=path, identity=_identity(db), connect=connect, synchronous=synchronous)
+        return DatabaseFile(path=path, identity=_identity(db), connect=connect, synchronous=synchronous)
     finally:
         db.close()
 
 
-def _for_reading(path: Path, connect: Connect, refusal: StoreError) -> Place:
+def _for_reading(path: Path, connect: Connect, refusal: StoreError) -> DatabaseFile:
     try:
         return patiently(lambda: _reading(path, connect, "read", refusal))
     except DbError as exc:
@@ -156,11 +156,11 @@ def _for_reading(path: Path, connect: Connect, refusal: StoreError) -> Place:
         raise explain(exc, str(path)) from exc
 
 
-def _reading(path: Path, connect: Connect, access: Access, refusal: StoreError) -> Place:
+def _reading(path: Path, connect: Connect, access: Access, refusal: StoreError) -> DatabaseFile:
     db = connect(str(path), access)
     try:
         found = schema_of(db)
-        return Place(path=path, identity=_identity(db), connect=connect, reading=access, refusal=refusal)
+        return DatabaseFile(path=path, identity=_identity(db), connect=connect, reading=access, refusal=refusal)
     except DbError as exc:
         if exc.kind != sqlite3.SQLITE_ERROR:
             raise

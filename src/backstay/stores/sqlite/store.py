@@ -32,8 +32,8 @@ from backstay.stores.sqlite.connection import (
 )
 from backstay.stores.sqlite.files import BlobFiles
 from backstay.stores.sqlite.leases import IsDead
-from backstay.stores.sqlite.open import Place, prepare
-from backstay.stores.sqlite.writer import InlineWriter, Job, Scribe, ThreadWriter, Writer
+from backstay.stores.sqlite.open import DatabaseFile, prepare
+from backstay.stores.sqlite.writer import InlineWriter, Job, ThreadWriter, Writer, WriterConnection
 from backstay.vocab.errors import BackstayError, LogDamaged
 from backstay.vocab.event import Recorded
 from backstay.vocab.ids import check_session_id
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class SqliteStore:
     """Sessions in one SQLite file. Make one with `open`."""
 
-    def __init__(self, place: Place, writer: Writer, clock: Clock, is_dead: IsDead) -> None:
+    def __init__(self, place: DatabaseFile, writer: Writer, clock: Clock, is_dead: IsDead) -> None:
         self._place = place
         self._writer = writer
         self._clock = clock
@@ -247,16 +247,16 @@ class SqliteStore:
             raise self._place.refusal
 
 
-def _writer(place: Place, *, inline: bool) -> Writer:
+def _writer(place: DatabaseFile, *, inline: bool) -> Writer:
     path = str(place.path)
     if inline:
-        return InlineWriter(Scribe(place.open_to_read if place.refusal else place.open_to_write, path), path)
+        return InlineWriter(WriterConnection(place.open_to_read if place.refusal else place.open_to_write, path), path)
     files = BlobFiles(place.path, encrypted=bool(place.key))
 
     def tidy(db: Db) -> bool:
         return maintenance.sweep(db, files) or sqlite_search.index_some(db)
 
-    scribe = Scribe(place.open_to_write, path) if place.refusal is None else None
+    scribe = WriterConnection(place.open_to_write, path) if place.refusal is None else None
     return ThreadWriter(scribe, Readers(place.open_to_read), path, tidy)
 
 

@@ -86,7 +86,7 @@ class Writer(Protocol):
         """Finish what was accepted and let go of the files."""
 
 
-class Scribe:
+class WriterConnection:
     """The connection that writes."""
 
     def __init__(self, connect: Callable[[], Db], path: str) -> None:
@@ -210,7 +210,7 @@ class Scribe:
 class InlineWriter:
     """Does everything in place, one thing at a time."""
 
-    def __init__(self, scribe: Scribe, path: str) -> None:
+    def __init__(self, scribe: WriterConnection, path: str) -> None:
         self._scribe = scribe
         self._path = path
 
@@ -241,7 +241,9 @@ class InlineWriter:
 class ThreadWriter:
     """Writes in a thread of its own, everything that waits in one commit; reads in worker threads."""
 
-    def __init__(self, scribe: Scribe | None, readers: Readers, path: str, tidy: Callable[[Db], bool]) -> None:
+    def __init__(
+        self, scribe: WriterConnection | None, readers: Readers, path: str, tidy: Callable[[Db], bool]
+    ) -> None:
         self._scribe = scribe
         self._readers = readers
         self._path = path

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import anyio.lowlevel
 
-from backstay.checkpoints.capture import Keeping
+from backstay.checkpoints.capture import FileCapture
 from backstay.ports import ToolContext
 from backstay.session.options import Options
 from backstay.session.session import Session
@@ -48,7 +48,7 @@ class _Kept(list[Session]):
     def append(self, session: Session) -> None:
         """Keep the files of one more."""
         world = session._world
-        world.files = Keeping(world, (str(Path(world.cwd) / "work"),))
+        world.files = FileCapture(world, (str(Path(world.cwd) / "work"),))
         super().append(session)
 
 

@@ -20,7 +20,7 @@ import anyio.from_thread
 from msgspec import Struct
 
 from backstay.system.files import version_of
-from backstay.tools.files.open_beneath import Place, reach
+from backstay.tools.files.open_beneath import OpenedPath, reach
 from backstay.tools.files.target import LARGEST, Refused, Target
 
 PATIENCE: Final = 15.0
@@ -52,7 +52,7 @@ def turn(target: Target) -> Iterator[None]:
         mine.lock.release()
 
 
-def open_locked(place: Place) -> int | None:
+def open_locked(place: OpenedPath) -> int | None:
     """A handle for reading the file at `place`, locked against other processes; None when there is no file."""
     handles: list[int] = []
 
@@ -88,7 +88,7 @@ def take(handle: int) -> bool:
     return True
 
 
-def _still(place: Place, handle: int) -> bool:
+def _still(place: OpenedPath, handle: int) -> bool:
     """Whether the name still means the file behind `handle`."""
     now = place.facts()
     mine = os.fstat(handle)
@@ -139,7 +139,7 @@ class Keepsake(Struct, frozen=True):
 class Held:
     """A file, or a free name, that is held."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: OpenedPath) -> None:
         self._place = place
         self._handle = open_locked(place)
         self._removed: int | None = None

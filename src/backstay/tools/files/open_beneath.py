@@ -22,7 +22,7 @@ _NO_SYNC: Final = (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS)
 """What file systems answer whose folders cannot be synced."""
 
 
-class Place(Struct, frozen=True):
+class OpenedPath(Struct, frozen=True):
     """A name in a folder whose handle is held. The name may be free."""
 
     target: Target
@@ -71,7 +71,7 @@ class Place(Struct, frozen=True):
 
 
 @contextmanager
-def reach(target: Target, *, make: bool = False) -> Iterator[Place]:
+def reach(target: Target, *, make: bool = False) -> Iterator[OpenedPath]:
     """Go to the folder of `target`; with `make`, missing folders are made, and removed again when the block fails."""
     parts = [part for part in target.place.split("/") if part]
     if not parts:
@@ -82,7 +82,7 @@ def reach(target: Target, *, make: bool = False) -> Iterator[Place]:
         try:
             for part in parts[:-1]:
                 way.enter(part, make=make)
-            yield Place(target, way.folder, parts[-1])
+            yield OpenedPath(target, way.folder, parts[-1])
         except BaseException:
             way.go_back()
             raise
@@ -95,7 +95,7 @@ class _Way:
     def __init__(self, target: Target) -> None:
         self.folder = os.open("/", _FOLDER)
         self._target = target
-        self._made: list[Place] = []
+        self._made: list[OpenedPath] = []
 
     def __enter__(self) -> "_Way":
         return self
@@ -134,7 +134,7 @@ class _Way:
             os.mkdir(part, dir_fd=self.folder)
         except FileExistsError:
             return False  # somebody else was faster
-        self._made.append(Place(self._target, self.folder, part))
+        self._made.append(OpenedPath(self._target, self.folder, part))
         return True
 
     def _open(self, part: str) -> int:

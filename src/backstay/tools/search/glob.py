@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from backstay.ports import Tool, ToolContext, ToolOutput
-from backstay.tools.search.grep import STOPPED, Place, Withholds, changed, denied_note, find_place, shown_name
+from backstay.tools.search.grep import STOPPED, SearchRoot, Withholds, changed, denied_note, find_place, shown_name
 from backstay.tools.search.ripgrep import NoRipgrep, Result, only_unreadable, run_ripgrep
 from backstay.tools.struct_tool import shaped
 
@@ -69,7 +69,7 @@ def _look(given: GlobArguments) -> str:
     return ""
 
 
-def _below(pattern: str, place: Place) -> str:
+def _below(pattern: str, place: SearchRoot) -> str:
     """The pattern as seen from the place. An absolute one may lie below it; any other is not found, since nobody judged its folder."""
     bang, rest = ("!", pattern[1:]) if pattern.startswith("!") else ("", pattern)
     if rest.startswith("./"):
@@ -80,12 +80,12 @@ def _below(pattern: str, place: Place) -> str:
     return bang + rest
 
 
-def _arguments(given: GlobArguments, place: Place) -> list[str]:
+def _arguments(given: GlobArguments, place: SearchRoot) -> list[str]:
     flags = ["--hidden"] * given.hidden + ["--no-ignore"] * given.no_ignore
     return ["--files", "--null", *flags, f"--glob={_below(given.pattern, place)}", "--glob=!.git", "--", "./"]
 
 
-def _report(given: GlobArguments, place: Place, result: Result, withholds: Withholds | None) -> ToolOutput:
+def _report(given: GlobArguments, place: SearchRoot, result: Result, withholds: Withholds | None) -> ToolOutput:
     if place.moved():
         return changed(given.path)
     if result.status == 2 and not result.output and not only_unreadable(result.errors):

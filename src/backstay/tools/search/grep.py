@@ -29,7 +29,7 @@ def shown_name(raw: bytes) -> str:
     return "$'" + _ODD_BYTE.sub(_escaped, raw).decode("ascii") + "'"
 
 
-class Place(Struct, frozen=True):
+class SearchRoot(Struct, frozen=True):
     """Where a search begins."""
 
     cwd: str
@@ -57,12 +57,12 @@ class Place(Struct, frozen=True):
         return os.path.realpath(self.path) != self.path
 
 
-def find_place(context: ToolContext, path: str) -> Place | ToolOutput:
+def find_place(context: ToolContext, path: str) -> SearchRoot | ToolOutput:
     """The place that a call means, as it was when the call was judged; or why there is none."""
     if "\0" in path:
         return ToolOutput(text="A path cannot contain a NUL character.", failed=True, code="bad_path")
     written = os.path.join(context.cwd, os.path.expanduser(path)) if path else context.cwd
-    place = Place(
+    place = SearchRoot(
         os.path.realpath(context.cwd),
         context.links.get(written) or os.path.realpath(written),
         os.path.normpath(written),
@@ -172,7 +172,7 @@ def make_grep(withholds: Withholds | None = None) -> Tool:
     return grep
 
 
-async def _search(given: GrepArguments, place: Place, cwd: str, *, lists: bool) -> tuple[Result, bytes]:
+async def _search(given: GrepArguments, place: SearchRoot, cwd: str, *, lists: bool) -> tuple[Result, bytes]:
     """Run rg, and beside it once more for the names of all files that it looks into."""
     names: list[bytes] = []
 
@@ -202,7 +202,7 @@ class _Left(Struct, frozen=True):
     """Whether there are more files than were counted."""
 
     @staticmethod
-    def of(place: Place, listing: bytes, withholds: Withholds | None) -> "_Left":
+    def of(place: SearchRoot, listing: bytes, withholds: Withholds | None) -> "_Left":
         if withholds is None:
             return _Left()
         names = listing.split(b"\0", LISTED + 1)
@@ -244,7 +244,7 @@ def _look(given: GrepArguments) -> str:
     return ""
 
 
-def _arguments(given: GrepArguments, place: Place) -> list[str]:
+def _arguments(given: GrepArguments, place: SearchRoot) -> list[str]:
     flags = ["--null", "--with-filename", "--no-heading"]
     if given.output_mode == "content":
         flags += ["--line-number", f"--max-columns={LINE_BYTES}", "--max-columns-preview"]
@@ -255,7 +255,7 @@ def _arguments(given: GrepArguments, place: Place) -> list[str]:
     return [*flags, *_chosen(given, place), f"--regexp={given.pattern}", "--", place.relative]
 
 
-def _chosen(given: GrepArguments, place: Place) -> list[str]:
+def _chosen(given: GrepArguments, place: SearchRoot) -> list[str]:
     """The flags that say which files are looked into."""
     flags = ["--hidden"] * given.hidden + ["--no-ignore"] * given.no_ignore
     flags += [f"--type={given.type}"] if given.type else []
@@ -270,7 +270,7 @@ def _context(given: GrepArguments) -> tuple[tuple[str, int], ...]:
     return (("--context", given.around), ("--after-context", given.after), ("--before-context", given.before))
 
 
-def _seen_from_cwd(glob: str, place: Place) -> str:
+def _seen_from_cwd(glob: str, place: SearchRoot) -> str:
     """A glob as rg reads it, from the session's folder, also when the model wrote it as seen from `path`.
 
     Only one with a slash inside is anchored anywhere; if it cannot match from the session's folder, it was meant from `path`.
@@ -289,7 +289,7 @@ def _literal(path: str) -> str:
     return re.sub(r"([*?\[\]{}\\!])", r"\\\1", path)
 
 
-def _report(given: GrepArguments, place: Place, result: Result, left: _Left) -> ToolOutput:
+def _report(given: GrepArguments, place: SearchRoot, result: Result, left: _Left) -> ToolOutput:
     if place.moved():
         return changed(given.path)
     if result.status == 2 and not result.output and not only_unreadable(result.errors):
@@ -394,7 +394,7 @@ def _unread(errors: str) -> str:
     return f"({'At least ' * many}{_files_word(len(errors.splitlines()))} or folders could not be read.)"
 
 
-def _absolute(path: bytes, place: Place) -> str:
+def _absolute(path: bytes, place: SearchRoot) -> str:
     text = path.decode("utf-8", "surrogateescape")
     return text if text.startswith("/") else f"{place.cwd.rstrip('/')}/{text.removeprefix('./')}"
 
