@@ -21,8 +21,8 @@ from backstay.vocab.events import Rewound
 from backstay.vocab.events.limits import ChildSpent
 from backstay.vocab.events.tools import FileSeen
 from tests.checkpoints.kept import Reply, bash, call, kept_session, tree_of, turn
-from tests.checkpoints.test_trees import listed, take
-from tests.kit.repository import Listener, Repository, named
+from tests.checkpoints.test_walk_tree import listed, take
+from tests.session.project.repository import Listener, Repository, named
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from backstay.vocab.events.files import FileProblem, RestoreFinished, RestoreSta
 from backstay.vocab.messages import text_of
 from backstay.vocab.specs import ToolSpec
 from tests.checkpoints.kept import bash, call, kept_session, tree_of, turn
-from tests.checkpoints.test_restoring import _begin_again, write
+from tests.checkpoints.test_restore import _begin_again, write
 
 
 @pytest.mark.contract("RB-72")

@@ -13,7 +13,7 @@ from backstay.vocab.events import HistoryCleared
 from backstay.vocab.events.limits import Compacted, CompactionUndone
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, scripted
-from tests.kit.repository import Repository, named
+from tests.session.project.repository import Repository, named
 
 WRITE = call("Write", file_path="a.txt", content="two\n")
 NAMES = {command.spec.name for command in BUILT_IN.commands()}

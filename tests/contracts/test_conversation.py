@@ -29,8 +29,8 @@ from backstay.vocab.specs import ModelFacts, Selection, SessionContext
 from backstay.wire.json_text import NAME_OF
 from backstay.wire.stream import line
 from tests.contracts.kit import call, calls, kinds, look, scripted, stream, talk
-from tests.kit.repository import Listener
-from tests.runtime.test_moments import Slow
+from tests.hooks.test_moments import Slow
+from tests.session.project.repository import Listener
 
 
 @pytest.mark.contract("RV-1", "RV-26", "RV-49")

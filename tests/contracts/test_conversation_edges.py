@@ -11,7 +11,7 @@ from backstay.stores.clock import SystemClock
 from backstay.vocab.events import ToolFinished, ToolStarted
 from backstay.vocab.messages import Text, ToolCall, ToolResult, text_of
 from tests.contracts.kit import call, calls, look, talk
-from tests.kit.repository import Listener
+from tests.session.project.repository import Listener
 
 
 @pytest.mark.contract("RV-10")

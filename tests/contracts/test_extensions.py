@@ -17,8 +17,8 @@ from backstay.vocab.errors import LeaseLost
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import Closed, FaultCaught, SlotWritten, TurnCompleted
 from tests.contracts.kit import call, scripted, talk
-from tests.kit.repository import Repository, named
-from tests.runtime.test_moments import Slow
+from tests.hooks.test_moments import Slow
+from tests.session.project.repository import Repository, named
 
 
 class Ledger:

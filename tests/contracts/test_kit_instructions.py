@@ -8,7 +8,7 @@ from backstay import Rule, Session
 from backstay.instructions import base_prompt
 from backstay.vocab.events.instructions import InstructionsRead
 from backstay.vocab.events.limits import Compacted, CompactionStarted
-from tests.kit.repository import Listener, Repository, named
+from tests.session.project.repository import Listener, Repository, named
 
 LONG = "word " * 2_000
 

@@ -10,7 +10,7 @@ from backstay.vocab.events import CallJudged, ToolFinished
 from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import Reply, call, calls
-from tests.kit.repository import Listener, Repository, named
+from tests.session.project.repository import Listener, Repository, named
 
 TOOL = "backstay_command_memory"
 

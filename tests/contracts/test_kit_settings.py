@@ -7,7 +7,7 @@ import pytest
 from backstay import Session, UserError, hook
 from backstay.vocab.events import CallJudged, ToolFinished
 from tests.contracts.kit import call, calls
-from tests.kit.repository import Repository, named
+from tests.session.project.repository import Repository, named
 
 ORDER = ["SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop", "SessionEnd"]
 

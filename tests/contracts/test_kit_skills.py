@@ -13,7 +13,7 @@ from backstay.vocab.events.limits import ChildSpent
 from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.messages import text_of
 from tests.contracts.kit import call, calls
-from tests.kit.repository import Listener, Repository, named
+from tests.session.project.repository import Listener, Repository, named
 
 FORK = {"context": "fork", "allowed_tools": "Read, Glob"}
 ANSWER = ({"text": "The hold is dry.", "usage": {"input": 700, "output": 30}},)

@@ -15,7 +15,7 @@ from backstay.stores.clock import SystemClock
 from backstay.vocab.events import Closed, ToolFinished
 from backstay.vocab.messages import Text, text_of
 from tests.contracts.kit import call, calls, kinds, look, scripted, talk
-from tests.kit.repository import Listener, Repository
+from tests.session.project.repository import Listener, Repository
 
 STORES = ("memory:", "sqlite:///{}/s.db")
 

@@ -16,7 +16,7 @@ from backstay.vocab.event import Recorded
 from backstay.vocab.events import FaultCaught, ToolFinished
 from backstay.vocab.events.instructions import NotesShown
 from backstay.vocab.messages import Text
-from tests.kit.repository import Repository, named
+from tests.session.project.repository import Repository, named
 
 pytestmark = pytest.mark.anyio
 

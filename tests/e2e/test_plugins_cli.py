@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.door import SOURCE, Door
-from tests.extensions.plugins.shop import bare, marketplace, plugin, repository, write, zipped
+from tests.plugins.shop import bare, marketplace, plugin, repository, write, zipped
 
 
 @pytest.fixture

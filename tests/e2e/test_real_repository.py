@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.door import Door, Line, Ran
-from tests.extensions.plugins.shop import marketplace, repository, write
+from tests.plugins.shop import marketplace, repository, write
 
 SERVER = '''
 from mcp.server.mcpserver import MCPServer

@@ -10,18 +10,7 @@ from backstay.providers.recorded import RecordedModel
 from backstay.session.subagents.tool import child_tool
 from backstay.testing import builders
 from backstay.vocab.events import ModelNoted, ModelReplied
-from tests.providers.recorded_kit import (
-    SCRIPT,
-    items,
-    look,
-    memory,
-    no_blob,
-    of,
-    pay,
-    recording,
-    request,
-    rerun,
-)
+from tests.providers.recorded_kit import SCRIPT, items, look, memory, no_blob, of, pay, recording, request, rerun
 
 
 async def drifted(**more: Any) -> list[str]:

@@ -12,7 +12,7 @@ from backstay.testing.clock import ObedientClock
 from backstay.vocab.errors import IllegalTransition, LeaseLost
 from backstay.vocab.events import InputDropped
 from tests.contracts.kit import scripted, talk
-from tests.runtime.test_moments import Slow
+from tests.hooks.test_moments import Slow
 
 CALL = {"calls": [{"name": "slow", "args": {"n": 1}}]}
 

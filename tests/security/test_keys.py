@@ -22,7 +22,7 @@ from backstay.vocab.errors import UserError
 from backstay.vocab.events import Renamed, Started
 from backstay.vocab.events.instructions import InstructionsRead
 from tests.contracts.kit import call, scripted
-from tests.secrets.test_erasing_names import unpacked
+from tests.secrets.test_erase_names import unpacked
 
 KEY, HEADER, STORE, PLAIN = "house-7Zk3Vt9QwLr7", "extra-XyB2NmHc8PdS", "ab" * 32, "written-out-fGaJe5U1oKiT4"
 

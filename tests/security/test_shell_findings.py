@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.logic.permissions.desk import weighed
+from tests.permissions.desk import weighed
 
 UNASKED: tuple[dict[str, Any], ...] = ({}, {"mode": "plan"}, {"mode": "dontAsk"}, {"mode": "acceptEdits"})
 

@@ -15,8 +15,7 @@ from backstay.sandbox.egress import Egress
 from backstay.sandbox.egress_transport import EgressLimits
 from backstay.tools.web.download import named
 from backstay.tools.web.fetch import WARNING, make_web_fetch
-from tests.tools.context import RecordingContext
-from tests.workspaces.egress_kit import (
+from tests.sandbox.egress_kit import (
     Page,
     Site,
     always,
@@ -27,6 +26,7 @@ from tests.workspaces.egress_kit import (
     in_silence,
     page,
 )
+from tests.tools.context import RecordingContext
 
 pytestmark = pytest.mark.anyio
 

@@ -13,15 +13,8 @@ from backstay.tools.web.download import prepared
 from backstay.tools.web.fetch import FRESH_S, REMEMBERED, SHOWN, WARNING, make_web_fetch
 from backstay.vocab.errors import ProviderError
 from backstay.vocab.messages import InlineMedia
+from tests.sandbox.egress_kit import Page, Site, always, certificate_for, leads_to, page
 from tests.tools.context import RecordingContext
-from tests.workspaces.egress_kit import (
-    Page,
-    Site,
-    always,
-    certificate_for,
-    leads_to,
-    page,
-)
 
 pytestmark = pytest.mark.anyio
 

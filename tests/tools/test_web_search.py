@@ -13,8 +13,8 @@ from backstay.tools.web.fetch import WARNING
 from backstay.tools.web.ports import Found, SearchEngine
 from backstay.tools.web.search import Brave, Searxng, Tavily, find_engine, make_web_search, narrowed
 from backstay.vocab.errors import UserError
+from tests.sandbox.egress_kit import Page, Site, leads_to, page
 from tests.tools.context import RecordingContext
-from tests.workspaces.egress_kit import Page, Site, leads_to, page
 
 pytestmark = pytest.mark.anyio
 
