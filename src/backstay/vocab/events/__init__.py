@@ -9,9 +9,7 @@ import msgspec
 
 from backstay.vocab.errors import ErrorKind
 from backstay.vocab.event import Decision, Delivery, Event, Grant, Stop, ToolOutcome, TurnOutcome
-from backstay.vocab.events import files, limits, memory, secrets  # noqa: F401 - they define events
-from backstay.vocab.events import instructions as event_instructions
-from backstay.vocab.events import tools as event_tools
+from backstay.vocab.events import files, instructions, limits, memory, secrets, tools  # noqa: F401 - they define events
 from backstay.vocab.events.tools import CallFacts
 from backstay.vocab.messages import InputPart, MediaRef, Role, StoredPart, Text, TextRef, ToolCall
 from backstay.vocab.specs import Effect, Mode, OnCrash, Origin, SessionContext, Taint, Usage
@@ -386,7 +384,7 @@ INTENTS: Final = (
     limits.WaitStarted,
     limits.CompactionStarted,
     limits.BudgetAsked,
-    event_tools.HookStarted,
+    tools.HookStarted,
     files.RestoreStarted,
 )
 """Events that somebody performs."""
