@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from holdfast.logic.acts import Access, Command, Ground, Layer, Script
 from holdfast.logic.shell.fields import Field, Site
 from holdfast.logic.shell.finder import Finder
-from holdfast.logic.shell.plain import read_plain
+from holdfast.logic.shell.plain import check_encoding, read_plain
 from holdfast.logic.shell.tree import Seen, read_tree
 from holdfast.logic.unasked import Outside, Place, Step, Touch, Word, prove
 
@@ -20,6 +20,7 @@ def read_command(text: str, ground: Ground) -> Script:
     """
     place = Place(cwd=ground.cwd, home=ground.home, shell=ground.shell, os=ground.os, trusted=ground.trusted)
     try:
+        check_encoding(text)
         proof = prove(text, place)
     except Outside as outside:
         return _look_through(text, ground, str(outside))
