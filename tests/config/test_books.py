@@ -25,10 +25,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "plugins/installed_plugins.json": lambda data: InstalledPlugins(data).read(),
 }
 WRITERS: dict[str, str] = {
-    "grants.json": "from backstay.config.trust.grants import GrantBook as B; B(data).add('/work', ['Bash(make)'])",
-    "plugins/known_marketplaces.json": "from backstay.plugins.marketplace import KnownBook as B; B(data).remove('x')",
+    "grants.json": "from backstay.config.trust.grants import GrantStore as B; B(data).add('/work', ['Bash(make)'])",
+    "plugins/known_marketplaces.json": "from backstay.plugins.marketplace import KnownMarketplaces as B; B(data).remove('x')",
     "plugins/installed_plugins.json": (
-        "from backstay.plugins.installed import InstalledBook as B; "
+        "from backstay.plugins.installed import InstalledPlugins as B; "
         "from backstay.plugins.ids import PluginId as P; B(data).remove(P('a', 'b'), 'person', '')"
     ),
 }

@@ -9,7 +9,7 @@ import pytest
 
 from tests.permissions.desk import weighed
 
-CORPORA = Path(__file__).parents[2] / "corpora"
+CORPORA = Path(__file__).parents[1] / "corpora"
 
 
 def cases(name: str) -> list[dict[str, Any]]:

@@ -38,3 +38,10 @@ def test_four_times_the_words_take_about_four_times_as_long(head: str, unit: str
     least("ls")
 
     assert least(large) <= 9 * max(least(small), 0.004)  # were it quadratic: 16
+
+
+def test_a_script_of_blanks_takes_time_that_grows_with_it() -> None:
+    small, large = (f"sed '1{' ' * count}x' a" for count in (480, 1_920))
+    least("ls")
+
+    assert least(large) <= 9 * max(least(small), 0.004)

@@ -229,7 +229,7 @@ class Finder:
     def _hands(self, layers: Sequence[Layer]) -> Literal["", "input", "all"]:
         """Say what a program hands to a shell: its words too, or its input, as `sudo` does when no other program is in view."""
         names = [base_name(layer.words[0] or "", self.ground.os) for layer in layers if layer.words]
-        last = [name for name in names if is_known(name)][-1:]
+        last = [name for name in names if is_known(name) or name in words("logins")][-1:]
         if any(name in words("hands") for name in names) or words("logins").issuperset(last or [""]):
             return "all"
         return "input" if any(name in words("shells") for name in names) else ""

@@ -35,7 +35,17 @@ _ARITHMETIC: Final = re.compile(
 )
 _COUNTED: Final = re.compile(r"(?:^|;)\s*([A-Za-z_]\w*)\s*=\s*[0-9]+\s*(?=;|$)", re.ASCII)
 """In an expression, the names that are set to a number before anything else."""
+_QUOTES: Final = re.compile(r"[\"'\\]")
+_ENCODING: Final = re.compile(
+    r"(?<!\$)L(?:ANG|C_ALL|C_CTYPE)(?![A-Z_])(?!=(?:C|POSIX)?(?:[ \t\n;&|]|$)|=[A-Za-z_]+\.(?:UTF-8|utf8)(?:[ \t\n;&|]|$))"
+)
 _REGEX: Final = re.compile(r"[\w^.*+?:/@%,={}\[\]-]*\$?(?=[ \t\n])")
+
+
+def check_encoding(text: str) -> None:
+    """Refuse a text that may set an encoding in which its letters end elsewhere, on a backslash or a quote."""
+    if not text.isascii() and _ENCODING.search(_QUOTES.sub("", text)):
+        raise Outside("it sets an encoding in which its characters may be other ones")
 
 
 def read_plain(text: str, ground: CallSite) -> list[Seen]:
@@ -43,6 +53,7 @@ def read_plain(text: str, ground: CallSite) -> list[Seen]:
     if len(text) > LONGEST:
         raise Outside(f"it is longer than {LONGEST:,} characters")
     check_characters(text)
+    check_encoding(text)
     shell = posixpath.basename(ground.shell)
     if shell not in _SHELLS:
         raise Outside(f"{shell} reads such a text by rules of its own")

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from backstay.permissions.call_site import Access, CallSite, Command, Layer, Script
 from backstay.permissions.shell.expand import Field, Site
 from backstay.permissions.shell.finder import Finder
-from backstay.permissions.shell.plain_grammar import read_plain
+from backstay.permissions.shell.plain_grammar import check_encoding, read_plain
 from backstay.permissions.shell.tree import Seen, read_tree
 from backstay.permissions.unasked import Outside, Place, Step, Touch, Word, prove
 
@@ -20,6 +20,7 @@ def read_command(text: str, ground: CallSite) -> Script:
     """
     place = Place(cwd=ground.cwd, home=ground.home, shell=ground.shell, os=ground.os, trusted=ground.trusted)
     try:
+        check_encoding(text)
         proof = prove(text, place)
     except Outside as outside:
         return _look_through(text, ground, str(outside))

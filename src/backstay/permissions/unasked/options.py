@@ -87,9 +87,7 @@ def _long(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]) -
     fits = flag and (flag.takes if equals else flag.takes != "=")
     if flag is None or not fits or (word.glob and (not equals or flag.kind)):
         raise Unlisted(f"{name} is not one of its known flags")
-    if equals:
-        return flag, Word(word.text, glued)
-    return flag, _next(flag, rest) if flag.takes == ":" else None
+    return flag, Word(word.text, glued) if equals else _next(flag, rest) if flag.takes == ":" else None
 
 
 def _cluster(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]) -> list[tuple[Flag, Word | None]]:
@@ -99,8 +97,7 @@ def _cluster(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]
         flag = flags.get("-" + value[at])
         if flag is None or word.glob:
             raise Unlisted(f"-{value[at]} is not one of its known flags")
-        glued = value[at + 1 :]
-        if flag.takes and glued:
+        if flag.takes and (glued := value[at + 1 :]):
             return [*seen, (flag, Word(word.text, glued))]
         if flag.takes == ":":
             return [*seen, (flag, _next(flag, rest))]
@@ -109,6 +106,8 @@ def _cluster(word: Word, value: str, rest: list[Word], flags: Mapping[str, Flag]
 
 
 def _next(flag: Flag, rest: list[Word]) -> Word:
-    if not rest or rest[-1].value is None or rest[-1].glob:
-        raise Unlisted(f"the value of {flag.name} is not known before it runs")
-    return rest.pop()
+    word = rest.pop() if rest else Word("", None)
+    looks = re.match("-[A-Za-z-]", word.value or "") and flag.name not in ("-e", "--regexp", "--sort")
+    if word.value is None or word.glob or looks:
+        raise Unlisted(f"the value of {flag.name} is not known, or looks like a flag: some versions take it for one")
+    return word
