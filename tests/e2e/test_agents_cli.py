@@ -34,7 +34,7 @@ def test_built_in_agents_and_ones_own_are_listed(door: Door) -> None:
     assert rows["mine"] == "person haiku Read Does mine"
     assert rows["theirs"].startswith("project (not trusted) as the session all")
     assert rows["Explore"].startswith("built-in as the session Read, Grep, Glob")
-    assert "broken.md:5" in ran.err
+    assert "broken.md:4" in ran.err
     assert [each["name"] for each in content["agents"]] == ["Explore", "Plan", "general-purpose", "mine", "theirs"]
     assert [each["severity"] for each in content["problems"]] == ["error"]
 
