@@ -24,12 +24,11 @@ from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Bus, Item
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
-from backstay.runtime.performers import PERFORMERS
-from backstay.runtime.services import Outcome, Performer, Services
+from backstay.runtime.services import Outcome, Perform, Performer, Services
 from backstay.runtime.wait import offloaded
 from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
 from backstay.vocab.errors import BackstayError, StoreFull, StoreUnavailable, UserError
-from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import (
     ChildFinished,
     Closed,
@@ -66,6 +65,7 @@ class Runner:
         self,
         world: Services,
         *,
+        performers: Mapping[type[Event], Perform],
         lease: Lease,
         nonce: str,
         policy: Policy,
@@ -76,6 +76,7 @@ class Runner:
         patience_s: float = 30.0,
     ) -> None:
         self.world = world
+        self._performers = performers
         self.policy = policy
         self.policy_blobs = policy_blobs
         self.bus = bus
@@ -337,7 +338,7 @@ class Runner:
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
         for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
-            performer: Performer = PERFORMERS[type(record.event)](record, self.world)  # it sees what was decided on
+            performer = self._performers[type(record.event)](record, self.world)  # it sees what was decided on
             scope = anyio.CancelScope()
             self._running[record.id] = performer, scope
             where = f"{type(record.event).__name__} {record.id}"

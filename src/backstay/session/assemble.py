@@ -45,6 +45,7 @@ from backstay.session.limits import make_policy, model_facts, with_model_profile
 from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, takes_options
+from backstay.session.performers import PERFORMERS
 from backstay.session.project.commands import modules_of
 from backstay.session.project.context import ProjectContext
 from backstay.session.project.setup import find_kit, forking, with_kit
@@ -261,6 +262,7 @@ async def _built(
     world.hear_hooks = relisten(options, policy.hooks)
     runner = Runner(
         world,
+        performers=PERFORMERS,
         lease=prepared.lease,
         nonce=prepared.nonce,
         policy=policy,
