@@ -21,13 +21,13 @@ from backstay.logic.state.progress import Progress
 from backstay.ports import Trace
 from backstay.runtime.admission import admit, written
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.bus import Bus, Item
+from backstay.runtime.bus import Bus, Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
 from backstay.runtime.services import Outcome, Perform, Performer, Services
 from backstay.runtime.wait import offloaded
 from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
-from backstay.vocab.errors import BackstayError, StoreFull, StoreUnavailable, UserError
+from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import (
     ChildFinished,
@@ -96,6 +96,8 @@ class Runner:
         self._deltas = 0
         self._streamed: list[str] = []
         self._ended = anyio.Event()
+        self.closed = False
+        """Whether `close` is over: nothing is taken in any more."""
         self._said_goodbye = False
         self._goodbye: tuple[Notice, ...] = ()
         """What is announced when the session has let go of everything."""
@@ -154,6 +156,31 @@ class Runner:
     def riders(self, drafts: Sequence[Draft]) -> None:
         self._riders = self.world.mask.drafts(drafts)
 
+    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, goes_on: bool = True) -> None:
+        """Leave events for the next step and return when they are durable. Refuse them once the session is closed.
+
+        With `goes_on` the opening is written too, and whatever is due after it begins.
+        """
+        if self.closed:
+            session = self.world.session
+            raise IllegalTransition(
+                f"Session {session!r} is closed. Open it again with open_session(resume={session!r})."
+            )
+        await self.world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+
+    def subscribe(self, *, after: int | None = None, only: type[Item] | None = None) -> Subscription:
+        """Listen to everything from now on, or to what comes after seq `after`, or to one kind of item."""
+        return self.bus.subscribe(after=self.world.state.progress.seq if after is None else after, only=only)
+
+    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
+        """Read the log after seq `after`."""
+        return (await self.world.store.read(self.world.session, after)).records
+
+    @property
+    def ended_with(self) -> BackstayError:
+        """The error for somebody who waited for an event that will not come."""
+        return self.failure or UserError(f"Session {self.world.session!r} was closed.")
+
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""
         self._ending = True
@@ -192,6 +219,7 @@ class Runner:
             self.bus.publish(self._goodbye)
             self.end()
             await self._ended.wait()
+        self.closed = True
 
     def stream(self, delta: Delta) -> None:
         """Show a delta to whoever listens, and trace it."""
