@@ -17,6 +17,7 @@ from backstay.hooks.gates import SESSION
 from backstay.logic.decide.policy import Policy
 from backstay.logic.decide.step import Step, settle
 from backstay.logic.state.lifecycle import Lifecycle, move
+from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.progress import Progress
 from backstay.ports import Trace
 from backstay.runtime.admission import admit, written
@@ -36,11 +37,9 @@ from backstay.vocab.events import (
     Interrupted,
     ModeChanged,
     ModelAsked,
-    ModelChanged,
     ModelFailed,
     ModelReplied,
     Opened,
-    Renamed,
     ResultIgnored,
     StopDeadlinePassed,
     ToolFinished,
@@ -48,12 +47,9 @@ from backstay.vocab.events import (
     calls_of,
 )
 from backstay.vocab.events.instructions import InstructionsRead
-from backstay.vocab.events.limits import BudgetSet
-from backstay.vocab.events.tools import HookFinished, ScopeChanged
+from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.specs import Lease, ModelFacts
 
-_SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)
-"""What an opening may say, and people later."""
 STOP_DEADLINE_S: Final = 5.0
 """How long a performer that was told to stop may take to answer."""
 
@@ -72,7 +68,7 @@ class Runner:
         policy_blobs: Mapping[str, bytes],
         bus: Bus,
         trace: Trace,
-        opening: tuple[Draft, ...] = (),
+        opening: PendingOpen,
         patience_s: float = 30.0,
     ) -> None:
         self.world = world
@@ -84,8 +80,8 @@ class Runner:
         """Why the loop ended, when it was not asked to."""
         self.wrote = False
         """Whether this opening has written anything."""
-        self.opening = world.mask.drafts(opening)
-        """Written with the first step of a session that was there before."""
+        self.opening = opening.masked(world.mask.drafts)
+        """Written in front of the first step that goes on with the session."""
         self._riders: tuple[Draft, ...] = ()
         self._lease = lease
         self.nonce = nonce
@@ -189,8 +185,7 @@ class Runner:
     @property
     def life(self) -> Lifecycle:
         """The lifecycle, the opening included that is only written with the first step."""
-        life = self.world.state.life
-        return move(life, "resume")[0] if self.opening else life
+        return self.opening.life_with(self.world.state.life)
 
     @property
     def alive(self) -> bool:
@@ -266,7 +261,7 @@ class Runner:
         drafts = [*(draft for post in posts for draft in post.drafts), *more]
         goes_on = not self.opening or any(post.goes_on for post in posts)
         if goes_on and (drafts or self.opening):
-            drafts = [*self.opening, *self.riders, *drafts]
+            drafts = [*self.opening.drafts, *self.riders, *drafts]
         policy = self.policy if goes_on else None
         progress, now = self.world.state.progress, self.world.clock.now()
         work = partial(settle, progress, drafts, policy, nonce=self.nonce, now=now)
@@ -322,13 +317,8 @@ class Runner:
             items.extend(self._announced(record, state.follow(record)))
             if isinstance(record.event, ModeChanged):
                 self.policy = replace(self.policy, mode_after_turn=None)
-            if isinstance(record.event, Opened):
-                self.opening = ()
-            elif isinstance(
-                record.event, _SETTINGS
-            ):  # said since the session was opened: it goes before what the opening says
-                self.opening = tuple(draft for draft in self.opening if type(draft.event) is not type(record.event))
-            elif isinstance(record.event, HookFinished):
+            self.opening = self.opening.after(record.event)
+            if isinstance(record.event, HookFinished):
                 self._heard(record.event.event, record.event.subject, record.event)
             elif isinstance(record.event, ResultIgnored):
                 for hook in [each for each in heard if each.intent == record.cause]:

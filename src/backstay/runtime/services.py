@@ -8,7 +8,8 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from backstay.logic.decide.policy import Policy
-from backstay.logic.state.progress import Progress, with_settings
+from backstay.logic.state.pending_open import PendingOpen
+from backstay.logic.state.progress import Progress
 from backstay.logic.state.request_messages import Outgoing
 from backstay.logic.state.session_state import State
 from backstay.ports import Asker, Clock, Confinement, EventStore, Model, Tap, Tool
@@ -110,8 +111,8 @@ class Services(Struct):
     """Where hooks go on that nobody waits for, as long as the session is open."""
     policy: Callable[[], Policy] = Policy
     """What is in force now."""
-    opening: Callable[[], Sequence[Draft]] = tuple
-    """What will be written with the first step."""
+    opening: Callable[[], PendingOpen] = PendingOpen
+    """The opening that is not written yet."""
     hearing: dict[tuple[str, str], "Hearing"] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
     included: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -133,7 +134,7 @@ class Services(Struct):
     @property
     def progress(self) -> Progress:
         """Where the session stands, with what its opening says, also before that is written."""
-        return with_settings(self.state.progress, self.opening())
+        return self.opening().progress_with(self.state.progress)
 
     @property
     def mode(self) -> Mode:

@@ -23,7 +23,7 @@ from backstay.session.project.context import ProjectContext
 from backstay.vocab.deltas import Lagged, LifecycleState
 from backstay.vocab.errors import BlobMissing
 from backstay.vocab.event import Recorded
-from backstay.vocab.events import Renamed, SlotWritten
+from backstay.vocab.events import SlotWritten
 from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.events.tools import Todo
 from backstay.vocab.messages import SessionMessage, text_of
@@ -87,8 +87,7 @@ class SessionView:
     @property
     def name(self) -> str:
         """The session's name; empty when it has none. A name given at the opening counts before it is written."""
-        changes = [draft.event.name for draft in self._runner.opening if isinstance(draft.event, Renamed)]
-        return changes[-1] if changes else self._world.state.meta.name
+        return self._runner.opening.name_after(self._world.state.meta.name)
 
     @property
     def model(self) -> str:
