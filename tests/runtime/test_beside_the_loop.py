@@ -65,7 +65,7 @@ async def test_sec_m7_a_judge_that_hangs_does_not_stop_another_session(tmp_path:
     waited: list[bool] = []
 
     def hang(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_name == "weigh":
+        if event == "call" and frame.f_code.co_name == "judge_call":
             begun.append(frame.f_code.co_name)
             waited.append(others_went_on.wait(20))
 

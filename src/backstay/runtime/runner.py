@@ -19,15 +19,14 @@ from backstay.logic.decide.step import Step, settle
 from backstay.logic.state.lifecycle import Lifecycle, move
 from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.progress import Progress
-from backstay.ports import Trace
 from backstay.runtime.admission import admit, written
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.bus import Bus, Item, Subscription
+from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
 from backstay.runtime.services import Outcome, Perform, Performer, Services
 from backstay.runtime.wait import offloaded
-from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
+from backstay.vocab.deltas import Notice, StoreWaiting
 from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError
 from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import (
@@ -64,33 +63,24 @@ class Runner:
         performers: Mapping[type[Event], Perform],
         lease: Lease,
         nonce: str,
-        policy: Policy,
         policy_blobs: Mapping[str, bytes],
-        bus: Bus,
-        trace: Trace,
-        opening: PendingOpen,
         patience_s: float = 30.0,
     ) -> None:
         self.world = world
         self._performers = performers
-        self.policy = policy
+        self.in_force = world.in_force
         self.policy_blobs = policy_blobs
-        self.bus = bus
+        self.bus = world.deltas.bus
         self.failure: BackstayError | None = None
         """Why the loop ended, when it was not asked to."""
         self.wrote = False
         """Whether this opening has written anything."""
-        self.opening = opening.masked(world.mask.drafts)
-        """Written in front of the first step that goes on with the session."""
         self._riders: tuple[Draft, ...] = ()
         self._lease = lease
         self.nonce = nonce
-        self._trace = trace
         self._patience_s = patience_s
         self._running: dict[str, tuple[Performer, anyio.CancelScope]] = {}
         self._ending = False
-        self._deltas = 0
-        self._streamed: list[str] = []
         self._ended = anyio.Event()
         self.closed = False
         """Whether `close` is over: nothing is taken in any more."""
@@ -99,10 +89,6 @@ class Runner:
         """What is announced when the session has let go of everything."""
         self._taken: list[InboxItem] = []
         """What the step under way writes."""
-        world.stream = self.stream
-        world.policy = lambda: self.policy
-        world.opening = lambda: self.opening
-        world.tap = self._tap
 
     async def drive(self) -> None:
         """Step until told to end or until the session is lost."""
@@ -124,6 +110,20 @@ class Runner:
             self._ended.set()
 
     @property
+    def policy(self) -> Policy:
+        """The policy that is in force."""
+        return self.in_force.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.in_force.policy = policy
+
+    @property
+    def opening(self) -> PendingOpen:
+        """Written in front of the first step that goes on with the session."""
+        return self.in_force.opening
+
+    @property
     def begins(self) -> bool:
         """Whether queued input will begin a turn."""
         return self.policy.begins and not self.opening
@@ -138,7 +138,7 @@ class Runner:
 
     def tell(self, text: str, sha256: str, overhead: int) -> None:
         """Give the model other instructions from the next request on."""
-        self.world.instructions = text = self.world.mask.instructions(text)
+        self.in_force.instructions = text = self.world.mask.instructions(text)
         sha256 = self.world.mask.name(sha256)
         self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
         self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
@@ -195,7 +195,7 @@ class Runner:
     @property
     def streamed(self) -> str:
         """What the model has said in the call that is going on."""
-        return "".join(self._streamed)
+        return self.world.deltas.text
 
     async def close(self, reason: str) -> None:
         """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
@@ -203,7 +203,7 @@ class Runner:
             await wait_for_running_hooks(self.world)
             if not self._said_goodbye:
                 self._said_goodbye = True
-                await fire_and_wait(self.world, "SessionEnd", SESSION, word=self.world.ending)
+                await fire_and_wait(self.world, "SessionEnd", SESSION, word=self.in_force.ending)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
@@ -215,18 +215,6 @@ class Runner:
             self.end()
             await self._ended.wait()
         self.closed = True
-
-    def stream(self, delta: Delta) -> None:
-        """Show a delta to whoever listens, and trace it."""
-        if isinstance(delta, TextDelta):
-            self._streamed.append(delta.text)
-        self._deltas += 1
-        placed = replace(self.world.mask.delta(delta), after=self.world.state.progress.seq, n=self._deltas)
-        self.bus.publish((placed,))
-        self._trace.write(self.world.session, type(delta).__name__, {"delta": placed})
-
-    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
-        self._trace.write(self.world.session, kind, content)
 
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
@@ -280,7 +268,7 @@ class Runner:
                 limit = patience_s if isinstance(exc, StoreFull) else min(patience_s, self._patience_s)
                 if waited >= limit or self._ending:
                     raise
-                self.stream(StoreWaiting(problem=str(exc)))
+                self.world.stream(StoreWaiting(problem=str(exc)))
             await self.world.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
@@ -317,19 +305,16 @@ class Runner:
             items.extend(self._announced(record, state.follow(record)))
             if isinstance(record.event, ModeChanged):
                 self.policy = replace(self.policy, mode_after_turn=None)
-            self.opening = self.opening.after(record.event)
+            self.in_force.opening = self.opening.after(record.event)
             if isinstance(record.event, HookFinished):
                 self._heard(record.event.event, record.event.subject, record.event)
             elif isinstance(record.event, ResultIgnored):
                 for hook in [each for each in heard if each.intent == record.cause]:
                     self._heard(hook.event, hook.subject, None)
         self.wrote = True
-        self._deltas = 0
-        if any(
-            isinstance(record.event, ModelAsked | ModelReplied | ModelFailed | TurnCompleted) for record in step.records
-        ):
-            self._streamed.clear()
-        self._trace.position(self.world.session, step.progress.seq, self._lease.token)
+        said = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
+        self.world.deltas.committed(text=any(isinstance(record.event, said) for record in step.records))
+        self.world.deltas.trace.position(self.world.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
     def _heard(self, event: str, subject: str, verdict: HookFinished | None) -> None:

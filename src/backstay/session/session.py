@@ -490,7 +490,7 @@ class Session(SessionView):
         self._ending = True
         if self._runner.closed:
             return
-        self._world.ending = reason
+        self._world.in_force.ending = reason
         if self._runner.alive:
             with suppress(StoreFull, StoreUnavailable):
                 await self.abort(message or reason)
