@@ -58,11 +58,11 @@ async def stopped(started: HookStarted, world: Services) -> HookFinished:
 
 
 async def nobody_to_run_them(started: HookStarted, world: Services) -> HookFinished:
-    hear, world.hear_hooks = world.hear_hooks, None
+    hear, world.in_force.hear_hooks = world.in_force.hear_hooks, None
     try:
         return verdict_of(await RunHook(recorded(started), world).run())
     finally:
-        world.hear_hooks = hear
+        world.in_force.hear_hooks = hear
 
 
 async def changed_since_it_was_trusted(started: HookStarted, world: Services) -> HookFinished:
@@ -116,7 +116,7 @@ async def test_house_4_1_a_fault_in_the_hook_runner_does_not_let_another_model_i
 
     async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
         before = session.model
-        session._world.hear_hooks = broken
+        session._world.in_force.hear_hooks = broken
         with pytest.raises(
             UserError, match=r"A hook refused the model .* hooks could not be run: OSError: no space left"
         ):
@@ -131,7 +131,7 @@ def test_house_4_1_hooks_that_never_answer_do_not_let_another_model_in() -> None
 
     async def switching() -> Session:
         async with talk("Here.", hooks=[quiet("PreModelSwitch")], find=found) as session:
-            session._world.hear_hooks = silent
+            session._world.in_force.hear_hooks = silent
             with pytest.raises(UserError, match="hooks did not answer in time"):
                 await session.set_model("other")
             return session

@@ -51,7 +51,7 @@ async def _particular(started: HookStarted, world: Services) -> Mapping[str, obj
         case "SessionStart":
             return {"source": state.progress.hooks.source, "model": state.progress.model}
         case "SessionEnd":
-            return {"reason": world.ending}
+            return {"reason": world.in_force.ending}
         case "Stop" | "StopFailure":
             return _about_end(started, world)
         case "PreCompact" | "PostCompact":

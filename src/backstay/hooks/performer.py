@@ -18,9 +18,10 @@ class RunHook:
 
     async def run(self) -> Outcome:
         """Hear them."""
-        if self._world.hear_hooks is None:
+        hear = self._world.in_force.hear_hooks
+        if hear is None:
             return self._unheard("hooks could not be run: nobody runs hooks here")
-        return self._finish(await self._world.hear_hooks(self._started, self._world))
+        return self._finish(await hear(self._started, self._world))
 
     def stopped(self) -> Outcome:
         """Say that they were stopped."""

@@ -1,4 +1,4 @@
-"""Performs `CompactionStarted`: chooses what stays, has the rest summarised, and leaves one event that swaps them.
+"""Requests compactions and performs `CompactionStarted`: chooses what stays, has the rest summarised, leaves one event that swaps them.
 
 The summary comes first and the swap after it, so a crash, a failing model or an interrupt leaves the conversation as it was. A model that
 cannot summarise does not stop the turn: then the summary is put together from the conversation's own words.
@@ -23,6 +23,7 @@ from backstay.logic.context.compaction import (
     without_marks,
 )
 from backstay.logic.context.tokens import estimate_text
+from backstay.logic.decide.model_call import expected_cost
 from backstay.logic.secrets.redact import PLAIN
 from backstay.logic.state.content import replace_surrogates, shorten
 from backstay.logic.state.session_state import State
@@ -32,12 +33,14 @@ from backstay.ports import Model, ModelRequest
 from backstay.runtime.ask_model import stream_model
 from backstay.runtime.barrier import Fault
 from backstay.runtime.fire_hooks import fire_and_wait
+from backstay.runtime.follow import follow
+from backstay.runtime.runner import Runner
 from backstay.runtime.services import Outcome, Services, whole_text
 from backstay.vocab.deltas import Delta
 from backstay.vocab.errors import ProviderError, UserError
 from backstay.vocab.event import Draft, Recorded
-from backstay.vocab.events import ModelNoted
-from backstay.vocab.events.limits import CompactionFailed, CompactionStarted
+from backstay.vocab.events import HistoryCleared, ModelNoted, Rewound
+from backstay.vocab.events.limits import Compacted, CompactionFailed, CompactionStarted, CompactionUndone
 from backstay.vocab.messages import Message, Text, TextRef, text_of
 from backstay.vocab.specs import Usage
 
@@ -61,6 +64,42 @@ def what_to_shorten(started: CompactionStarted, state: State) -> Plan | None:
         ratio=state.progress.fill.ratio,
         turn=state.progress.turn.since if state.progress.turn is not None else None,
     )
+
+
+async def request_compaction(runner: Runner, instructions: str = "", *, model: str = "") -> Compacted | None:
+    """Ask the loop for a compaction, by `model` or by the session's own, and wait for its end. `Session.compact` says what it raises."""
+    world, policy = runner.world, runner.policy
+    if model:
+        await world.model(model)
+    progress = world.state.progress
+    own = progress.trying.choose(policy.chain(world.progress.model), progress.at)
+    started = CompactionStarted(
+        trigger="manual",
+        model=model or own,
+        used=progress.fill.used(policy.overhead),
+        window=policy.facts_of(own).window,
+        overhead=policy.overhead,
+        reserved=expected_cost(progress, own, policy) if progress.purse.limit is not None else 0,
+        instructions=instructions or policy.compact_instructions,
+    )
+    if not progress.busy and what_to_shorten(started, world.state) is None:
+        return None
+    subscription = runner.subscribe()
+    try:
+        await runner.deliver(Draft(event=started, by="user"))
+        async for item in follow(subscription, world.store, world.session):
+            match item:
+                case Recorded(event=Compacted() as done):
+                    return done
+                case Recorded(event=CompactionFailed(message=why)):
+                    raise UserError(f"The conversation stays as it is: {why}")
+                case Recorded(event=Rewound() | HistoryCleared() | CompactionUndone()):
+                    raise UserError("The conversation became another one while it was being compacted.")
+                case _:
+                    pass
+    finally:
+        subscription.close()
+    raise runner.ended_with
 
 
 class Compact:

@@ -146,7 +146,7 @@ class RunTool:
         """Where the paths of the call lead: those that it was judged by, which are all that a file tool goes to."""
         if self._open.facts is not None:
             return self._open.facts.links.values()
-        facts = await self._world.look(self._open.name, args)
+        facts = await self._world.in_force.look(self._open.name, args)
         return facts.links.values() if facts is not None else ()
 
     async def _output(self, tool: Tool, args: dict[str, object]) -> ToolOutput:
@@ -234,4 +234,4 @@ async def inspected(world: Services, call: ToolCall, *, cause: str) -> Draft:
     code, message, args = await offloaded(inspect, len(call.args))
     if code:
         return Draft(event=CallInspected(call=call.id, problem=f"{code}: {message}"), cause=cause)
-    return Draft(event=CallInspected(call=call.id, facts=await world.look(call.name, args)), cause=cause)
+    return Draft(event=CallInspected(call=call.id, facts=await world.in_force.look(call.name, args)), cause=cause)

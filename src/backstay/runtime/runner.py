@@ -17,19 +17,18 @@ from backstay.hooks.gates import SESSION
 from backstay.logic.decide.policy import Policy
 from backstay.logic.decide.step import Step, settle
 from backstay.logic.state.lifecycle import Lifecycle, move
+from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.progress import Progress
-from backstay.ports import Trace
 from backstay.runtime.admission import admit, written
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.bus import Bus, Item
+from backstay.runtime.bus import Item, Subscription
 from backstay.runtime.fire_hooks import fire_and_wait, wait_for_running_hooks
 from backstay.runtime.inbox import InboxItem
-from backstay.runtime.performers import PERFORMERS
-from backstay.runtime.services import Outcome, Performer, Services
+from backstay.runtime.services import Outcome, Perform, Performer, Services
 from backstay.runtime.wait import offloaded
-from backstay.vocab.deltas import Delta, Notice, StoreWaiting, TextDelta
-from backstay.vocab.errors import BackstayError, StoreFull, StoreUnavailable, UserError
-from backstay.vocab.event import Draft, Recorded
+from backstay.vocab.deltas import Notice, StoreWaiting
+from backstay.vocab.errors import BackstayError, IllegalTransition, StoreFull, StoreUnavailable, UserError
+from backstay.vocab.event import Draft, Event, Recorded
 from backstay.vocab.events import (
     ChildFinished,
     Closed,
@@ -37,11 +36,9 @@ from backstay.vocab.events import (
     Interrupted,
     ModeChanged,
     ModelAsked,
-    ModelChanged,
     ModelFailed,
     ModelReplied,
     Opened,
-    Renamed,
     ResultIgnored,
     StopDeadlinePassed,
     ToolFinished,
@@ -49,12 +46,9 @@ from backstay.vocab.events import (
     calls_of,
 )
 from backstay.vocab.events.instructions import InstructionsRead
-from backstay.vocab.events.limits import BudgetSet
-from backstay.vocab.events.tools import HookFinished, ScopeChanged
+from backstay.vocab.events.tools import HookFinished
 from backstay.vocab.specs import Lease, ModelFacts
 
-_SETTINGS: Final = (Renamed, ModeChanged, ModelChanged, ScopeChanged, BudgetSet)
-"""What an opening may say, and people later."""
 STOP_DEADLINE_S: Final = 5.0
 """How long a performer that was told to stop may take to answer."""
 
@@ -66,44 +60,35 @@ class Runner:
         self,
         world: Services,
         *,
+        performers: Mapping[type[Event], Perform],
         lease: Lease,
         nonce: str,
-        policy: Policy,
         policy_blobs: Mapping[str, bytes],
-        bus: Bus,
-        trace: Trace,
-        opening: tuple[Draft, ...] = (),
         patience_s: float = 30.0,
     ) -> None:
         self.world = world
-        self.policy = policy
+        self._performers = performers
+        self.in_force = world.in_force
         self.policy_blobs = policy_blobs
-        self.bus = bus
+        self.bus = world.deltas.bus
         self.failure: BackstayError | None = None
         """Why the loop ended, when it was not asked to."""
         self.wrote = False
         """Whether this opening has written anything."""
-        self.opening = world.mask.drafts(opening)
-        """Written with the first step of a session that was there before."""
         self._riders: tuple[Draft, ...] = ()
         self._lease = lease
         self.nonce = nonce
-        self._trace = trace
         self._patience_s = patience_s
         self._running: dict[str, tuple[Performer, anyio.CancelScope]] = {}
         self._ending = False
-        self._deltas = 0
-        self._streamed: list[str] = []
         self._ended = anyio.Event()
+        self.closed = False
+        """Whether `close` is over: nothing is taken in any more."""
         self._said_goodbye = False
         self._goodbye: tuple[Notice, ...] = ()
         """What is announced when the session has let go of everything."""
         self._taken: list[InboxItem] = []
         """What the step under way writes."""
-        world.stream = self.stream
-        world.policy = lambda: self.policy
-        world.opening = lambda: self.opening
-        world.tap = self._tap
 
     async def drive(self) -> None:
         """Step until told to end or until the session is lost."""
@@ -125,6 +110,20 @@ class Runner:
             self._ended.set()
 
     @property
+    def policy(self) -> Policy:
+        """The policy that is in force."""
+        return self.in_force.policy
+
+    @policy.setter
+    def policy(self, policy: Policy) -> None:
+        self.in_force.policy = policy
+
+    @property
+    def opening(self) -> PendingOpen:
+        """Written in front of the first step that goes on with the session."""
+        return self.in_force.opening
+
+    @property
     def begins(self) -> bool:
         """Whether queued input will begin a turn."""
         return self.policy.begins and not self.opening
@@ -139,7 +138,7 @@ class Runner:
 
     def tell(self, text: str, sha256: str, overhead: int) -> None:
         """Give the model other instructions from the next request on."""
-        self.world.instructions = text = self.world.mask.instructions(text)
+        self.in_force.instructions = text = self.world.mask.instructions(text)
         sha256 = self.world.mask.name(sha256)
         self.policy = replace(self.policy, instructions=sha256, overhead=overhead)
         self.policy_blobs = {**self.policy_blobs, sha256: text.encode()}
@@ -153,6 +152,31 @@ class Runner:
     def riders(self, drafts: Sequence[Draft]) -> None:
         self._riders = self.world.mask.drafts(drafts)
 
+    async def deliver(self, *drafts: Draft, blobs: Mapping[str, bytes] | None = None, goes_on: bool = True) -> None:
+        """Leave events for the next step and return when they are durable. Refuse them once the session is closed.
+
+        With `goes_on` the opening is written too, and whatever is due after it begins.
+        """
+        if self.closed:
+            session = self.world.session
+            raise IllegalTransition(
+                f"Session {session!r} is closed. Open it again with open_session(resume={session!r})."
+            )
+        await self.world.inbox.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+
+    def subscribe(self, *, after: int | None = None, only: type[Item] | None = None) -> Subscription:
+        """Listen to everything from now on, or to what comes after seq `after`, or to one kind of item."""
+        return self.bus.subscribe(after=self.world.state.progress.seq if after is None else after, only=only)
+
+    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
+        """Read the log after seq `after`."""
+        return (await self.world.store.read(self.world.session, after)).records
+
+    @property
+    def ended_with(self) -> BackstayError:
+        """The error for somebody who waited for an event that will not come."""
+        return self.failure or UserError(f"Session {self.world.session!r} was closed.")
+
     def end(self) -> None:
         """Stop the loop after the step that is under way; what is being performed is cut off."""
         self._ending = True
@@ -161,8 +185,7 @@ class Runner:
     @property
     def life(self) -> Lifecycle:
         """The lifecycle, the opening included that is only written with the first step."""
-        life = self.world.state.life
-        return move(life, "resume")[0] if self.opening else life
+        return self.opening.life_with(self.world.state.life)
 
     @property
     def alive(self) -> bool:
@@ -172,7 +195,7 @@ class Runner:
     @property
     def streamed(self) -> str:
         """What the model has said in the call that is going on."""
-        return "".join(self._streamed)
+        return self.world.deltas.text
 
     async def close(self, reason: str) -> None:
         """Write that the session is closed, when anything was written at all; let go of extensions, say so, and end the loop."""
@@ -180,7 +203,7 @@ class Runner:
             await wait_for_running_hooks(self.world)
             if not self._said_goodbye:
                 self._said_goodbye = True
-                await fire_and_wait(self.world, "SessionEnd", SESSION, word=self.world.ending)
+                await fire_and_wait(self.world, "SessionEnd", SESSION, word=self.in_force.ending)
             with anyio.move_on_after(STOP_DEADLINE_S):  # the loop may be waiting for space
                 await self.world.inbox.deliver(Draft(event=Closed(reason=reason)))
         elif self.alive:
@@ -191,18 +214,7 @@ class Runner:
             self.bus.publish(self._goodbye)
             self.end()
             await self._ended.wait()
-
-    def stream(self, delta: Delta) -> None:
-        """Show a delta to whoever listens, and trace it."""
-        if isinstance(delta, TextDelta):
-            self._streamed.append(delta.text)
-        self._deltas += 1
-        placed = replace(self.world.mask.delta(delta), after=self.world.state.progress.seq, n=self._deltas)
-        self.bus.publish((placed,))
-        self._trace.write(self.world.session, type(delta).__name__, {"delta": placed})
-
-    def _tap(self, kind: str, content: Mapping[str, object]) -> None:
-        self._trace.write(self.world.session, kind, content)
+        self.closed = True
 
     # --- one step ----------------------------------------------------------------------------------------------------------------
 
@@ -237,7 +249,7 @@ class Runner:
         drafts = [*(draft for post in posts for draft in post.drafts), *more]
         goes_on = not self.opening or any(post.goes_on for post in posts)
         if goes_on and (drafts or self.opening):
-            drafts = [*self.opening, *self.riders, *drafts]
+            drafts = [*self.opening.drafts, *self.riders, *drafts]
         policy = self.policy if goes_on else None
         progress, now = self.world.state.progress, self.world.clock.now()
         work = partial(settle, progress, drafts, policy, nonce=self.nonce, now=now)
@@ -256,7 +268,7 @@ class Runner:
                 limit = patience_s if isinstance(exc, StoreFull) else min(patience_s, self._patience_s)
                 if waited >= limit or self._ending:
                     raise
-                self.stream(StoreWaiting(problem=str(exc)))
+                self.world.stream(StoreWaiting(problem=str(exc)))
             await self.world.clock.sleep(pause)
             waited, pause = waited + pause, min(pause * 2, 2.0)
 
@@ -293,24 +305,16 @@ class Runner:
             items.extend(self._announced(record, state.follow(record)))
             if isinstance(record.event, ModeChanged):
                 self.policy = replace(self.policy, mode_after_turn=None)
-            if isinstance(record.event, Opened):
-                self.opening = ()
-            elif isinstance(
-                record.event, _SETTINGS
-            ):  # said since the session was opened: it goes before what the opening says
-                self.opening = tuple(draft for draft in self.opening if type(draft.event) is not type(record.event))
-            elif isinstance(record.event, HookFinished):
+            self.in_force.opening = self.opening.after(record.event)
+            if isinstance(record.event, HookFinished):
                 self._heard(record.event.event, record.event.subject, record.event)
             elif isinstance(record.event, ResultIgnored):
                 for hook in [each for each in heard if each.intent == record.cause]:
                     self._heard(hook.event, hook.subject, None)
         self.wrote = True
-        self._deltas = 0
-        if any(
-            isinstance(record.event, ModelAsked | ModelReplied | ModelFailed | TurnCompleted) for record in step.records
-        ):
-            self._streamed.clear()
-        self._trace.position(self.world.session, step.progress.seq, self._lease.token)
+        said = ModelAsked | ModelReplied | ModelFailed | TurnCompleted
+        self.world.deltas.committed(text=any(isinstance(record.event, said) for record in step.records))
+        self.world.deltas.trace.position(self.world.session, step.progress.seq, self._lease.token)
         self.bus.publish(items)
 
     def _heard(self, event: str, subject: str, verdict: HookFinished | None) -> None:
@@ -337,7 +341,7 @@ class Runner:
                     scope.cancel()
                 tasks.start_soon(self._declare_stopped, record.id)
         for record in step.intents:  # after the interrupt: one step may end a turn and begin the next
-            performer: Performer = PERFORMERS[type(record.event)](record, self.world)  # it sees what was decided on
+            performer = self._performers[type(record.event)](record, self.world)  # it sees what was decided on
             scope = anyio.CancelScope()
             self._running[record.id] = performer, scope
             where = f"{type(record.event).__name__} {record.id}"

@@ -8,11 +8,13 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from backstay.logic.decide.policy import Policy
-from backstay.logic.state.progress import Progress, with_settings
+from backstay.logic.state.pending_open import PendingOpen
+from backstay.logic.state.progress import Progress
 from backstay.logic.state.request_messages import Outgoing
 from backstay.logic.state.session_state import State
-from backstay.ports import Asker, Clock, Confinement, EventStore, Model, Tap, Tool
+from backstay.ports import Asker, Clock, Confinement, EventStore, Model, Tool
 from backstay.runtime.barrier import Fault
+from backstay.runtime.deltas import DeltaStream
 from backstay.runtime.file_keeper import Files
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
@@ -67,10 +69,6 @@ async def _look_at_nothing(name: str, args: Mapping[str, object]) -> CallFacts |
     return None
 
 
-def _no_tap(kind: str, content: Mapping[str, object]) -> None:
-    """Nobody traces."""
-
-
 class Hearing(Struct):
     """Somebody waits for the handlers of a hook event."""
 
@@ -79,8 +77,22 @@ class Hearing(Struct):
     """What they said. The state may have forgotten it by the time that somebody looks: a turn ended in the same step."""
 
 
-class Services(Struct):
-    """Everything outside a session that its performers use."""
+class InForce(Struct):
+    """What is in force now and changes while the session is open. The runner owns it."""
+
+    policy: Policy
+    instructions: str = ""
+    """What the model is told from the next request on."""
+    look: Look = _look_at_nothing
+    hear_hooks: HearHooks | None = None
+    opening: PendingOpen = PendingOpen()
+    """The opening that is not written yet."""
+    ending: str = "other"
+    """Why the session ends, as `SessionEnd` hooks are told."""
+
+
+class Services(Struct, kw_only=True):
+    """Everything outside a session that its performers use. Assembly builds it last, and nothing of it is changed afterwards."""
 
     session: str
     cwd: str
@@ -90,34 +102,24 @@ class Services(Struct):
     model: FindModel
     state: State
     inbox: Inbox
-    stream: Callable[[Delta], None]
-    """Shows a delta to whoever listens; never waits."""
-    tap: Tap = _no_tap
-    """Writes a line into the trace; never waits."""
+    in_force: InForce
+    deltas: DeltaStream
+    """Shows and traces what is not in the log."""
     mask: Mask = field(default_factory=Mask)
     """Hides known keys in what is written and shown."""
     outgoing: Outgoing = field(default_factory=Outgoing)
     """The history as requests have it."""
-    instructions: str = ""
     asker: Asker | None = None
-    look: Look = _look_at_nothing
     find_notes: FindNotes | None = None
     keep_rules: KeepRules | None = None
-    hear_hooks: HearHooks | None = None
     raise_walls: Callable[[], Confinement | None] | None = None
     """Gives what programs are started behind; may take a moment."""
-    tasks: TaskGroup | None = None
+    tasks: TaskGroup
     """Where hooks go on that nobody waits for, as long as the session is open."""
-    policy: Callable[[], Policy] = Policy
-    """What is in force now."""
-    opening: Callable[[], Sequence[Draft]] = tuple
-    """What will be written with the first step."""
     hearing: dict[tuple[str, str], "Hearing"] = field(default_factory=dict)
     """Who waits for the handlers of a hook event about a subject."""
     included: dict[str, tuple[str, str]] = field(default_factory=dict)
     """What texts include and hooks are heard about, by subject: the tool that would bring it, and its arguments."""
-    ending: str = "other"
-    """Why the session ends, as `SessionEnd` hooks are told."""
     put_away: Callable[[], Awaitable[Sequence[Draft]]] | None = None
     """Gives what extensions put away in the commit that ends a turn."""
     let_go: Callable[[], Awaitable[None]] | None = None
@@ -130,15 +132,32 @@ class Services(Struct):
     tool_timeout_s: float | None = 900.0
     """How long a tool may run."""
 
+    def stream(self, delta: Delta) -> None:
+        """Show a delta to whoever listens; never waits."""
+        self.deltas.show(delta)
+
+    def tap(self, kind: str, content: Mapping[str, object]) -> None:
+        """Write a line into the trace; never waits."""
+        self.deltas.tap(kind, content)
+
+    def policy(self) -> Policy:
+        """Return the policy that is in force now."""
+        return self.in_force.policy
+
+    @property
+    def instructions(self) -> str:
+        """What the model is told now."""
+        return self.in_force.instructions
+
     @property
     def progress(self) -> Progress:
         """Where the session stands, with what its opening says, also before that is written."""
-        return with_settings(self.state.progress, self.opening())
+        return self.in_force.opening.progress_with(self.state.progress)
 
     @property
     def mode(self) -> Mode:
         """The mode that is in force now. An open turn that keeps one of its own does not go on before the opening is written."""
-        after = self.policy().mode_after_turn if self.opening() else None
+        after = self.policy().mode_after_turn if self.in_force.opening else None
         return after or self.progress.mode
 
 

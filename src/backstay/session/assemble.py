@@ -34,10 +34,11 @@ from backstay.ports import EventStore, Model, Tool, Trace
 from backstay.providers.local.profile import profile_of
 from backstay.runtime.ask_approval import THIS_SESSION
 from backstay.runtime.bus import Bus
+from backstay.runtime.deltas import DeltaStream
 from backstay.runtime.inbox import Inbox
 from backstay.runtime.mask_events import Mask
 from backstay.runtime.runner import Runner
-from backstay.runtime.services import FindModel, HearHooks, KeepRules, Services, beat
+from backstay.runtime.services import FindModel, HearHooks, InForce, KeepRules, Services, beat
 from backstay.sandbox.project_root import data_dir
 from backstay.session.apply_settings import apply_settings
 from backstay.session.extensions import ExtensionHost
@@ -45,6 +46,7 @@ from backstay.session.limits import make_policy, model_facts, with_model_profile
 from backstay.session.model_pool import Models
 from backstay.session.open import Prepared, prepare
 from backstay.session.options import Options, takes_options
+from backstay.session.performers import PERFORMERS
 from backstay.session.project.commands import modules_of
 from backstay.session.project.context import ProjectContext
 from backstay.session.project.setup import find_kit, forking, with_kit
@@ -91,6 +93,12 @@ class _Block:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Session:
+        try:
+            return await self._open()
+        except BaseExceptionGroup as group:
+            raise _alone(group) from None
+
+    async def _open(self) -> Session:
         options = self._options
         async with AsyncExitStack() as stack:
             store = await stack.enter_async_context(opened(options.store, clock=options.clock))
@@ -106,11 +114,10 @@ class _Block:
             living = ExtensionHost()
             stack.push_async_callback(_shielded, living.stop)
             await living.start(options, prepared)
-            built = await _built(options, store, trace, prepared, find, facts, stack)
+            built = await _built(_Opening(options, store, trace, prepared, living, stack), find, facts)
             built.reloads(given, options)
             runner = built.runner
-            living.belongs_to(runner.world)
-            tasks = runner.world.tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks = runner.world.tasks
             tasks.start_soon(beat, store, prepared.lease.owner, options.clock, options.lease_ttl_s)
             tasks.start_soon(_shielded, runner.drive)  # a cancelled block still closes its session properly
             fork = _forker(store, prepared, options)
@@ -180,6 +187,17 @@ async def _trace(options: Options, store: EventStore, stack: AsyncExitStack) -> 
     return trace
 
 
+class _Opening(Struct, frozen=True):
+    """A session that is being opened: what it was asked for, what is there already, and what ends with it."""
+
+    options: Options
+    store: EventStore
+    trace: Trace
+    prepared: Prepared
+    living: ExtensionHost
+    stack: AsyncExitStack
+
+
 class _Built(Struct, frozen=True):
     """A session's loop and what belongs to it."""
 
@@ -215,21 +233,14 @@ class _Built(Struct, frozen=True):
                 tool.session = session
 
 
-async def _built(
-    options: Options,
-    store: EventStore,
-    trace: Trace,
-    prepared: Prepared,
-    find: FindModel,
-    facts: Mapping[str, ModelFacts],
-    stack: AsyncExitStack,
-) -> _Built:
-    options = with_model_profile(options, prepared.model)
-    scope, inbox = prepared.scope, Inbox()
+async def _built(opening: _Opening, find: FindModel, facts: Mapping[str, ModelFacts]) -> _Built:
+    prepared, stack = opening.prepared, opening.stack
+    options = with_model_profile(opening.options, prepared.model)
+    inbox = Inbox()
     running = options.survey.running if options.survey is not None else ()
     trusted = options.trust is not False
-    ground = ground_of(prepared.state.meta.cwd, scope, options.folders, trusted=trusted, running=running)
-    outputs = StoredOutputs(store, inbox, prepared.state)
+    ground = ground_of(prepared.state.meta.cwd, prepared.scope, options.folders, trusted=trusted, running=running)
+    outputs = StoredOutputs(opening.store, inbox, prepared.state)
     kit = await find_kit(options, prepared, facts, ground, outputs, stack)
     options = with_kit(options, kit)
     asked_for = options.survey is None or bool(options.survey.claims)
@@ -248,32 +259,70 @@ async def _built(
         forks=forking(kit),
         mode_after_turn=prepared.mode_after_turn,
     )
-    world = _world(options, store, prepared, find, toolset, ground, inbox)
-    world.instructions = instructions
-    world.mask = mask
-    world.raise_walls = walls = SessionSandbox(scope, ground)
-    stack.callback(walls.close)
+    in_force = InForce(
+        policy=policy,
+        instructions=instructions,
+        look=looks(toolset, ground, options.rules),
+        opening=prepared.opening.masked(mask.drafts),
+    )
+    core = await _services(opening, options, find, toolset, ground, inbox, mask, kit, in_force)
+    relisten = functools.partial(_listening, functions=functions, hands=hands, world=core)
+    in_force.hear_hooks = relisten(options, policy.hooks)
     forks = SubagentPlans(prepared.state, kit)
-    world.open_child = child_opener(options, store, world, forks, open_with)
-    if options.checkpoints and not options.only_tools:
-        world.files = FileCapture(world, ground.roots)
-    relisten = functools.partial(_listening, functions=functions, hands=hands, world=world)
-    world.hear_hooks = relisten(options, policy.hooks)
     runner = Runner(
-        world,
+        replace_fields(core, open_child=child_opener(options, opening.store, core, forks, open_with)),
+        performers=PERFORMERS,
         lease=prepared.lease,
         nonce=prepared.nonce,
-        policy=policy,
         policy_blobs={digest(content): content for content in (instructions.encode(), schemas)},
-        bus=Bus(),
-        trace=trace,
-        opening=prepared.opening,
         patience_s=options.patience_s,
     )
     if kit is not None:
         kit.background = hands.running
     built = _Built(runner, kit, forks, toolset, hands, own_hooks, relisten)
     return built.bound(options, prepared.state.instructions, resumed=prepared.report is not None)
+
+
+async def _services(
+    opening: _Opening,
+    options: Options,
+    find: FindModel,
+    toolset: Toolset,
+    ground: CallSite,
+    inbox: Inbox,
+    mask: Mask,
+    kit: ProjectContext | None,
+    in_force: InForce,
+) -> Services:
+    """Build the services of a session, but for those of its children, who have what it has."""
+    prepared, living = opening.prepared, opening.living
+    deltas = DeltaStream(prepared.session, prepared.state, mask, Bus(), opening.trace)
+    walls = SessionSandbox(prepared.scope, ground)
+    opening.stack.callback(walls.close)
+    services = Services(
+        session=prepared.session,
+        cwd=prepared.state.meta.cwd,
+        store=opening.store,
+        clock=options.clock,
+        tools=toolset,
+        model=find,
+        state=prepared.state,
+        inbox=inbox,
+        in_force=in_force,
+        deltas=deltas,
+        mask=mask,
+        asker=options.asker or options.prompt,
+        find_notes=None if kit is None else kit.notes_finder(prepared.state),
+        keep_rules=None if options.bare else _keeper(prepared.state.meta.project, ground.cwd),
+        raise_walls=walls,
+        tasks=await opening.stack.enter_async_context(anyio.create_task_group()),
+        put_away=functools.partial(living.put_away, prepared.state) if living.active else None,
+        let_go=functools.partial(living.let_go, deltas.tap) if living.active else None,
+        idle_timeout_s=options.idle_timeout_s,
+        tool_timeout_s=options.tool_timeout_s,
+    )
+    keeps_files = options.checkpoints and not options.only_tools
+    return replace_fields(services, files=FileCapture(services, ground.roots)) if keeps_files else services
 
 
 def _listening(
@@ -304,33 +353,6 @@ def _told(options: Options, prepared: Prepared) -> str:
     """The instructions of a session that looks around at nothing."""
     added = filled_in(options.append_system_prompt, prepared.variables)
     return replace_surrogates("\n\n".join(filter(None, (options.system_prompt or BASE, added))))
-
-
-def _world(
-    options: Options,
-    store: EventStore,
-    prepared: Prepared,
-    find: FindModel,
-    toolset: Toolset,
-    ground: CallSite,
-    inbox: Inbox,
-) -> Services:
-    return Services(
-        session=prepared.session,
-        cwd=prepared.state.meta.cwd,
-        store=store,
-        clock=options.clock,
-        tools=toolset,
-        model=find,
-        state=prepared.state,
-        inbox=inbox,
-        stream=lambda delta: None,
-        asker=options.asker or options.prompt,
-        idle_timeout_s=options.idle_timeout_s,
-        tool_timeout_s=options.tool_timeout_s,
-        look=looks(toolset, ground, options.rules),
-        keep_rules=None if options.bare else _keeper(prepared.state.meta.project, ground.cwd),
-    )
 
 
 def _toolset(options: Options, model: str, hands: Toolbox, kit: ProjectContext | None) -> Toolset:

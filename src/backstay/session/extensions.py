@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 from backstay.catalog.load import Snapshots
 from backstay.logic.state.resume_report import ResumeReport
+from backstay.logic.state.session_state import State
 from backstay.plugins.ids import check_name, check_version
-from backstay.ports import MachineMismatch, Slot
+from backstay.ports import MachineMismatch, Slot, Tap
 from backstay.runtime.barrier import Fault, guarded
-from backstay.runtime.services import Services
 from backstay.sandbox.project_root import data_dir
 from backstay.session.open import Prepared
 from backstay.session.options import Options
@@ -349,19 +349,19 @@ class ExtensionHost:
         """Let go of them; say what went wrong. Once is enough."""
         return await self._extensions.stop()
 
-    def belongs_to(self, world: Services) -> None:
-        """Put the state of extensions away in the commit that ends a turn, and let go of them when the last event is written."""
-        if not self._extensions.active:
-            return
+    @property
+    def active(self) -> bool:
+        """Whether any extension lives with the session."""
+        return bool(self._extensions.active)
 
-        async def put_away() -> tuple[Draft, ...]:
-            return await self._extensions.drafts(world.state.slots)
+    async def put_away(self, state: State) -> tuple[Draft, ...]:
+        """Return what extensions want to have in the commit that ends a turn."""
+        return await self._extensions.drafts(state.slots)
 
-        async def let_go() -> None:
-            for problem in await self.stop():
-                world.tap("extension_failed", {"problem": problem})
-
-        world.put_away, world.let_go = put_away, let_go
+    async def let_go(self, tap: Tap) -> None:
+        """End every extension once the last event is written; what went wrong is traced."""
+        for problem in await self.stop():
+            tap("extension_failed", {"problem": problem})
 
     def reported(self, report: ResumeReport | None) -> ResumeReport | None:
         """The report of a resume, with those that are missing or failed."""

@@ -17,7 +17,7 @@ from backstay.hooks.dispatch import mark_of
 from backstay.hooks.run_context import marks
 from backstay.logic.state.content import as_stored_event, replace_surrogates
 from backstay.logic.state.lifecycle import move
-from backstay.logic.state.progress import with_settings
+from backstay.logic.state.pending_open import PendingOpen
 from backstay.logic.state.prompt_variables import secret_variable
 from backstay.logic.state.resume_report import ResumeReport, report
 from backstay.logic.state.session_state import State
@@ -51,7 +51,7 @@ class Prepared(Struct, frozen=True, kw_only=True):
     lease: Lease
     nonce: str
     model: str
-    opening: tuple[Draft, ...] = ()
+    opening: PendingOpen = PendingOpen()
     covered: int = 0
     """Events that a snapshot covers."""
     report: ResumeReport | None = None
@@ -66,12 +66,12 @@ class Prepared(Struct, frozen=True, kw_only=True):
     @property
     def mode(self) -> Mode:
         """The mode that calls are judged in, also when the opening that says so is not written yet."""
-        return with_settings(self.state.progress, self.opening).mode
+        return self.opening.progress_with(self.state.progress).mode
 
     @property
     def scope(self) -> FsScope:
         """How far commands and files reach, also when the opening that says so is not written yet."""
-        return with_settings(self.state.progress, self.opening).scope
+        return self.opening.progress_with(self.state.progress).scope
 
 
 MOST_HOOKS: Final = 32
@@ -219,7 +219,7 @@ async def _take_over(
         lease=lease,
         nonce=nonce_of(lease, options.clock),
         model=model,
-        opening=tuple(map(written, opening)),
+        opening=PendingOpen(tuple(map(written, opening))),
         covered=state.progress.seq - loaded.folded,
         report=found,
         announced=notices,

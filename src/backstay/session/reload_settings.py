@@ -68,8 +68,8 @@ class Reloading(Struct):
             bypass_forbidden=options.bypass_forbidden,
         )
         self.hands.rules = options.rules
-        world.look = looks(world.tools, runner.policy.ground, options.rules)
-        world.hear_hooks = self.relisten(options, hooks)
+        runner.in_force.look = looks(world.tools, runner.policy.ground, options.rules)
+        runner.in_force.hear_hooks = self.relisten(options, hooks)
 
     async def _speak(self, before: str) -> None:
         assert self.now.layered is not None

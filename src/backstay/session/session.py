@@ -1,145 +1,83 @@
 """What a user holds: one session.
 
 A thin face on the log. Everything it does is an event left in the inbox or a look at a fold; a feature that seems to need a branch here
-wants an event instead.
+wants an event instead. `SessionView` has what is read; what a feature does in several steps is a function of the feature.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Final, Literal, Protocol, get_args
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec.structs import replace
 
-from backstay.commands.spec import CommandCall, CommandResult, CommandSpec, Submission
-from backstay.hooks.spec import HookSpec
-from backstay.logic.budget import dollars
-from backstay.logic.secrets.redact import Redactor
-from backstay.logic.state.content import replace_surrogates
+from backstay.checkpoints import request_restore
+from backstay.checkpoints.points import RestoreReport
+from backstay.commands.spec import CommandCall, CommandResult, Submission
+from backstay.logic.budget import check_priced, dollars
+from backstay.logic.context.tokens import estimate
+from backstay.logic.decide.policy import compaction_share
+from backstay.logic.history.entries import InvokedBy, SkillMode, SkillStatus, entry_added, skill_entry
+from backstay.logic.state.content import LONG, make_durable, replace_surrogates, shorten
+from backstay.logic.state.prompt_variables import filled_in
 from backstay.logic.state.results import ExecutionResult, TurnResult, usage_snapshot
 from backstay.logic.state.resume_report import ResumeReport
 from backstay.runtime.barrier import Fault, guarded
 from backstay.runtime.bus import Item
 from backstay.runtime.callbacks import Callback, Callbacks
+from backstay.runtime.compact import request_compaction
+from backstay.runtime.fire_hooks import fire, fire_and_wait
 from backstay.runtime.follow import follow_input
 from backstay.runtime.runner import STOP_DEADLINE_S, Runner
 from backstay.runtime.services import whole_text
-from backstay.session.inputs import Prompt as Prompt  # noqa: PLC0414
-from backstay.session.inputs import Queueing
 from backstay.session.project.context import ProjectContext
-from backstay.session.subagents.fork_plan import SubagentPlans
-from backstay.vocab.errors import StoreFull, StoreUnavailable, TurnFailed, TurnInterrupted, TurnPaused, UserError
-from backstay.vocab.event import By, Delivery, Draft
-from backstay.vocab.events import ChildStarted, FaultCaught, Interrupted
-from backstay.vocab.events.limits import ChildPaused, ChildSpent
-from backstay.vocab.ids import child_session_id
-from backstay.vocab.rules import Rule
-from backstay.vocab.specs import Taint, Usage
+from backstay.session.subagents.fork_plan import SubagentPlans, fork_skill
+from backstay.session.view import SessionView
+from backstay.vocab.errors import (
+    IllegalTransition,
+    InputConflict,
+    StoreFull,
+    StoreUnavailable,
+    TurnFailed,
+    TurnInterrupted,
+    TurnPaused,
+    UserError,
+)
+from backstay.vocab.event import By, Delivery, Draft, OnExceed
+from backstay.vocab.events import (
+    FaultCaught,
+    GrantsCleared,
+    HistoryCleared,
+    InputDropped,
+    InputReceived,
+    Interrupted,
+    MessageInjected,
+    ModeChanged,
+    ModelChanged,
+    Renamed,
+    Rewound,
+    SlotWritten,
+)
+from backstay.vocab.events.files import CheckpointsPurged
+from backstay.vocab.events.limits import BudgetSet, Compacted, CompactionUndone
+from backstay.vocab.messages import InFlightPart, InputPart, MediaLink, MediaRef, Text, TextRef
+from backstay.vocab.specs import MODES, Mode
 
 if TYPE_CHECKING:
     from backstay.skills.skill import Skill
 
-
-class Commanding(Queueing):
-    """What a person can do with a slash."""
-
-    def __init__(
-        self, runner: Runner, variables: Mapping[str, str], kit: ProjectContext | None, forks: SubagentPlans | None
-    ) -> None:
-        super().__init__(runner, variables)
-        self.kit = kit
-        """What was found around the session; None when it looked at nothing."""
-        self._forks = forks
-        self._skills = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What the person should know about what was found around the session: skipped, held back, wrong, or changed meanwhile."""
-        return (*self.kit.of_settings, *self.kit.notes) if self.kit is not None else ()
-
-    def list_commands(self) -> tuple[CommandSpec, ...]:
-        """The commands that a person can use, by name."""
-        return self.kit.commands.specs() if self.kit is not None else ()
-
-    async def command(self, name: str, args: str = "", *, by: By = "user") -> CommandResult | None:
-        """Run a command; None when there is none of that name. One that speaks to the model waits for the answer."""
-        kit = self.kit
-        return None if kit is None else await kit.commands.run(self._call(kit, name, args, by))
-
-    async def interpret(self, text: str) -> Submission | CommandResult | None:
-        """What a person means by a line that begins with a slash: something to say to the model, or a command's result.
-
-        None when it names no command. Raise `UserError` when what it would say cannot be had.
-        """
-        if self.kit is None or not text.startswith("/"):
-            return None
-        name, _, args = text[1:].partition(" ")
-        found = self.kit.commands.find(name)
-        if found is None or not found.spec.user_invocable:
-            return None
-        call = self._call(self.kit, found.spec.name, args, "user")
-        if found.expand is not None:
-            return await found.expand(call)
-        return await self.kit.commands.run(call)
-
-    async def note(self, *drafts: Draft) -> None:
-        """Write events that change nothing else."""
-        if drafts:
-            await self._deliver(*drafts, goes_on=False)
-
-    async def fork_skill(self, skill: "Skill", prompt: str, display: str) -> str:
-        """Let a child session follow a skill, on its own, and return what it reports. The conversation hears of it afterwards.
-
-        Raise `UserError` when the child could not finish.
-        """
-        open_child = self._world.open_child
-        if open_child is None or self._forks is None:
-            raise UserError("This session cannot open child sessions.")
-        self._skills += 1
-        call = f"{self._runner.nonce}-skill-{self._skills}"
-        child = child_session_id(self.id, call)
-        purse = self._world.state.progress.purse
-        share = purse.share(child)
-        self._forks.given[child] = (skill, prompt)
-        await self.note_skill(skill.name, display, mode="fork")
-        spent: list[tuple[Usage, int, tuple[Taint, ...]]] = []
-        budget: dict[str, object] = {} if share is None else {"limit": share, "on_exceed": purse.on_exceed}
-        try:
-            started = ChildStarted(call=call, child=child, prompt=prompt, budget=budget)
-            finished = await open_child(started, lambda *told: spent.append(told))
-        finally:
-            used = (Draft(event=ChildSpent(child=child, spent=u, cost=c), by="child") for u, c, _ in spent)
-            await self.note(*used)
-        ended = not isinstance(finished, ChildPaused) and finished.outcome == "completed"
-        await self.note_skill(skill.name, display, mode="fork", status="completed" if ended else "failed")
-        if isinstance(finished, ChildPaused):
-            raise UserError(f"The skill {skill.name!r} has spent its share; session {child} waits.")
-        if not ended:
-            raise UserError(f"The skill {skill.name!r} did not finish: {finished.text}")
-        await self.inject(
-            "user", f"[The skill {skill.name!r} ran in a session of its own, {child}. It reports:]\n{finished.text}"
-        )
-        return finished.text
-
-    @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The rules that calls are judged by."""
-        return self._runner.policy.rules
-
-    @property
-    def hooks(self) -> tuple[HookSpec, ...]:
-        """The hooks that are heard."""
-        return self._runner.policy.hooks
-
-    def _call(self, kit: ProjectContext, name: str, args: str, by: By) -> CommandCall:
-        session: Session = self  # type: ignore[assignment]  # the only class above this one
-        return CommandCall(session=session, kit=kit, name=name, args=args, by=by)
-
-
+Prompt = str | tuple[InFlightPart, ...]
 Fork = Callable[[str], Awaitable[str]]
 EndReason = Literal["clear", "resume", "logout", "prompt_input_exit", "bypass_permissions_disabled", "other"]
 """Why a session ends, in the words that `SessionEnd` hooks know."""
+
+EVERYTHING: Final = "*"
+"""Instead of the ids of inputs: all that wait."""
+QUEUE_LIMIT: Final = 32
+"""Inputs that may wait for their turn."""
+SHOWN: Final = 2_000
+"""Characters of a display text that are kept."""
 
 
 class Attachable(Protocol):
@@ -149,7 +87,7 @@ class Attachable(Protocol):
         """Take the session."""
 
 
-class Session(Commanding):
+class Session(SessionView):
     """An open session. Made by `open_session`."""
 
     def __init__(
@@ -161,30 +99,29 @@ class Session(Commanding):
         fork: Fork,
         opened: tuple[Item, ...],
         variables: Mapping[str, str],
+        forks: SubagentPlans,
         warnings: tuple[str, ...] = (),
         kit: ProjectContext | None = None,
-        forks: SubagentPlans | None = None,
     ) -> None:
-        super().__init__(runner, variables, kit, forks)
+        super().__init__(runner, report=report, opened=opened, warnings=warnings, kit=kit)
         self._tasks = tasks
         self._fork = fork
+        self._forks = forks
+        self._variables = variables
+        self._inputs = 0
+        self._arriving = 0
+        """Inputs that are on their way into the queue."""
+        self._newest = ""
+        """The input that was sent last, if it waits for a turn of its own."""
+        self.queue_limit = QUEUE_LIMIT
+        """Inputs that may wait for their turn; one more is refused."""
+        self._ending = False
         self._closers: list[Callable[[], Awaitable[None]]] = []
         self._closing = anyio.Lock()
         world = self._world
         self._callbacks = Callbacks(runner.bus, world.store, world.inbox, world.state, lambda: self.context_state)
-        self.warnings = warnings
-        """What whoever opened it should know."""
-        self.report = report
-        """What opening it again found; None for a new session."""
-        self.opened: tuple[Item, ...] = opened
-        """What happened while it was opened, before anybody could subscribe."""
 
-    @property
-    def redactor(self) -> Redactor:
-        """Takes secrets out of what is shown to others: what looks like one, and the keys that the session knows of."""
-        return self._world.mask.redactor
-
-    # --- talking -----------------------------------------------------------------------------------------------------------------
+    # --- talking ------------------------------------------------------------------------------------------------------------------------
 
     async def run(self, prompt: Prompt, *, input_id: str | None = None, display: str = "", raw: str = "") -> str:
         """Say something, wait for the turn to end, and return the final text.
@@ -267,6 +204,38 @@ class Session(Commanding):
         finally:
             subscription.close()
 
+    async def submit(
+        self,
+        prompt: Prompt,
+        *,
+        delivery: Delivery = "queue",
+        input_id: str | None = None,
+        display: str = "",
+        raw: str = "",
+        replaces: bool = False,
+    ) -> str:
+        """Say something and return its input id once it is durable; `input_result` says later what became of it. See `send`."""
+        event, blobs = self._said(prompt, delivery, input_id, display, raw)
+        if event.input in self._world.state.results.inputs.parts:
+            await self._deliver()
+        else:
+            await self._enqueue(event, blobs, replaces=replaces)
+        return event.input
+
+    async def steer(self, prompt: Prompt) -> None:
+        """Say something into the running turn: it is taken at the next point where no call is open."""
+        await self.submit(prompt, delivery="steer")
+
+    async def abort(self, reason: str = "", *, by: By = "user") -> None:
+        """Stop the running turn and drop what is queued; nothing happens when the session is idle. `by` says who wants it."""
+        stopped = Draft(event=Interrupted(reason=reason), by=by)
+        dropped = Draft(event=InputDropped(inputs=(EVERYTHING,)), by=by)
+        await self._deliver(stopped, dropped, goes_on=self._world.state.progress.busy)
+
+    async def drop_queued(self) -> None:
+        """Take back what is queued; the running turn goes on."""
+        await self._deliver(Draft(event=InputDropped(inputs=(EVERYTHING,)), by="user"), goes_on=False)
+
     async def finish(self) -> TurnResult | None:
         """Finish the turn that was open when the session was opened, and whatever was queued. None when nothing was."""
         state = self._world.state
@@ -305,21 +274,210 @@ class Session(Commanding):
             self._tasks.start_soon(self._callbacks.run)
         return end
 
+    # --- commands -----------------------------------------------------------------------------------------------------------------------
+
+    async def command(self, name: str, args: str = "", *, by: By = "user") -> CommandResult | None:
+        """Run a command; None when there is none of that name. One that speaks to the model waits for the answer."""
+        kit = self.kit
+        return None if kit is None else await kit.commands.run(self._call(kit, name, args, by))
+
+    async def interpret(self, text: str) -> Submission | CommandResult | None:
+        """What a person means by a line that begins with a slash: something to say to the model, or a command's result.
+
+        None when it names no command. Raise `UserError` when what it would say cannot be had.
+        """
+        if self.kit is None or not text.startswith("/"):
+            return None
+        name, _, args = text[1:].partition(" ")
+        found = self.kit.commands.find(name)
+        if found is None or not found.spec.user_invocable:
+            return None
+        call = self._call(self.kit, found.spec.name, args, "user")
+        if found.expand is not None:
+            return await found.expand(call)
+        return await self.kit.commands.run(call)
+
+    async def note(self, *drafts: Draft) -> None:
+        """Write events that change nothing else."""
+        if drafts:
+            await self._deliver(*drafts, goes_on=False)
+
+    async def fork_skill(self, skill: "Skill", prompt: str, display: str) -> str:
+        """Let a child session follow a skill, on its own, and return what it reports. The conversation hears of it afterwards.
+
+        Raise `UserError` when the child could not finish.
+        """
+        return await fork_skill(self._runner, self._forks, skill, prompt, display)
+
+    # --- settings -----------------------------------------------------------------------------------------------------------------------
+
+    async def rename(self, name: str) -> None:
+        """Give the session a name."""
+        await self._deliver(Draft(event=Renamed(name=name), by="user"), goes_on=False)
+
+    async def set_permission_mode(self, mode: Mode) -> None:
+        """Judge calls in another mode from now on, those that have not begun too."""
+        if mode not in MODES:
+            raise UserError(f"{mode!r} is not a permission mode. The modes are {', '.join(MODES)}.")
+        if why := self._runner.policy.why_not(mode):
+            raise UserError(f"The mode stays {self.permission_mode!r}: {why}.")
+        await self._deliver(Draft(event=ModeChanged(mode=mode), by="user"), goes_on=False)
+
+    async def set_model(self, model: str) -> None:
+        """Let another model answer from now on."""
+        found = await self._world.model(model)
+        if self._world.state.progress.purse.limit is not None and not self._runner.policy.allow_unpriced:
+            check_priced({model: found.facts})
+        verdict = await fire_and_wait(self._world, "PreModelSwitch", model)
+        if verdict is not None and verdict.blocked:
+            raise UserError(f"A hook refused the model {model!r}: {verdict.reason or 'it gave no reason'}")
+        self._runner.learn(model, found.facts)
+        await self._deliver(Draft(event=ModelChanged(model=model), by="user"), goes_on=False)
+        fire(self._world, "PostModelSwitch", model)
+
+    async def set_budget(self, microcents: int | None, on_exceed: OnExceed | None = None) -> None:
+        """Say what the session and its children may cost in all. A paused turn goes on when it is raised."""
+        if microcents is not None and microcents < 0:
+            raise UserError(f"A budget of {microcents} micro-cents cannot be kept. Give a number from 0 on, or None.")
+        policy = self._runner.policy
+        if microcents is not None and not policy.allow_unpriced:
+            check_priced({name: policy.facts_of(name) for name in policy.chain(self.model)})
+        event = BudgetSet(limit=microcents, on_exceed=on_exceed or self._world.state.progress.purse.on_exceed)
+        limit = self._world.state.progress.purse.limit
+        raised = microcents is None or (limit is not None and microcents > limit)
+        await self._deliver(Draft(event=event, by="user"), goes_on=self.is_paused and raised)
+
+    async def clear_approvals(self) -> None:
+        """Ask again for what was allowed for the session."""
+        await self._deliver(Draft(event=GrantsCleared(), by="user"), goes_on=False)
+
+    async def write_slot(self, owner: str, version: str, content: str) -> None:
+        """Put an extension's state away."""
+        await self._deliver(Draft(event=SlotWritten(owner=owner, version=version, content=content)), goes_on=False)
+
+    def hold(self) -> None:
+        """Begin no turn any more: what is queued waits for the next opening."""
+        self._runner.hold()
+
+    # --- the conversation ---------------------------------------------------------------------------------------------------------------
+
+    async def inject(self, role: Literal["system", "user", "assistant"], content: str) -> None:
+        """Add a message to the history without asking the model."""
+        if role not in ("system", "user", "assistant"):
+            raise UserError(f"A message of role {role!r} cannot be injected. Use 'system', 'user' or 'assistant'.")
+        part, blobs = shorten(content)
+        await self._deliver(
+            Draft(event=MessageInjected(role=role, parts=(part,)), by="user"), blobs=blobs, goes_on=False
+        )
+
+    async def add_entry(self, kind: str, content: dict[str, object]) -> None:
+        """Add an entry to the full history; no model sees it."""
+        await self._deliver(Draft(event=entry_added(kind, content), by="user"), goes_on=False)
+
+    async def note_skill(
+        self,
+        name: str,
+        display: str = "",
+        mode: SkillMode = "inject",
+        by: InvokedBy = "user",
+        status: SkillStatus = "started",
+    ) -> None:
+        """Add a `skill-invocation` entry: the skill `name` was used, and `display` is shown for it."""
+        entry = skill_entry(name, display, mode=mode, by=by, status=status)
+        await self._deliver(Draft(event=entry, by=by), goes_on=False)
+
+    async def clear_history(self) -> None:
+        """Start the conversation over, the context's token count included. The log keeps what was."""
+        await self._deliver(Draft(event=HistoryCleared(), by="user"), goes_on=False)
+
+    async def compact(self, instructions: str = "", *, model: str = "") -> Compacted | None:
+        """Make the conversation shorter now, by `model` or by the session's own. Return what came of it.
+
+        None, and nothing is written, when there is nothing that could be shortened. Raise `UserError` when nothing was gained, or when
+        there is no such model.
+        """
+        return await request_compaction(self._runner, instructions, model=model)
+
+    def set_auto_compact(self, share: float | Literal[False] | None) -> None:
+        """Make the conversation shorter at another share of the window from now on; False for never, None for the default."""
+        self._runner.policy = replace(self._runner.policy, auto_compact=compaction_share(share))
+
+    async def undo_compaction(self) -> None:
+        """Bring back what the newest compaction took out of the conversation."""
+        transcript = await self._whole_transcript()
+        newest = transcript.newest_compaction()
+        if not newest:
+            raise UserError(f"The conversation of session {self.id!r} is not compacted.")
+        there = transcript.without(newest).messages
+        undone = CompactionUndone(compaction=newest, guess=sum(map(estimate, there)), messages=len(there))
+        await self._deliver(Draft(event=undone, by="user"), goes_on=False)
+
+    async def rewind(
+        self, *, to: str | None = None, before: str | None = None, files: bool = False
+    ) -> RestoreReport | None:
+        """Let the conversation go on from the end of turn `to`, or from just before turn `before`. Nothing is deleted.
+
+        With `files` the files go back too, in the same commit, and the report says what became of them.
+        """
+        if (to is None) == (before is None):
+            raise UserError("Say either `to=TURN` (the last turn to keep) or `before=TURN`.")
+        transcript = await self._whole_transcript()
+        node = transcript.before_turn(before) if before is not None else transcript.turn_end(to or "")
+        if node is None:
+            raise UserError(
+                f"There is no turn {before or to!r} to rewind to in session {self.id!r}; `turns` lists them."
+            )
+        there = transcript.at(node).messages
+        event = Rewound(
+            to=node,
+            turns=transcript.turns_up_to(node) if node else 0,
+            tokens=sum(map(estimate, there)),
+            messages=len(there),
+        )
+        rewound = Draft(event=event, by="user")
+        if files:
+            return await self.restore_files(to=to or "", before=before or "", along=(rewound,))
+        await self._deliver(rewound, goes_on=False)
+        return None
+
     async def fork(self, *, at: str = "") -> "ForkedSession":
         """Copy the conversation, up to turn `at` or to here, into a new session and return its id. This one is untouched."""
         return ForkedSession(await self._fork(at))
+
+    # --- files --------------------------------------------------------------------------------------------------------------------------
+
+    async def restore_files(
+        self, *, to: str = "", before: str = "", undo: str = "", along: tuple[Draft, ...] = ()
+    ) -> RestoreReport:
+        """Put the files back as they were at the end of the turn `to`, at the start of the turn `before`, or before the restore `undo`.
+
+        `undo` is the id of a restore, or `latest`. Nothing is lost: what the files hold now is kept first, whoever changed them, and the
+        report says how to come back. `along` is written in the same commit: with a `Rewound` the conversation goes back too.
+        Raise `IllegalTransition` while a turn is going on, and `UserError` when there is no such point.
+        """
+        return await request_restore.restore_files(self._runner, to=to, before=before, undo=undo, along=along)
+
+    async def finish_restore(self) -> None:
+        """Finish putting files back where a process that died left off; nothing happens when none did."""
+        await request_restore.finish_restore(self._runner)
+
+    async def purge_checkpoints(self) -> None:
+        """Give up what was kept of files so far: they cannot be put back to any point before this."""
+        await self._deliver(Draft(event=CheckpointsPurged(), by="user"), goes_on=False)
+        if self._world.files is not None:
+            self._world.files.forget()
+
+    # --- the end ------------------------------------------------------------------------------------------------------------------------
 
     def attach_transport(self, transport: Attachable) -> None:
         """Give this session to a transport. It is not started by that."""
         transport.attach(self)
 
-    # --- the end -----------------------------------------------------------------------------------------------------------------
-
     async def close(self, reason: str = "", *, drain_s: float = 0.0) -> None:
         """Close the session: let the running turn finish within `drain_s` seconds, else interrupt it. Once is enough."""
         self._ending = True
         async with self._closing:
-            if not self._closed:
+            if not self._runner.closed:
                 await self._close(reason, drain_s)
 
     async def shutdown(self, reason: EndReason = "other", message: str = "") -> None:
@@ -330,9 +488,9 @@ class Session(Commanding):
         if reason not in get_args(EndReason):
             raise UserError(f"{reason!r} is no reason to end. The reasons are {', '.join(get_args(EndReason))}.")
         self._ending = True
-        if self._closed:
+        if self._runner.closed:
             return
-        self._world.ending = reason
+        self._world.in_force.ending = reason
         if self._runner.alive:
             with suppress(StoreFull, StoreUnavailable):
                 await self.abort(message or reason)
@@ -359,7 +517,6 @@ class Session(Commanding):
         while self._closers:
             await self._let_go(self._closers.pop())
         await self._runner.close(reason)
-        self._closed = True
 
     async def _let_go(self, work: Callable[[], Awaitable[None]]) -> None:
         async def in_time() -> None:
@@ -371,7 +528,74 @@ class Session(Commanding):
             caught = FaultCaught(where=fault.where, kind=fault.kind, message=fault.trace[-2000:])
             self._world.inbox.post(Draft(event=caught))
 
-    # --- how -----------------------------------------------------------------------------------------------------------------------
+    # --- how ----------------------------------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, *drafts: Draft, blobs: dict[str, bytes] | None = None, goes_on: bool = True) -> None:
+        await self._runner.deliver(*drafts, blobs=blobs, goes_on=goes_on)
+
+    def _call(self, kit: ProjectContext, name: str, args: str, by: By) -> CommandCall:
+        return CommandCall(session=self, kit=kit, name=name, args=args, by=by)
+
+    def _next_input(self) -> str:
+        self._inputs += 1
+        return f"{self._runner.nonce}-in-{self._inputs}"
+
+    def _said(
+        self, prompt: Prompt, delivery: Delivery, input_id: str | None, display: str, raw: str
+    ) -> tuple[InputReceived, dict[str, bytes]]:
+        parts, blobs = self._input(prompt)
+        name = replace_surrogates(input_id or self._next_input())
+        if name == EVERYTHING:
+            raise UserError(f"{EVERYTHING!r} cannot be the id of an input: it stands for all of them.")
+        if self._world.state.results.inputs.parts.get(name, parts) != parts:
+            raise InputConflict(f"The input id {name!r} was used for another text in session {self.id!r}.")
+        if len(raw) > LONG:  # cut, it would hide its end from whoever decides by it
+            raise UserError(
+                f"The raw text has {len(raw)} characters, and {LONG} may be. Leave it out: hooks see the prompt."
+            )
+        shown = display if len(display) <= SHOWN else f"{display[:SHOWN]}…"
+        return InputReceived(input=name, parts=parts, delivery=delivery, display=shown, raw=raw), blobs
+
+    async def _enqueue(self, event: InputReceived, blobs: dict[str, bytes], *, replaces: bool) -> None:
+        if self._ending and not self._runner.closed:
+            raise IllegalTransition(f"Session {self.id!r} is being shut down and takes no more prompts.")
+        drafts = [Draft(event=event, by="user")]
+        tail = self._tail() if replaces else ""
+        if tail == event.input:  # it is sent again: it does not take its own place
+            tail = ""
+        if tail:
+            drafts.insert(0, Draft(event=InputDropped(inputs=(tail,)), by="user"))
+        begins = 0 if self.is_running else 1  # one of them does not wait at all
+        waiting = len(self.pending_inputs) + self._arriving - begins
+        if not tail and waiting >= self.queue_limit:
+            raise UserError(
+                f"{waiting} inputs wait in session {self.id!r} already, and {self.queue_limit} may. "
+                "Wait for the turn that runs, or take them back with drop_queued()."
+            )
+        self._newest = event.input if event.delivery == "queue" else ""
+        self._arriving += 1
+        try:
+            await self._deliver(*drafts, blobs=blobs)
+        finally:
+            self._arriving -= 1
+
+    def _tail(self) -> str:
+        """The input that waits last, if it waits for a turn of its own."""
+        queue = self._world.state.progress.queue
+        if self._arriving:
+            return self._newest
+        return queue[-1].input if queue and queue[-1].delivery == "queue" else ""
+
+    def _input(self, prompt: Prompt) -> tuple[tuple[InputPart, ...], dict[str, bytes]]:
+        given = (Text(text=prompt),) if isinstance(prompt, str) else prompt
+        parts, blobs = make_durable(
+            Text(text=filled_in(replace_surrogates(part.text), self._variables)) if isinstance(part, Text) else part
+            for part in given
+        )
+        kept = tuple(part for part in parts if isinstance(part, Text | TextRef | MediaRef | MediaLink))
+        if not any(not isinstance(part, Text) or part.text.strip() for part in kept):
+            raise UserError("The prompt is empty. Say something.")
+        return kept, blobs
 
     async def _whole(self, result: TurnResult) -> TurnResult:
         if not result.said:

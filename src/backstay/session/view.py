@@ -1,27 +1,63 @@
-"""What can be read of an open session without waiting."""
+"""What can be read of an open session: folds of its log, and the log itself. Nothing here changes the session."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
+import anyio.to_thread
+
+from backstay.checkpoints.points import Checkpoint, checkpoints_of
+from backstay.commands.spec import CommandSpec
+from backstay.hooks.spec import HookSpec
 from backstay.logic.context.tokens import ContextState, context_state
+from backstay.logic.history.entries import Entry
+from backstay.logic.secrets.redact import Redactor
 from backstay.logic.state.results import TurnResult, UsageSnapshot, usage_snapshot
+from backstay.logic.state.resume_report import ResumeReport
 from backstay.logic.state.session_state import used_memories
+from backstay.logic.state.transcript import Transcript, transcript_of
 from backstay.ports import EventStore
+from backstay.runtime.bus import Item, Subscription
+from backstay.runtime.follow import follow
 from backstay.runtime.runner import Runner
-from backstay.vocab.deltas import LifecycleState
-from backstay.vocab.events import Renamed, SlotWritten
+from backstay.session.project.context import ProjectContext
+from backstay.vocab.deltas import Lagged, LifecycleState
+from backstay.vocab.errors import BlobMissing
+from backstay.vocab.event import Recorded
+from backstay.vocab.events import SlotWritten
 from backstay.vocab.events.memory import MemoryNoted
 from backstay.vocab.events.tools import Todo
 from backstay.vocab.messages import SessionMessage, text_of
+from backstay.vocab.rules import Rule
 from backstay.vocab.specs import Mode, ModelFacts, Taint, Usage
 
+MOST_BEFORE: Final = 200
+"""Files whose earlier content is fetched to show what became of it; the newest ones."""
+LARGEST_BEFORE: Final = 1_048_576
+"""Bytes of such a content; of a larger one no difference is shown."""
 
-class Reading:
-    """The folds of a session, as properties."""
 
-    def __init__(self, runner: Runner) -> None:
+class SessionView:
+    """An open session, to be read and followed."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        *,
+        report: ResumeReport | None = None,
+        opened: tuple[Item, ...] = (),
+        warnings: tuple[str, ...] = (),
+        kit: ProjectContext | None = None,
+    ) -> None:
         self._runner = runner
         self._world = runner.world
-        self._closed = False
+        self.kit = kit
+        """What was found around the session; None when it looked at nothing."""
+        self.warnings = warnings
+        """Warnings for the caller who opened it."""
+        self.report = report
+        """What opening it again found; None for a new session."""
+        self.opened: tuple[Item, ...] = opened
+        """What happened while it was opened, before anybody could subscribe."""
 
     @property
     def history(self) -> tuple[SessionMessage, ...]:
@@ -51,8 +87,7 @@ class Reading:
     @property
     def name(self) -> str:
         """The session's name; empty when it has none. A name given at the opening counts before it is written."""
-        changes = [draft.event.name for draft in self._runner.opening if isinstance(draft.event, Renamed)]
-        return changes[-1] if changes else self._world.state.meta.name
+        return self._runner.opening.name_after(self._world.state.meta.name)
 
     @property
     def model(self) -> str:
@@ -67,7 +102,7 @@ class Reading:
     @property
     def state(self) -> LifecycleState:
         """Where the session is in its life."""
-        return "Closed" if self._closed else self._runner.life.state or "Idle"
+        return "Closed" if self._runner.closed else self._runner.life.state or "Idle"
 
     @property
     def is_running(self) -> bool:
@@ -217,3 +252,98 @@ class Reading:
     def plain_state(self) -> dict[str, object]:
         """Everything the log means, as plain data."""
         return self._world.state.plain()
+
+    @property
+    def is_restoring(self) -> bool:
+        """Whether files are being put back, or were when the process died: then that comes first when the session goes on."""
+        return self._world.state.progress.restore is not None
+
+    @property
+    def redactor(self) -> Redactor:
+        """Takes secrets out of what is shown to others: what looks like one, and the keys that the session knows of."""
+        return self._world.mask.redactor
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that calls are judged by."""
+        return self._runner.policy.rules
+
+    @property
+    def hooks(self) -> tuple[HookSpec, ...]:
+        """The hooks that are heard."""
+        return self._runner.policy.hooks
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the person should know about what was found around the session: skipped, held back, wrong, or changed meanwhile."""
+        return (*self.kit.of_settings, *self.kit.notes) if self.kit is not None else ()
+
+    def list_commands(self) -> tuple[CommandSpec, ...]:
+        """The commands that a person can use, by name."""
+        return self.kit.commands.specs() if self.kit is not None else ()
+
+    # --- reading the log ----------------------------------------------------------------------------------------------------------------
+
+    def subscribe(self, *, after: int | None = None, only: type[Item] | None = None) -> Subscription:
+        """Listen to everything from now on, or to one kind of item: `Recorded`, a delta, `Notice`.
+
+        A listener that is too slow gets a `Lagged` and reads `events` from there.
+        """
+        return self._runner.subscribe(after=after, only=only)
+
+    async def events(self, after: int = 0) -> tuple[Recorded, ...]:
+        """The log after seq `after`."""
+        return await self._runner.events(after)
+
+    async def follow(self, after: int | None = None) -> AsyncIterator[Item]:
+        """Everything from now on, or after seq `after`, until the session ends. What a slow listener misses is read from the log."""
+        subscription = self.subscribe(after=self.seq)
+        try:
+            for record in await self.events(after) if after is not None and after < self.seq else ():
+                subscription.caught_up(record.seq)
+                yield record
+            async for item in follow(subscription, self._world.store, self.id):
+                yield item
+        finally:
+            subscription.close()
+
+    async def full_history(self) -> tuple[Entry, ...]:
+        """The conversation with the events between its messages: tools with what they changed, summaries, whatever was added."""
+        transcript = await self._whole_transcript()
+        return transcript.entries(await self._held_before(transcript))
+
+    async def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The turns of the session as points to which its files can be put back; none when nothing is kept of files."""
+        kept = self._world.files is not None and self._world.files.roots
+        return checkpoints_of(await self.events()) if kept else ()
+
+    # --- how ----------------------------------------------------------------------------------------------------------------------------
+
+    async def _whole_transcript(self) -> Transcript:
+        """The transcript with the paths that a snapshot left out. What is committed while the log is folded is not lost."""
+        state = self._world.state
+        while not state.transcript.complete:
+            since, subscription = self.seq, self.subscribe()
+            try:
+                whole = await anyio.to_thread.run_sync(transcript_of, (await self.events())[:since])
+                missed = list(iter(subscription.take, None))
+            finally:
+                subscription.close()
+            if not any(isinstance(item, Lagged) for item in missed):
+                for item in missed:
+                    if isinstance(item, Recorded):
+                        whole.apply(item)
+                state.transcript = whole
+        return state.transcript
+
+    async def _held_before(self, transcript: Transcript) -> Mapping[str, str]:
+        """What files held before calls changed them; what is gone, too large or no text is left out."""
+        held: dict[str, str] = {}
+        for call, sha256 in tuple(transcript.kept().items())[-MOST_BEFORE:]:
+            try:
+                content = await self._world.store.blob(sha256) if sha256 else b""
+                if len(content) <= LARGEST_BEFORE:
+                    held[call] = content.decode()
+            except (BlobMissing, UnicodeDecodeError):
+                continue
+        return held

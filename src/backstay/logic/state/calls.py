@@ -1,4 +1,58 @@
-"""The tool calls that have no result yet. A part of `Progress`, folded on its own."""
+"""The tool calls that have no result yet: a state machine for each. A part of `Progress`, folded on its own.
+
+A call moves only by events. `decide` (`logic/decide/call_gates.py`) looks at the phase of each call and writes the next event; performers,
+hooks and people answer with events of their own; `fold_calls` moves the call. A crash may fall between any two events, so every phase
+has an event that `decide` can write next, and what a dead process was at begins again at `new`.
+
+| phase | what is known | what is due |
+|---|---|---|
+| `new` | the tool and its arguments | the look: `CallProposed`, when the facts did not come with the reply |
+| `inspecting` | somebody looks where its paths lead | that look's result |
+| `inspected` | the arguments fit or not; where every path leads | the `PreToolUse` hooks, then the judgement; or a result at once |
+| `judged` | the rules want a person to be asked | the `PermissionRequest` hooks, then the question, one at a time |
+| `asking` | a person is being asked | the answer |
+| `allowed` | it may run | its start, as soon as the calls before it permit |
+| `refused` | it may not run | its result, which tells the model why |
+| `running` | the tool or the child session is at work | its result |
+| `paused` | its child session has spent its share | more money, or its result |
+
+An allowed call was judged by the arguments, the paths and the rules of that moment. What changes one of them sends the call back: other
+arguments to `new`; the end of another call that may have changed files or links to `new`, if the call names paths; mode, scope, grants and
+taint to `inspected`. A call that is being looked at or asked about cannot go back then, since an answer is on its way: it is marked
+`stale`, and goes back with that answer. Rules that were read again from settings are noticed when the call would start (`rules`): `decide`
+judges it once more. A call that was `running` when its process died is also `lost`: it starts again, is looked for, or ends as *outcome
+unknown*, by its effect.
+
+"stays" means that only fields change. "closed": the call has its result and leaves the list. A phase that a line about every call does not
+name stays. `tests/logic/state/test_call_transitions.py` holds this table against `_FOLDS`, and against every order of events it can try.
+
+| from | event | to | written by |
+|---|---|---|---|
+| nothing | ModelReplied | new | the model call |
+| new | CallProposed | inspecting | `decide` |
+| new, inspecting | CallInspected | inspected, new | the model call with its reply, or the look; `new` when it was stale |
+| new, inspected | HookFinished of PreToolUse | stays, new | hooks; `new` with other arguments |
+| inspected, allowed | CallJudged | judged, allowed, refused | `decide`; from `allowed` when the rules were read again |
+| judged | CallJudged deny | refused | `decide`; hooks said no to this very call before it was looked at again |
+| judged | HookFinished of PermissionRequest | stays, inspected, new, refused | hooks: no answer, yes, other arguments, no |
+| judged | PermissionAsked | asking | `decide` |
+| asking | PermissionAnswered | allowed, refused, new, inspected | person; `new`: other arguments, or stale; `inspected`: stale, no paths |
+| judged | PermissionAnswered of another call | stays, inspected | person; `inspected` when the answer is a grant |
+| allowed | ToolStarted | running | `decide` |
+| allowed, paused | ChildStarted | running | `decide` |
+| running | ProcessStarted | stays | the tool |
+| running | ChildPaused | paused | the child session |
+| every | ToolFinished | closed | the tool, or `decide` for a call that does not run |
+| every | ChildFinished | closed | the child session |
+| inspected, judged, allowed | ToolFinished of another call | stays, new | the tool; `new` when it was not pure and this call names paths |
+| inspected, judged, allowed | ChildFinished of another call | stays, new, inspected | the child; `inspected` when it brought taint |
+| judged, allowed | ModeChanged | inspected | person |
+| judged, allowed | ScopeChanged | inspected | person |
+| judged, allowed | GrantsCleared | inspected | person |
+| judged, allowed | TaintMet | inspected | the tool, or a command |
+| every | Opened | new | the opening, after a crash |
+| every | TurnCompleted | closed | `decide` |
+"""
 
 import hashlib
 from collections.abc import Callable

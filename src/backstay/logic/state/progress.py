@@ -22,7 +22,7 @@ from backstay.logic.state.calls import EndedCall, OpenCall
 from backstay.logic.state.retries import RetryState
 from backstay.permissions import grants
 from backstay.permissions.grants import Grants
-from backstay.vocab.event import Delivery, Draft, Event, Recorded, Stop
+from backstay.vocab.event import Delivery, Event, Recorded, Stop
 from backstay.vocab.events import (
     ChildFinished,
     Closed,
@@ -158,21 +158,6 @@ def fold(progress: Progress, record: Recorded) -> Progress:
     for field, part in _listeners(kind):
         changes[field] = part(progress, record)
     return replace(progress, seq=record.seq, at=record.at, tip=record.id, **changes)
-
-
-def with_settings(progress: Progress, opening: Iterable[Draft]) -> Progress:
-    """`progress` with the model, mode and scope of an opening, which is written with the first step."""
-    for draft in opening:
-        match draft.event:
-            case ModelChanged(model=model):
-                progress = replace(progress, model=model)
-            case ModeChanged(mode=mode):
-                progress = replace(progress, mode=mode)
-            case ScopeChanged(scope=scope, implied=implied):
-                progress = replace(progress, scope=scope, scope_implied=implied)
-            case _:
-                pass
-    return progress
 
 
 def fold_all(records: Iterable[Recorded], start: Progress | None = None) -> Progress:

@@ -13,7 +13,9 @@ from backstay.commands.spec import CommandModule
 from backstay.hooks.settings import read_hooks
 from backstay.hooks.spec import HookSpec
 from backstay.logic.context.tokens import estimate_text
+from backstay.logic.state.session_state import State
 from backstay.runtime.runner import Runner
+from backstay.runtime.services import FindNotes
 from backstay.vocab.event import Draft
 from backstay.vocab.events.tools import TaintMet
 from backstay.vocab.rules import Rule, RuleSource
@@ -65,14 +67,18 @@ class ProjectContext:
 
     def bind(self, runner: Runner, modules: Sequence[CommandModule] = ()) -> None:
         """Work for the session that `runner` drives, with the commands of `modules`."""
-        from backstay.instructions.subfolders import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
-        from backstay.session.project.run_includes import Including  # noqa: PLC0415 - likewise
+        from backstay.session.project.run_includes import Including  # noqa: PLC0415 - it needs what a look around has loaded
 
         self._runner = runner
-        runner.world.find_notes = SubfolderNotes(lambda: self._around.place, runner.world.state, self.add_note).find
         self._including = Including(runner.world)
         for module in modules:
             self.commands.add_module(module)
+
+    def notes_finder(self, state: State) -> FindNotes:
+        """Return what finds the notes of subfolders for the session of `state`."""
+        from backstay.instructions.subfolders import SubfolderNotes  # noqa: PLC0415 - it needs what a look around has loaded
+
+        return SubfolderNotes(lambda: self._around.place, state, self.add_note).find
 
     # --- what there is -----------------------------------------------------------------------------------------------------------
 

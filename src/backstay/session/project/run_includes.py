@@ -60,7 +60,7 @@ class Including:
         own = isinstance(inclusion, FileInclusion) or inclusion.own
         given = grants if own and world.mode != "plan" else ()
         allowed = [replace(Rule.parse("allow", text), source=source) for text in given]
-        facts = self._facts[inclusion] = await world.look(name, args)
+        facts = self._facts[inclusion] = await world.in_force.look(name, args)
         ground = policy.ground if facts is None else replace(policy.ground, links=facts.links, globs=facts.globs)
         verdict = judge_call(
             Call(tool=tool.spec, args=args),

@@ -1,4 +1,4 @@
-"""Skills that run in a session of their own: what such a child is told, and which tools it has."""
+"""Skills that run in a session of their own: what such a child is told, which tools it has, and how a person starts one."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct, field
 
+from backstay.logic.history.entries import SkillStatus, skill_entry
+from backstay.logic.state.content import shorten
 from backstay.logic.state.session_state import State
-from backstay.vocab.events import ChildStarted
+from backstay.runtime.runner import Runner
+from backstay.vocab.errors import UserError
+from backstay.vocab.event import Draft
+from backstay.vocab.events import ChildStarted, MessageInjected
+from backstay.vocab.events.limits import ChildPaused, ChildSpent
+from backstay.vocab.ids import child_session_id
 from backstay.vocab.rules import Rule
-from backstay.vocab.specs import ToolSpec
+from backstay.vocab.specs import Taint, ToolSpec, Usage
 
 if TYPE_CHECKING:
     from backstay.session.project.context import ProjectContext
@@ -76,6 +83,44 @@ class SubagentPlans(Struct):
             allowed=_both(agent.tools, skill.allowed_tools),
             denied=(*agent.disallowed_tools, *skill.disallowed_tools),
         )
+
+
+async def fork_skill(runner: Runner, plans: SubagentPlans, skill: "Skill", prompt: str, display: str) -> str:
+    """Let a child session follow a skill that a person started, and return its report. `Session.fork_skill` says what it raises."""
+    world = runner.world
+    if world.open_child is None:
+        raise UserError("This session cannot open child sessions.")
+    call = f"{runner.nonce}-skill-{len(plans.given) + 1}"
+    child = child_session_id(world.session, call)
+    purse = world.state.progress.purse
+    share = purse.share(child)
+    plans.given[child] = (skill, prompt)
+    await _note(runner, skill, display, "started")
+    spent: list[tuple[Usage, int, tuple[Taint, ...]]] = []
+    budget: dict[str, object] = {} if share is None else {"limit": share, "on_exceed": purse.on_exceed}
+    try:
+        started = ChildStarted(call=call, child=child, prompt=prompt, budget=budget)
+        finished = await world.open_child(started, lambda *told: spent.append(told))
+    finally:
+        used = [Draft(event=ChildSpent(child=child, spent=u, cost=c), by="child") for u, c, _ in spent]
+        if used:
+            await runner.deliver(*used, goes_on=False)
+    ended = not isinstance(finished, ChildPaused) and finished.outcome == "completed"
+    await _note(runner, skill, display, "completed" if ended else "failed")
+    if isinstance(finished, ChildPaused):
+        raise UserError(f"The skill {skill.name!r} has spent its share; session {child} waits.")
+    if not ended:
+        raise UserError(f"The skill {skill.name!r} did not finish: {finished.text}")
+    report = f"[The skill {skill.name!r} ran in a session of its own, {child}. It reports:]\n{finished.text}"
+    part, blobs = shorten(report)
+    message = MessageInjected(role="user", parts=(part,))
+    await runner.deliver(Draft(event=message, by="user"), blobs=blobs, goes_on=False)
+    return finished.text
+
+
+async def _note(runner: Runner, skill: "Skill", display: str, status: SkillStatus) -> None:
+    entry = skill_entry(skill.name, display, mode="fork", by="user", status=status)
+    await runner.deliver(Draft(event=entry, by="user"), goes_on=False)
 
 
 def _both(one: Sequence[str] | None, other: Sequence[str] | None) -> tuple[str, ...] | None:

@@ -1,4 +1,7 @@
-"""Who performs what."""
+"""The table of performers: which class performs which intent.
+
+Assembly gives it to the runner, so that the loop knows no feature. A new effect on the world is an intent and a row here.
+"""
 
 from typing import Final
 
