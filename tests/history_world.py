@@ -30,8 +30,7 @@ from backstay.session.subagents.tool import child_tool
 from backstay.stores.memory import MemoryStore
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalStore, MortalTool, Process
-from backstay.testing.simulation.event_loop import Stuck, run_virtually
-from backstay.testing.simulation.stores import Universe
+from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.tools.define import tool
 from backstay.vocab.deltas import Delta, TextDelta
 from backstay.vocab.errors import BackstayError, Bug, ErrorKind, ProviderError
@@ -39,6 +38,7 @@ from backstay.vocab.messages import InFlightPart, InlineMedia, MediaLink, Text
 from backstay.vocab.specs import Ability, ModelFacts, OnCrash
 from tests.providers.native_replies import PNG, Answers
 from tests.providers.native_rules import broken
+from tests.simulation.stores import Universe
 
 ABLE: Final = frozenset(get_args(Ability))
 MODELS: Final[dict[str, tuple[str, frozenset[Ability]]]] = {

@@ -16,7 +16,7 @@ from backstay.hooks.spec import CommandHook, make_spec
 from backstay.ports import Model
 from backstay.runtime.barrier import Fault
 from backstay.runtime.services import Outcome, Services
-from backstay.testing.simulation.event_loop import run_virtually
+from backstay.testing.event_loop import run_virtually
 from backstay.vocab.event import Event, Recorded
 from backstay.vocab.events import Opened
 from backstay.vocab.events.tools import HookFinished, HookStarted

@@ -29,7 +29,6 @@ from backstay.stores.owners import this_process
 from backstay.stores.sqlite.store import SqliteStore
 from backstay.testing.builders import golden_logs, recorded, started
 from backstay.testing.crash.harness import Site
-from backstay.testing.crash.scenarios import SCENARIOS
 from backstay.testing.crash.stage import Scenario, memory_store
 from backstay.vocab.errors import BackstayError, LogDamaged, NeedsUpgrade, NoSession
 from backstay.vocab.event import Recorded
@@ -37,6 +36,7 @@ from backstay.vocab.events import ChildStarted, ModelChanged, ModelReplied, Perm
 from backstay.vocab.messages import ToolCall
 from backstay.wire.json_lines import read_line
 from tests.contracts.kit import call, scripted
+from tests.crash.scenarios import SCENARIOS
 
 CLOCK = SystemClock()
 GOLDEN = golden_logs()

@@ -16,7 +16,7 @@ on, on a new store each time; then it cuts the finished log after each event and
 - a session at rest is what its log says;
 - every call has one result, every input was taken once, every turn ended.
 
-It runs on any event loop. `backstay.testing.simulation.event_loop.run_virtually` gives it one on which waiting takes no time.
+It runs on any event loop. `backstay.testing.event_loop.run_virtually` gives it one on which waiting takes no time.
 """
 
 import random

@@ -1,7 +1,7 @@
 """The deterministic simulation: a whole world of processes, faults and people that follows from one seed.
 
-    python -m backstay.testing.simulation.simulate --seed 7 -v       what happens in the world of seed 7
-    python -m backstay.testing.simulation.simulate --seeds 0:2000    many worlds; the seeds of those that break a promise
+    python -m tests.simulation --seed 7 -v       what happens in the world of seed 7
+    python -m tests.simulation --seeds 0:2000    many worlds; the seeds of those that break a promise
 
 One client carries out a plan of some turns, on processes that crash at any await, freeze until another process has
 taken their session over, and reach their store late, never, or twice; the model and the tools fail in every way they
@@ -13,7 +13,6 @@ broke a provider's shape, every call has one result, every turn ended, and the l
 import argparse
 import gc
 import hashlib
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
@@ -35,14 +34,14 @@ from backstay.testing.crash.invariants import lost, wrong_with
 from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalTool, Process
 from backstay.testing.crash.recovery import log_of, misled
 from backstay.testing.crash.stage import OpenStore, inline_sqlite_store, memory_store
-from backstay.testing.simulation.actors import ONCE, OTHER, FakeModel, answer, fake_hooks, fake_tools
-from backstay.testing.simulation.client import Client
-from backstay.testing.simulation.event_loop import Stuck, run_virtually
-from backstay.testing.simulation.stores import AuditedStore, FailingStore, Universe
+from backstay.testing.event_loop import Stuck, run_virtually
 from backstay.vocab.errors import BackstayError, Bug, StoreError, TurnError
 from backstay.vocab.event import Recorded
 from backstay.vocab.events import ChildStarted, InputReceived, ToolFinished, ToolStarted
 from backstay.wire.codec import encode
+from tests.simulation.actors import ONCE, OTHER, FakeModel, answer, fake_hooks, fake_tools
+from tests.simulation.client import Client
+from tests.simulation.stores import AuditedStore, FailingStore, Universe
 
 TURNS: Final = 20
 TTL_S: Final = 15.0
@@ -73,9 +72,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
         )
         lines += [f"  BROKEN: {each}" for each in self.wrong]
         if self.wrong:
-            lines.append(
-                f"  again: python -m backstay.testing.simulation.simulate --seed {self.seed} --turns {self.plan} -v"
-            )
+            lines.append(f"  again: python -m tests.simulation --seed {self.seed} --turns {self.plan} -v")
         return "\n".join(lines)
 
 
@@ -317,7 +314,7 @@ Work = Callable[[], Awaitable[None]]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 1 means that a world broke a promise."""
     parser = argparse.ArgumentParser(
-        prog="python -m backstay.testing.simulation.simulate",
+        prog="python -m tests.simulation",
         description="Let simulated worlds happen and say which of them break a promise.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
@@ -336,7 +333,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(verdict.words(notes=given.verbose))
     print(f"{int(end) - int(first)} worlds, {broken} broke a promise")
     return 1 if broken else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from backstay.hooks.decorator import Hook, hook
 from backstay.ports import Answer, Model, ModelReply, ModelRequest, Question, Tool, ToolContext, ToolOutput
 from backstay.testing.crash.process import Ledger, Process
-from backstay.testing.simulation.stores import Universe
 from backstay.vocab.deltas import Delta, ReasoningDelta, TextDelta
 from backstay.vocab.errors import ErrorKind, ProviderError
 from backstay.vocab.messages import InFlightPart, Reasoning, Text, ToolCall, ToolResult, text_of
 from backstay.vocab.specs import Effect, ModelFacts, ToolSpec, Usage
+from tests.simulation.stores import Universe
 
 KINDS: Final[tuple[ErrorKind, ...]] = (
     "rate_limit",
