@@ -1,6 +1,6 @@
 """The servers of a session: connected side by side, and what they offer put together.
 
-    async with Servers(specs, means, pins=PinBook(data)) as servers:
+    async with Servers(specs, means, pins=PinStore(data)) as servers:
         servers.tools, servers.resources, servers.prompts, servers.instructions, servers.status
 
 No server makes opening fail, and none keeps it waiting longer than its own deadline. The official client is loaded only when there is a

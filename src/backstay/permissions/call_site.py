@@ -1,7 +1,7 @@
 """What a call would do, as the policy sees it: where it happens, the commands it runs, the files it touches.
 
-These are the words between those who read calls (`logic/shell/`), those who look at the file system (`workspaces/looking.py`), and the
-one who judges (`logic/permissions/`). Nothing here decides anything.
+These are the words between those who read calls (`permissions/shell/`), those who look at the file system (`sandbox/resolve_paths.py`), and the
+one who judges (`permissions/judge.py`). Nothing here decides anything.
 """
 
 from collections.abc import Mapping
@@ -98,7 +98,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     """Whether it talks to other machines."""
     proved: bool = False
-    """Whether `does` and `accesses` are all that it does, by the tables of `logic/unasked`. Only such a command is allowed unasked."""
+    """Whether `does` and `accesses` are all that it does, by the tables of `permissions/unasked/`. Only such a command is allowed unasked."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
 
     commands: tuple[Command, ...] = ()
     outside: str = ""
-    """Why the text is not in the small grammar of `logic/unasked`; then no mode and no rule with a pattern allows it."""
+    """Why the text is not in the small grammar of `permissions/unasked/`; then no mode and no rule with a pattern allows it."""
     handed: tuple[Command, ...] = ()
     """What may stand in texts that a program may hand to a shell (`PAGER='...' git log`); what denies is looked for there, nothing else."""
     problem: str = ""

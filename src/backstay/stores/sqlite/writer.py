@@ -1,6 +1,6 @@
 """Who writes, and when: jobs, one transaction for all that wait, and what a failed COMMIT means.
 
-`Scribe` is the only connection that writes. `ThreadWriter` gives it a thread and commits whatever waits together;
+`WriterConnection` is the only connection that writes. `ThreadWriter` gives it a thread and commits whatever waits together;
 `InlineWriter` runs it in place, without threads, so that a simulation is deterministic.
 """
 
