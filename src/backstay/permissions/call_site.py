@@ -1,7 +1,6 @@
 """What a call would do, as the policy sees it: where it happens, the commands it runs, the files it touches.
 
-These are the words between those who read calls (`permissions/shell/`), those who look at the file system (`sandbox/resolve_paths.py`), and the
-one who judges (`permissions/judge.py`). Nothing here decides anything.
+`permissions/shell/` fills them from the call, `sandbox/resolve_paths.py` from the file system; `permissions/judge.py` decides about them.
 """
 
 from collections.abc import Mapping
@@ -98,7 +97,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     """Whether it talks to other machines."""
     proved: bool = False
-    """Whether `does` and `accesses` are all that it does, by the tables of `permissions/unasked/`. Only such a command is allowed unasked."""
+    """Whether `does` and `accesses` are all that it does, by the tables of `permissions/unasked/`; only then is it allowed unasked."""
 
 
 class Script(msgspec.Struct, frozen=True, kw_only=True):

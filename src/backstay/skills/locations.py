@@ -47,7 +47,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     trusted: bool = False
     """Whether the person trusts the project."""
     seen: Mapping[str, str] | None = None
-    """What was looked at when the project was trusted, by `WorkspaceInventory.seen`: a file that is not there, or another, is not trusted."""
+    """The files that were seen when the project was trusted (`WorkspaceInventory.seen`): any other is not trusted."""
     plugins: tuple[PluginFolders, ...] = ()
 
 
