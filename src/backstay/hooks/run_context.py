@@ -30,7 +30,7 @@ MakeClient = Callable[[HookSpec], "httpx.AsyncClient"]
 _numbers: Final = itertools.count(1)
 
 
-class Means(Struct, frozen=True, kw_only=True):
+class RunContext(Struct, frozen=True, kw_only=True):
     """Everything that a run of hooks may use."""
 
     cwd: str

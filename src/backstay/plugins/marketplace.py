@@ -26,7 +26,7 @@ from backstay.plugins.install.sources import (
 )
 from backstay.plugins.manifest import COMPONENTS, OURS, author_of, read_object
 from backstay.plugins.plugin import contained, is_inside
-from backstay.plugins.tree import Limits, copy_tree, remove_tree
+from backstay.plugins.tree import TreeLimits, copy_tree, remove_tree
 from backstay.system.files import make_folder
 from backstay.vocab.errors import UserError
 
@@ -308,7 +308,7 @@ def known_with(book: KnownMarketplaces, extra: Mapping[str, Source]) -> dict[str
     return {**{name: KnownMarketplace(source=source) for name, source in extra.items()}, **book.known()}
 
 
-LIMITS: Final = Limits(files=50_000, total=1024**3)
+LIMITS: Final = TreeLimits(files=50_000, total=1024**3)
 """A marketplace may hold all of its plugins."""
 
 

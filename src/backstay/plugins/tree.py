@@ -20,7 +20,7 @@ _SWEPT: Final = "__pycache__"
 _PIECE: Final = 1 << 20
 
 
-class Limits(Struct, frozen=True, kw_only=True):
+class TreeLimits(Struct, frozen=True, kw_only=True):
     """How much a plugin may be."""
 
     files: int = 10_000
@@ -30,7 +30,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     depth: int = 24
 
 
-LIMITS: Final = Limits()
+LIMITS: Final = TreeLimits()
 
 
 class _Entry(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class _Entry(Struct, frozen=True, kw_only=True):
     target: str = ""
 
 
-def tree_digest(folder: Path, limits: Limits = LIMITS, *, sweep: bool = False) -> str:
+def tree_digest(folder: Path, limits: TreeLimits = LIMITS, *, sweep: bool = False) -> str:
     """The SHA-256 over every name, kind and byte below `folder`. Raise `UserError` for what a plugin cannot hold.
 
     With `sweep`, compiled Python that programs of the plugin left there is removed first: it was never part of it.
@@ -57,7 +57,7 @@ def tree_digest(folder: Path, limits: Limits = LIMITS, *, sweep: bool = False) -
     return hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def copy_tree(source: Path, target: Path, limits: Limits = LIMITS, *, tolerant: bool = False) -> int:
+def copy_tree(source: Path, target: Path, limits: TreeLimits = LIMITS, *, tolerant: bool = False) -> int:
     """Copy what is below `source` into the new folder `target`, for this user alone; return how many files that is.
 
     Links that stay inside are kept. Raise `UserError`, with its name, for a link that leads out, a device or a pipe, or too much;
@@ -87,7 +87,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def _walk(
-    top: Path, limits: Limits, *, left_out: tuple[str, ...], sweep: bool = False, tolerant: bool = False
+    top: Path, limits: TreeLimits, *, left_out: tuple[str, ...], sweep: bool = False, tolerant: bool = False
 ) -> Iterator[_Entry]:
     """The entries below `top`, a folder before what is in it. Folders are gone through by handles, so that none is swapped for a link."""
     files = total = 0
@@ -153,7 +153,7 @@ def _is_odd(top: Path, path: str, found: os.stat_result) -> bool:
     return os.path.isabs(os.readlink(place)) or not is_inside(top, place) or not place.exists()
 
 
-def _pieces(entry: _Entry, limits: Limits) -> Iterator[bytes]:
+def _pieces(entry: _Entry, limits: TreeLimits) -> Iterator[bytes]:
     """The bytes of an open file; one that grows while it is read has an end here too."""
     left = limits.one + 1
     while left > 0 and (piece := os.read(entry.content, min(_PIECE, left))):
@@ -163,19 +163,19 @@ def _pieces(entry: _Entry, limits: Limits) -> Iterator[bytes]:
         raise UserError(f"{entry.path!r} is too much for a plugin: {_words(limits)}.")
 
 
-def _hash_of(entry: _Entry, limits: Limits) -> str:
+def _hash_of(entry: _Entry, limits: TreeLimits) -> str:
     seen = hashlib.sha256()
     for piece in _pieces(entry, limits):
         seen.update(piece)
     return seen.hexdigest()
 
 
-def _copy_file(entry: _Entry, place: Path, limits: Limits) -> None:
+def _copy_file(entry: _Entry, place: Path, limits: TreeLimits) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(place, flags, 0o700 if entry.runs else 0o600), "wb") as file:
         for piece in _pieces(entry, limits):
             file.write(piece)
 
 
-def _words(limits: Limits) -> str:
+def _words(limits: TreeLimits) -> str:
     return f"at most {limits.files:,} files, {limits.total // 1024**2} MiB in all and {limits.one // 1024**2} MiB in one file"

@@ -10,7 +10,7 @@ from typing import IO, Final, Literal
 import anyio
 import msgspec
 
-from backstay.hooks.run_context import Means, Outcome, Told
+from backstay.hooks.run_context import Outcome, RunContext, Told
 from backstay.hooks.spec import CommandHook, HookSpec
 from backstay.tools.shell.processes import (
     CALL_VARIABLE,
@@ -218,7 +218,7 @@ class _Stream:
 class CommandRun:
     """One run of a program: `run` it; when it wants to go on in the background, `finish` it there."""
 
-    def __init__(self, spec: HookSpec, handler: CommandHook, told: Told, means: Means, mark: str) -> None:
+    def __init__(self, spec: HookSpec, handler: CommandHook, told: Told, means: RunContext, mark: str) -> None:
         self._spec = spec
         self._handler = handler
         self._told = told
@@ -303,7 +303,7 @@ def _announcement(text: str) -> dict[str, object] | None:
     return said if isinstance(said, dict) else None
 
 
-def _environment(spec: HookSpec, handler: CommandHook, told: Told, means: Means) -> dict[str, str]:
+def _environment(spec: HookSpec, handler: CommandHook, told: Told, means: RunContext) -> dict[str, str]:
     """What a program sees: no provider's key, and where it is."""
     folder = means.project or means.cwd
     known = {

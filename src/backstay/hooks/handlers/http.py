@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 
-from backstay.hooks.run_context import Means, Outcome, Told
+from backstay.hooks.run_context import Outcome, RunContext, Told
 from backstay.hooks.spec import HookSpec, HttpHook
 from backstay.sandbox.egress import Egress
 from backstay.vocab.env_keys import without_keys
@@ -20,7 +20,7 @@ LONGEST: Final = 1_000_000
 _VARIABLE: Final = re.compile(r"\$(?:\{(\w+)\}|(\w+))", re.ASCII)
 
 
-async def post(spec: HookSpec, handler: HttpHook, told: Told, means: Means) -> Outcome:
+async def post(spec: HookSpec, handler: HttpHook, told: Told, means: RunContext) -> Outcome:
     """Post what the hook is told. Only an empty body or a JSON object with a 2xx status is an answer; redirects are not followed."""
     client = means.http_client
     if client is None:

@@ -7,11 +7,11 @@ import anyio
 import anyio.to_thread
 import msgspec
 
-from backstay.hooks.run_context import Means, Outcome, PythonFunction, Told
+from backstay.hooks.run_context import Outcome, PythonFunction, RunContext, Told
 from backstay.hooks.spec import AgentHook, PromptHook, PythonHook
 
 
-async def call(handler: PythonHook, told: Told, means: Means) -> Outcome:
+async def call(handler: PythonHook, told: Told, means: RunContext) -> Outcome:
     """Call the function with a copy of what the hook is told. A plain function runs in a thread, so that it can be left behind."""
     function = means.python.get(handler.name)
     if function is None:
@@ -37,7 +37,7 @@ FORM = 'Answer with nothing but JSON: {"ok": true}, or {"ok": false, "reason": "
 """What is asked for, after the hook's own words."""
 
 
-async def ask_model(handler: PromptHook, told: Told, means: Means) -> Outcome:
+async def ask_model(handler: PromptHook, told: Told, means: RunContext) -> Outcome:
     """Ask a model once."""
     ask = means.run_prompt
     if ask is None:
@@ -45,7 +45,7 @@ async def ask_model(handler: PromptHook, told: Told, means: Means) -> Outcome:
     return await _answered(lambda: ask(question(handler.prompt, told), handler))
 
 
-async def ask_agent(handler: AgentHook, told: Told, means: Means) -> Outcome:
+async def ask_agent(handler: AgentHook, told: Told, means: RunContext) -> Outcome:
     """Let a child session look around and answer."""
     ask = means.run_agent
     if ask is None:

@@ -75,7 +75,7 @@ CACHE_MIB: Final = 256
 """Memory for the prompts of earlier requests. The engine's own default is 8 GB."""
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What the engine is to run, and for whom."""
 
     path: str
@@ -95,7 +95,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
 
 def main() -> None:
     """Serve until standard input ends."""
-    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=Settings)
+    settings = msgspec.json.decode(sys.stdin.buffer.readline(), type=EngineSettings)
     said = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # native code prints what it likes; our one line must stay alone
     server: object = None
@@ -113,7 +113,7 @@ def main() -> None:
     os._exit(0 if server is not None else 1)  # the engine's threads would take their time
 
 
-def start(settings: Settings) -> object:
+def start(settings: EngineSettings) -> object:
     """Load the model and listen on a free port of the loopback."""
     xllamacpp: Any = importlib.import_module("xllamacpp")  # Any: it has no types, and is not installed everywhere
     params: Any = xllamacpp.CommonParams()
@@ -217,7 +217,7 @@ class Engine:
         """What it wants to be told; nobody else on this machine knows it."""
 
     @classmethod
-    def start(cls, settings: Settings, command: Sequence[str] = _SERVE) -> "Engine":
+    def start(cls, settings: EngineSettings, command: Sequence[str] = _SERVE) -> "Engine":
         """Start one and wait until it listens. Raise `ProviderError` with its last words when it does not."""
         said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  # open as long as the engine runs
         try:
@@ -259,7 +259,7 @@ class Engine:
             self._process.wait()
         self._said.close()
 
-    def _hello(self, settings: Settings) -> Ready:
+    def _hello(self, settings: EngineSettings) -> Ready:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -282,7 +282,7 @@ class Engine:
 class Engines(Struct):
     """The engines of this process, one for each model file."""
 
-    start: Callable[[Settings], Engine] = Engine.start
+    start: Callable[[EngineSettings], Engine] = Engine.start
     _running: dict[Path, Engine] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -316,8 +316,8 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in without_keys(os.environ).items() if not is_secret_variable(name)}
 
 
-def _settings(path: Path, name: str) -> Settings:
-    return Settings(
+def _settings(path: Path, name: str) -> EngineSettings:
+    return EngineSettings(
         path=str(path),
         template=fence(read_template(path)),
         key=secrets.token_hex(16),

@@ -17,7 +17,7 @@ from backstay.tools.files.locked_file import Held, Keepsake, hold
 from backstay.tools.files.replace_text import difference
 from backstay.tools.files.target import Refused, Target, in_words, require_text, target_of
 from backstay.tools.patch.hunks import apply_hunks
-from backstay.tools.patch.model import Section
+from backstay.tools.patch.model import PatchSection
 from backstay.tools.patch.parse import patch_of, read_patch
 from backstay.vocab.errors import UserError
 from backstay.vocab.events.tools import FileSeen
@@ -133,7 +133,7 @@ async def apply_patch(
     return output
 
 
-def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[Section, ...], dict[str, Target]]:
+def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[PatchSection, ...], dict[str, Target]]:
     try:
         text = patch_of(args)
         require_text("The patch", text)
@@ -148,7 +148,7 @@ def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[Section,
     return sections, {path: target_of(context, path) for path in paths}
 
 
-def _apply(sections: Sequence[Section], plan: "_Plan") -> None:
+def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
     targets = plan.targets
     added = {
         targets[section.move or section.path].place for section in sections if section.kind == "add" or section.move
@@ -183,7 +183,7 @@ class _Plan(Struct):
     _said: list[str] = field(default_factory=list)
     _room: int = DIFF_LINES
 
-    def include(self, section: Section) -> None:
+    def include(self, section: PatchSection) -> None:
         """Work out one section on what those before it left."""
         file = self._file(section.path)
         match section.kind:
@@ -200,7 +200,7 @@ class _Plan(Struct):
         """What was done, file by file."""
         return self._said
 
-    def _update(self, section: Section, file: Planned) -> None:
+    def _update(self, section: PatchSection, file: Planned) -> None:
         shown = self._shown(section.path)
         document = decode(shown, self._present(section.path))
         document.require("".join(line.text for hunk in section.hunks for line in hunk.lines if line.sign == "+"))
@@ -218,7 +218,7 @@ class _Plan(Struct):
             file.content = content
         self._tell_update(section, document.text, text)
 
-    def _tell_update(self, section: Section, before: str, after: str) -> None:
+    def _tell_update(self, section: PatchSection, before: str, after: str) -> None:
         shown = self._shown(section.path)
         moved = f" and moved to {self._shown(section.move)!r}" if section.move else ""
         if before == after:
@@ -230,7 +230,7 @@ class _Plan(Struct):
         stale = f" {HAD_CHANGED}" if known and known != self._file(section.path).version else ""
         self._say(f"Updated {shown!r} at line {line}{moved}.{stale}\n{lines}")
 
-    def _move(self, section: Section, file: Planned, content: bytes) -> None:
+    def _move(self, section: PatchSection, file: Planned, content: bytes) -> None:
         self._require_free(section.move)
         self._refuse_link(section.path)
         file.held.refuse_unwritable()
@@ -238,7 +238,7 @@ class _Plan(Struct):
         new.content, new.like = content, file.held
         file.content = None
 
-    def _delete(self, section: Section, file: Planned) -> None:
+    def _delete(self, section: PatchSection, file: Planned) -> None:
         shown = self._shown(section.path)
         self._present(section.path)
         self._refuse_link(section.path)
