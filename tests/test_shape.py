@@ -19,11 +19,8 @@ TASK_OWNERS = ("tui/",)
 DRAWERS = frozenset(("common", "core", "helper", "helpers", "util", "utils"))
 SHARED_CLASS_NAMES: Final = tuple(
     """
-    Answer Block Call Calls Command CommandResult Commands Effect Ended Entry Finding Flag Format Found Given Held
-    History HookRun Job Judged Line Lines Loaded Names OpenCall Origin Outcome Outline Part Piece PlainText Program
-    Reading Ready Refused Results Row Script Seen Spent Started Step Table Target TooMuch Turn Verdict _Asked _Book
-    _Entry _File _Found _Held _Line _Links _Listing _Look _Object _Place _Reader _Said _Shape _Stream _Teller _Typed
-    _Walk
+    Command CommandResult Commands Effect Entry Finding Judged Line Loaded Names Outcome Part Row Script Seen
+    Started Step _Found _Held _Links _Listing _Object _Reader _Said _Shape _Stream _Teller _Typed _Walk
     """.split()
 )
 """Names that several classes have: a list that only gets shorter. A new class has a name of its own."""

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from backstay.checkpoints.plan import Tree, pack, unpack_tree
-from backstay.checkpoints.walk_tree import PORTION, RACY_NS, TooMuch, Walk, WalkLimits
+from backstay.checkpoints.walk_tree import PORTION, RACY_NS, TreeRefused, Walk, WalkLimits
 
 
 def take(
@@ -85,7 +85,7 @@ def test_a_folder_beyond_a_limit_is_not_taken(limits: WalkLimits, words: str, tm
     (tmp_path / "a").mkdir()
     for name in ("a/1", "a/2", "3"):
         (tmp_path / name).write_text("x")
-    with pytest.raises(TooMuch, match=words):
+    with pytest.raises(TreeRefused, match=words):
         take(tmp_path, limits=limits)
 
 
@@ -94,12 +94,12 @@ def test_nothing_of_a_folder_that_is_too_large_is_read(tmp_path: Path) -> None:
         with (tmp_path / str(number)).open("wb") as file:
             file.truncate(PORTION)
     walk = Walk(os.fsencode(tmp_path), limits=WalkLimits(files=2))
-    with pytest.raises(TooMuch):
+    with pytest.raises(TreeRefused):
         next(walk.portions())
 
 
 def test_a_folder_that_is_gone_is_not_taken(tmp_path: Path) -> None:
-    with pytest.raises(TooMuch, match="cannot be listed"):
+    with pytest.raises(TreeRefused, match="cannot be listed"):
         take(tmp_path / "gone")
 
 

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from backstay.checkpoints.plan import Tree, TreeEntry, inside, pack, parents, unpack_tree
 from backstay.checkpoints.points import Point
-from backstay.checkpoints.walk_tree import TooMuch, Walk, WalkLimits, ignored, look_at
+from backstay.checkpoints.walk_tree import TreeRefused, Walk, WalkLimits, ignored, look_at
 from backstay.config.settings import config_dir
 from backstay.logic.state.content import digest, replace_surrogates
 from backstay.runtime.file_keeper import Ready
@@ -194,10 +194,10 @@ class FileCapture(Struct, dict=True):
         event = TreeKept(root=os.fsdecode(root))
         try:
             if os.fsdecode(root) != replace_surrogates(os.fsdecode(root)):
-                raise TooMuch("its name is not UTF-8, so that no event can hold it")
+                raise TreeRefused("its name is not UTF-8, so that no event can hold it")
             while (portion := await anyio.to_thread.run_sync(next, portions, None)) is not None:
                 await self._deliver(_contents(portion), portion, cause)
-        except TooMuch as exc:
+        except TreeRefused as exc:
             problem = f"{event.root!r} is not kept: {exc}"
             self._off[root] = problem
             return FolderState(root, None, TreeKept(root=event.root, problem=problem), {})

@@ -44,7 +44,7 @@ class WalkLimits(Struct, frozen=True):
     seconds: float = 60.0
 
 
-class TooMuch(Exception):
+class TreeRefused(Exception):
     """A folder cannot be kept; the message says why."""
 
 
@@ -72,14 +72,14 @@ class Walk(Struct):
     _device: int = 0
 
     def portions(self) -> Iterator[Mapping[str, bytes]]:
-        """Contents by hash that are not stored yet, some at a time. Raise `TooMuch` when a limit is passed."""
+        """Contents by hash that are not stored yet, some at a time. Raise `TreeRefused` when a limit is passed."""
         taken = time.time_ns()
         self._until = time.monotonic() + self.limits.seconds
         self._known = _trusted(self.before) if self.before is not None else {}
         try:
             handle = os.open(self.root, FOLDER)
         except OSError as exc:
-            raise TooMuch(f"{os.fsdecode(self.root)!r} cannot be listed: {exc.strerror}") from exc
+            raise TreeRefused(f"{os.fsdecode(self.root)!r} cannot be listed: {exc.strerror}") from exc
         with _closing(handle):
             self._device = os.fstat(handle).st_dev
             if self.before is None:
@@ -101,11 +101,11 @@ class Walk(Struct):
 
     def _folder(self, handle: int, path: bytes, depth: int) -> Iterator[Mapping[str, bytes]]:
         if depth > self.limits.depth:
-            raise TooMuch(f"its folders are nested more than {self.limits.depth} deep")
+            raise TreeRefused(f"its folders are nested more than {self.limits.depth} deep")
         with os.scandir(handle) as listing:
             names = sorted(os.fsencode(each.name) for each in islice(listing, MOST_NAMES + 1))
         if len(names) > MOST_NAMES:
-            raise TooMuch(f"one of its folders has more than {MOST_NAMES} names")
+            raise TreeRefused(f"one of its folders has more than {MOST_NAMES} names")
         for name in names:
             below = path + b"/" + name if path else name
             if name in HELD and (not path or b".git" in names) and _is_empty(handle, name):
@@ -142,11 +142,11 @@ class Walk(Struct):
         self.files += 1
         self.size += found.st_size if stat.S_ISREG(found.st_mode) else 0
         if self.files > self.limits.files:
-            raise TooMuch(f"it has more than {self.limits.files} files")
+            raise TreeRefused(f"it has more than {self.limits.files} files")
         if self.size > self.limits.size:
-            raise TooMuch(f"its files have more than {self.limits.size} bytes")
+            raise TreeRefused(f"its files have more than {self.limits.size} bytes")
         if time.monotonic() > self._until:
-            raise TooMuch(f"looking at its files takes more than {self.limits.seconds:g} seconds")
+            raise TreeRefused(f"looking at its files takes more than {self.limits.seconds:g} seconds")
 
     def _file(self, handle: int, name: bytes, path: bytes, found: os.stat_result) -> TreeEntry:
         known = self._known.get(path)
@@ -190,7 +190,7 @@ def look_at(root: bytes, path: bytes, *, most: int) -> tuple[TreeEntry, bytes | 
         mode = found.st_mode & FILE_MODE
         try:
             content, facts = _read(folder, name, most)
-        except (TooMuch, PermissionError):
+        except (TreeRefused, PermissionError):
             return TreeEntry(path, "file", mode), None
         return TreeEntry(path, "file", mode, hashlib.sha256(content).digest(), b"", *facts), content
 
@@ -227,7 +227,7 @@ def _read(folder: int, name: bytes, most: int) -> tuple[bytes, Facts]:
         while piece := os.read(handle, 1024 * 1024):
             content += piece
             if len(content) > most:
-                raise TooMuch(f"a file has more than {most} bytes")
+                raise TreeRefused(f"a file has more than {most} bytes")
         return bytes(content), _facts(os.fstat(handle))
 
 

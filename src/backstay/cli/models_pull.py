@@ -75,10 +75,10 @@ def _fitting() -> "ModelPin":
 
 
 @contextmanager
-def _watching() -> "Iterator[Bar | Lines]":
+def _watching() -> "Iterator[Bar | DownloadProgress]":
     """A bar on a terminal, a line now and then otherwise."""
     if not sys.stderr.isatty():
-        yield Lines()
+        yield DownloadProgress()
         return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -112,7 +112,7 @@ class Bar:
         self._progress.update(self._tasks[doing], completed=done, total=total)
 
 
-class Lines:
+class DownloadProgress:
     """Prints a line at every tenth of the way, or every ten seconds."""
 
     def __init__(self) -> None:

@@ -63,7 +63,7 @@ def marks(mark: str, count: int) -> tuple[str, ...]:
     return tuple(f"{mark}.{number}" for number in range(count))
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class HandlerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a run."""
 
     exit_code: int | None = None

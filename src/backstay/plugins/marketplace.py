@@ -230,7 +230,7 @@ class KnownMarketplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return self.updated > 0 or isinstance(self.source, FolderSource)
 
 
-class _Book(msgspec.Struct, kw_only=True):
+class _MarketplacesFile(msgspec.Struct, kw_only=True):
     version: int = 1
     default: str = DEFAULT
     marketplaces: dict[str, KnownMarketplace] = msgspec.field(
@@ -248,7 +248,7 @@ class KnownMarketplaces:
     def __init__(self, data: Path) -> None:
         self.folder = data / "plugins"
         path, action = self.folder / "known_marketplaces.json", "change which marketplaces are known"
-        self._book = Book(path, _Book, "add your marketplaces", person=action)
+        self._book = Book(path, _MarketplacesFile, "add your marketplaces", person=action)
 
     def known(self) -> dict[str, KnownMarketplace]:
         """Every marketplace, by its name. Raise `UserError` when the book cannot be believed."""

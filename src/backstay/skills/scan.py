@@ -19,7 +19,7 @@ from backstay.skills.command_files import ENDING, command_name, markdown_files
 from backstay.skills.frontmatter import Patience
 from backstay.skills.locations import Folder, Sources, folders
 from backstay.skills.problems import SkillProblem, Unusable
-from backstay.skills.skill import LARGEST, SKILL_FILES, Origin, Skill, digest, read_command, read_skill
+from backstay.skills.skill import LARGEST, SKILL_FILES, FileOrigin, Skill, digest, read_command, read_skill
 from backstay.system.files import Stamp, has_changed, stamp_of
 from backstay.vocab.errors import UserError
 
@@ -81,7 +81,7 @@ async def scan(sources: Sources) -> Found:
 
 def scan_now(sources: Sources) -> Found:
     """As `scan`, in the thread that asks."""
-    look = _Look(sources)
+    look = _FolderScan(sources)
     for folder in folders(sources):
         look.into(folder)
     skills, hidden_skills = _first(look.skills)
@@ -105,7 +105,7 @@ class _Allowance:
         self.patience = Patience(MOST_CHARACTERS)
 
 
-class _Look:
+class _FolderScan:
     """Looks into folders, within bounds."""
 
     def __init__(self, sources: Sources) -> None:
@@ -192,7 +192,7 @@ class _Look:
         except OSError as exc:
             self._complain(str(file), f"It cannot be read: {exc.strerror}.")
 
-    def _read(self, file: Path, folder: Folder) -> tuple[bytes, Origin]:
+    def _read(self, file: Path, folder: Folder) -> tuple[bytes, FileOrigin]:
         """The bytes of a file, and what a file with these bytes may do."""
         allowance = self._allowance(folder)
         if allowance.bytes <= 0:
@@ -207,7 +207,7 @@ class _Look:
             self._complain(
                 str(file), "It was not looked at when the workspace was trusted. It can be read, not obeyed."
             )
-            origin = Origin(source="project", trusted=False)
+            origin = FileOrigin(source="project", trusted=False)
         return content, origin
 
     def _contained(self, path: str, folder: Folder) -> str:

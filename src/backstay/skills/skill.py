@@ -32,7 +32,7 @@ KEYS: Final = frozenset(
 )
 
 
-class Origin(Struct, frozen=True, kw_only=True):
+class FileOrigin(Struct, frozen=True, kw_only=True):
     """Where a file comes from, and so what it may do."""
 
     source: Source
@@ -100,7 +100,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def read_skill(
-    content: bytes, file: PurePath, origin: Origin, patience: Patience | None = None
+    content: bytes, file: PurePath, origin: FileOrigin, patience: Patience | None = None
 ) -> tuple[Skill, tuple[SkillProblem, ...]]:
     """The skill that a `SKILL.md` describes, and warnings about it. Raise `Unusable` when it cannot be one."""
     head = read_frontmatter(content, str(file), patience=patience)
@@ -116,7 +116,7 @@ def read_skill(
 
 
 def read_command(
-    content: bytes, file: PurePath, name: str, origin: Origin, patience: Patience | None = None
+    content: bytes, file: PurePath, name: str, origin: FileOrigin, patience: Patience | None = None
 ) -> tuple[Skill, tuple[SkillProblem, ...]]:
     """The command of one's own that a Markdown file describes. Its name comes from where it is. Raise `Unusable`."""
     head = read_frontmatter(content, str(file), patience=patience)
@@ -153,7 +153,7 @@ def _name(fields: Fields, folder: str) -> str:
 
 
 def _read(
-    fields: Fields, name: str, description: str, file: PurePath, origin: Origin, kind: Kind, content: bytes
+    fields: Fields, name: str, description: str, file: PurePath, origin: FileOrigin, kind: Kind, content: bytes
 ) -> Skill:
     if len(description) > LONGEST_TEXT:
         message = f"The description has {len(description):,} characters; {LONGEST_TEXT:,} are the most."

@@ -86,7 +86,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
+class EngineReady(msgspec.Struct, frozen=True, kw_only=True):
     """Where the engine listens; or why it does not."""
 
     address: str = ""
@@ -101,11 +101,11 @@ def main() -> None:
     server: object = None
     try:
         server = start(settings)
-        ready = Ready(address=str(getattr(server, "listening_address", "")))
+        ready = EngineReady(address=str(getattr(server, "listening_address", "")))
     except ImportError as exc:
-        ready = Ready(problem=f"xllamacpp cannot be loaded: {exc}")
+        ready = EngineReady(problem=f"xllamacpp cannot be loaded: {exc}")
     except (RuntimeError, ValueError, OSError) as exc:
-        ready = Ready(problem=str(exc))
+        ready = EngineReady(problem=str(exc))
     said.write(msgspec.json.encode(ready) + b"\n")
     said.flush()
     if server is not None:
@@ -259,17 +259,17 @@ class Engine:
             self._process.wait()
         self._said.close()
 
-    def _hello(self, settings: EngineSettings) -> Ready:
+    def _hello(self, settings: EngineSettings) -> EngineReady:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
             self._process.stdin.write(msgspec.json.encode(settings) + b"\n")
             self._process.stdin.flush()
-            return msgspec.json.decode(self._process.stdout.readline(), type=Ready)
+            return msgspec.json.decode(self._process.stdout.readline(), type=EngineReady)
         except (OSError, msgspec.DecodeError):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(END_S)
-            return Ready()
+            return EngineReady()
 
     def _last_words(self) -> str:
         if self._said.closed:

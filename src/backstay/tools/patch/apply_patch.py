@@ -13,9 +13,9 @@ from backstay.ports import ToolContext, ToolOutput
 from backstay.tools.define import tool
 from backstay.tools.files.edit import HAD_CHANGED
 from backstay.tools.files.encoding import decode
-from backstay.tools.files.locked_file import Held, Keepsake, hold
+from backstay.tools.files.locked_file import Keepsake, LockedFile, hold
 from backstay.tools.files.replace_text import difference
-from backstay.tools.files.target import Refused, Target, in_words, require_text, target_of
+from backstay.tools.files.target import FileTarget, Refused, in_words, require_text, target_of
 from backstay.tools.patch.hunks import apply_hunks
 from backstay.tools.patch.model import PatchSection
 from backstay.tools.patch.parse import patch_of, read_patch
@@ -26,7 +26,7 @@ from backstay.vocab.events.tools import FileSeen
 class Planned:
     """A file that is held, and what it will hold."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, held: LockedFile) -> None:
         self.held = held
         self.version = held.version
         """Before the patch."""
@@ -34,7 +34,7 @@ class Planned:
         """What it holds; None when there is no file."""
         self.content = self.before
         """What it will hold; None when there will be no file."""
-        self.like: Held | None = None
+        self.like: LockedFile | None = None
         """For a new file: the one whose mode, owner and attributes it gets."""
         self._removed: Keepsake | None = None
 
@@ -133,7 +133,7 @@ async def apply_patch(
     return output
 
 
-def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[PatchSection, ...], dict[str, Target]]:
+def _read(context: ToolContext, args: dict[str, object]) -> tuple[tuple[PatchSection, ...], dict[str, FileTarget]]:
     try:
         text = patch_of(args)
         require_text("The patch", text)
@@ -165,7 +165,7 @@ def _apply(sections: Sequence[PatchSection], plan: "_Plan") -> None:
             plan.versions = [(place, file.held.version) for place, file in plan.files.items() if file.touched]
 
 
-def _held(stack: ExitStack, target: Target, *, make: bool) -> Planned:
+def _held(stack: ExitStack, target: FileTarget, *, make: bool) -> Planned:
     try:
         return Planned(stack.enter_context(hold(target, make=make)))
     except OSError as exc:
@@ -175,7 +175,7 @@ def _held(stack: ExitStack, target: Target, *, make: bool) -> Planned:
 class _Plan(Struct):
     """What becomes of each file, worked out before anything is written."""
 
-    targets: dict[str, Target]
+    targets: dict[str, FileTarget]
     seen: dict[str, str]
     files: dict[str, Planned] = field(default_factory=dict)
     versions: list[tuple[str, str]] = field(default_factory=list)
