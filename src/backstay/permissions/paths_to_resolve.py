@@ -1,4 +1,4 @@
-"""What must be looked at before a call can be weighed, and what the search tools must not show."""
+"""What must be looked at before a call can be judged, and what the search tools must not show."""
 
 from collections.abc import Sequence
 from typing import Literal

@@ -1,6 +1,6 @@
 """Commands that read files which they do not name: what is below a folder, and what `find` hands to `xargs`.
 
-Which sensitive files are there is looked up before the call is weighed, under a pattern of this module's own in `CallSite.globs`. Flags
+Which sensitive files are there is looked up before the call is judged, under a pattern of this module's own in `CallSite.globs`. Flags
 narrow what a search opens (`--include`, `-g`, hidden files left out); flags that are not known narrow nothing.
 """
 

@@ -326,7 +326,7 @@ def _survey(log: PagedLog) -> Survey:
             fold.apply(record)
             rewinds += isinstance(event, Rewound)
             if type(event) in budget.HEARS:
-                money = budget.fold_purse(money, record)
+                money = budget.fold_budget(money, record)
             if isinstance(event, ModelReplied | ModelFailed) and event.usage:
                 told, unknown = told + 1, unknown + (event.cost is None)
     conversation = fold.over(log, log.session)
